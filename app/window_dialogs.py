@@ -164,13 +164,19 @@ class WindowDialogs(QObject):
         record, branch = self._conversation.record, self._conversation.branch
         targets = [message.target for message in branch if message.id == answer]
         asked = self._conversation.asked_by(answer)
-        page = replay_page(
-            replay,
-            title=record.title if record else "",
-            question=asked[-1].content[asked[-1].attached :] if asked else "",
-            target=(targets or [""])[0],
-        )
-        self._export("Save the replay as a page", "replay.html", page)
+
+        def steps() -> Steps:
+            page = yield in_thread(
+                lambda: replay_page(
+                    replay,
+                    title=record.title if record else "",
+                    question=asked[-1].content[asked[-1].attached :] if asked else "",
+                    target=(targets or [""])[0],
+                )
+            )
+            self._export("Save the replay as a page", "replay.html", page)
+
+        self._stepper.run(steps(), failed=self.failed.emit)
 
     def _export(self, title: str, ending: str, document: str) -> None:
         """Ask for a file name, and write the document."""

@@ -11,10 +11,8 @@ line. A line end in a paragraph stays a line end, as in most chats.
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Literal, cast
 
 from markdown_it import MarkdownIt
@@ -23,7 +21,24 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 from app.markdown import rules
+from app.markdown.cuts import (
+    NESTING,
+    Continued,
+    Cut,
+    find_cuts,
+    too_much,
+    without_header,
+)
 from app.markdown.inline import WatchedInline, inline_runs, is_web
+from app.markdown.lines import (
+    After,
+    Places,
+    code_lines,
+    label_line,
+    located,
+    plain_lines,
+    space_above,
+)
 from app.markdown.page import (
     BREAK,
     OBJECT,
@@ -37,18 +52,12 @@ from app.markdown.page import (
     TextLine,
     TextRun,
     Tone,
-    shown,
     source_runs,
 )
 
-LONGEST_LINE = 1_000  # characters; longer code or plain text is cut into several lines
-_NESTING = 24  # levels; a list has two
 _LIST_LEFT = 24  # pixels
 _NUMBERS_LEFT, _DIGIT = 30, 8.5  # of a list with numbers of at most two digits; for each more
 _QUOTE_LEFT = 16
-_MOST_CELLS = 600  # the cost of laying out a table grows with these
-_MOST_MARKS = 800  # and that of inline Markdown with these
-_COLUMN = (4, 40)  # characters of the narrowest and the widest column of a table that is cut
 _DEFINITION = re.compile(r" {0,3}\[[^\[\]]+\]:\s")
 _ADMONITION = re.compile(r"\[!([A-Za-z]+)\][+-]?[ \t]*([^\n]*)(?:\n|$)")
 _TONES: dict[str, Tone] = {
@@ -63,14 +72,8 @@ _CELL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BULLETS = "\u2022\u25e6\u2013"  # each lighter than the one around it
-_MARKS = re.compile(r"[*_~`\[\]!<&\\]")
 _SPACE = " \t\n\r\x0b\x0c"
 _STRONG = re.compile(r"[^\W\d_]")  # a letter
-
-# What is above: a line of this shape, the same list's item before, or the same paragraph's line.
-After = Shape | Literal["item", "row"]
-
-Places = tuple[tuple[int, int], ...]  # places in a content and in the source; both ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +92,16 @@ class Block:
     items: tuple[Item, ...]
     kind: str
     open: bool
-    cuts: tuple["Cut", ...] = ()
+    cuts: tuple[Cut, ...] = ()
     over: bool = False
     folds: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A line before which a block may be cut, and what is above the next part then."""
-
-    line: int
-    after: After
-
-
-@dataclass(frozen=True, slots=True)
-class Continued:
-    """What a block that was cut hands on to its next part: the colour of a quote's bar, the first
-    two lines of a table and the widths of its columns."""
-
-    tone: Tone = ""
-    header: str = ""
-    columns: tuple[int, ...] = ()
 
 
 class BlockReader:
     """Reads blocks. Holds only the parser, no text."""
 
     def __init__(self) -> None:
-        self._md = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
+        self._md = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
         self._md.inline = WatchedInline()
         self._md.enable(["table", "strikethrough"]).disable(["reference", "html_block"])
         self._md.disable(["html_inline", "fragments_join"])
@@ -149,8 +134,8 @@ class BlockReader:
         for tokens in _top_level(state.tokens):
             first, last = tokens[0].map or (0, 0)
             begin, end = state.line_starts[first], state.line_starts[last]
-            cuts, over = _cuts(tokens, text, state.line_starts)
-            if _too_much(tokens, text[begin:end], cuts):
+            cuts, over = find_cuts(tokens, text, state.line_starts)
+            if too_much(tokens, text[begin:end], cuts):
                 items = plain_lines(text[begin:end], base=base + begin, after=after)
                 cuts, over = (), False
             else:
@@ -178,26 +163,6 @@ class BlockReader:
             )
             after = items[-1].block.shape if items else after
         return blocks
-
-
-def without_header(item: Item) -> Item:
-    """Return a table as the next part of one that was cut."""
-    if not isinstance(item, Table):
-        return item
-    return replace(item, rows=item.rows[1:], block=replace(item.block, joined=True, above=0))
-
-
-def column_widths(table: Table) -> tuple[int, ...]:
-    """Return the widths of a table's columns in characters, of which Chinese ones are two."""
-
-    def width(cell: TextLine) -> int:
-        text = "".join(run.text for run in cell.runs)
-        return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-    least, most = _COLUMN
-    return tuple(
-        min(most, max(least, *map(width, column))) for column in zip(*table.rows, strict=True)
-    )
 
 
 def beside(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
@@ -261,125 +226,6 @@ def _is_rtl(runs: Sequence[TextRun], *, otherwise: bool) -> bool:
     return False
 
 
-def space_above(shape: Shape, after: After | None) -> int:
-    """Return the pixels between a line and the line before it; 0 at the top of a page."""
-    if after is None:
-        return 12 if shape == "label" else 0
-    if after == "row" or (shape == after and shape in ("code", "plain")):
-        return 0
-    if shape == "code" and after == "label":
-        return 6
-    if after == "heading" and shape in ("text", "heading", "summary"):
-        return 5 if shape != "heading" else 12
-    below_code = 14 if after in ("code", "label") else 0
-    return below_code + {"heading": 22, "label": 20, "rule": 16}.get(shape, 10)
-
-
-def plain_lines(
-    text: str, *, base: int, after: After | None, joined: bool = False, shape: Shape = "plain"
-) -> list[Item]:
-    """Return `text` as plain lines. `joined`: it continues a line."""
-    items: list[Item] = []
-    place = base
-    for row in text.removesuffix("\n").split("\n"):
-        for begin, part in parts_of_line(row, LONGEST_LINE):
-            block_style = BlockStyle(
-                shape, above=space_above(shape, after), joined=joined or begin > 0
-            )
-            runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
-            items.append(TextLine(block_style, runs))
-            after, joined = shape, False
-        place += len(row) + 1
-    return items
-
-
-def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
-    """Divide a line into parts of at most `most` characters, with their places. Parts end with a
-    space if possible, as each is shown as a line."""
-    begin = 0
-    while len(line) - begin > most:
-        end = line.rfind(" ", begin, begin + most) + 1 or begin + most
-        yield begin, line[begin:end]
-        begin = end
-    yield begin, line[begin:]
-
-
-def code_lines(
-    text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
-) -> Iterator[TextLine]:
-    """Return the lines of a code block, or of a part of it. `places` are their places in the
-    source.
-
-    `joined`: the first continues the line before.
-    """
-    begin = 0
-    for row in text.removesuffix("\n").split("\n") if text else ():
-        for cut in range(0, max(1, len(row)), LONGEST_LINE):
-            part = row[cut : cut + LONGEST_LINE]
-            runs = located(
-                list(shown(part, Style(code=True), begin + cut, len(part))) if part else [], places
-            )
-            yield TextLine(
-                replace(
-                    block_style,
-                    shape="code",
-                    above=space_above("code", after),
-                    joined=joined or cut > 0,
-                ),
-                tuple(runs),
-            )
-            after, joined = "code", False
-        begin += len(row) + 1
-
-
-def label_line(
-    text: str, info: str, *, begin: int, base: int, block_style: BlockStyle, after: After | None
-) -> TextLine:
-    """Return the label line above a code block that begins at `begin` in `text`: its language."""
-    language = info.split(maxsplit=1)[0][:40] if info.strip() else ""
-    place = text.find(language, begin) if language else -1
-    style = Style(role="label")
-    if place < 0:
-        runs = [TextRun("code", style, base + begin, 0)]
-    else:
-        runs = list(shown(language, style, base + place, len(language)))
-        if language == "mermaid":
-            end = base + place + len(language)
-            runs.append(TextRun(": the source of a diagram", style, end, 0))
-    return TextLine(
-        replace(block_style, shape="label", above=space_above("label", after)), tuple(runs)
-    )
-
-
-def located(runs: Sequence[TextRun], places: Places) -> list[TextRun]:
-    """Return the runs of a content with their sources, cut where the content has gaps in the
-    source."""
-    found: list[TextRun] = []
-    starts = [start for start, _ in places]
-    for run in runs:
-        index = max(0, bisect_right(starts, run.source) - 1)
-        while run.exact and index + 1 < len(starts) and starts[index + 1] < run.end:
-            cut = starts[index + 1] - run.source
-            begin, end = _place(places, index, run.source), places[index + 1][1]
-            # Spaces that replace a part of a tab are longer than it, and share its place.
-            found.append(TextRun(run.text[:cut], run.style, begin, min(cut, end - begin)))
-            run = TextRun(run.text[cut:], run.style, run.source + cut, run.length - cut)
-            index += 1
-        begin, end = _place(places, index, run.source), 0
-        if run.length and not run.exact:  # perhaps over a line end
-            index = bisect_right(starts, run.end - 1) - 1
-        end = _place(places, index, run.end) if run.length else begin
-        if index + 1 < len(places):
-            end = min(end, places[index + 1][1])
-        found.append(replace(run, source=begin, length=end - begin))
-    return found
-
-
-def _place(places: Places, index: int, offset: int) -> int:
-    start, place = places[index]
-    return place + offset - start
-
-
 class _State(StateBlock):
     """Records in the tokens' `meta` where their contents come from, when the rules ask for them."""
 
@@ -438,69 +284,6 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
         if token.level == 0 and token.nesting <= 0:
             yield tokens[begin : index + 1]
             begin = index + 1
-
-
-def _too_much(tokens: Sequence[Token], text: str, cuts: Sequence[Cut]) -> bool:
-    """Return whether a block would take long to show, or is nested too deep for markdown-it."""
-    if tokens[0].type in ("fence", "code_block", "formula_block"):
-        return False
-    if not cuts and (_cells_in(tokens) > _MOST_CELLS or _marks_in(text) > _MOST_MARKS):
-        return True
-    return any(
-        token.type in ("list_item_open", "blockquote_open") and token.level + 1 >= _NESTING
-        for token in tokens
-    )
-
-
-def _cells_in(tokens: Sequence[Token]) -> int:
-    return sum(token.type in ("th_open", "td_open") for token in tokens)
-
-
-def _marks_in(text: str) -> int:
-    return len(_MARKS.findall(text))
-
-
-def _cuts(
-    tokens: Sequence[Token], text: str, starts: Sequence[int]
-) -> tuple[tuple[Cut, ...], bool]:
-    """Return where a block may be cut so that what is before it can be shown at once, and whether
-    the block has more than that: before an item of a list, a row of a table, a part of a quote."""
-    kind, first = tokens[0].type, (tokens[0].map or [0])[0]
-    found: list[Cut] = []
-    for token, before in zip(tokens[1:], tokens, strict=False):
-        line = token.map[0] if token.map else first
-        is_item = token.type == "list_item_open"
-        if line <= first or token.nesting < 0 or (found and line <= found[-1].line):
-            continue
-        if kind == "blockquote_open" and (token.level == 1 or (token.level == 2 and is_item)):
-            goes_on = is_item and before.type == "list_item_close"
-            found.append(Cut(line, "item" if goes_on else _above(before)))
-        elif kind.endswith("list_open") and token.level == 1 and is_item:
-            found.append(Cut(line, "item"))
-        elif kind == "table_open" and token.type == "tr_open" and line > first + 2:
-            found.append(Cut(line, "text"))
-    columns = sum(token.type == "th_open" for token in tokens)
-    rows = text[starts[first] :].split("\n")
-    marks = list(accumulate(map(_marks_in, rows), initial=0))
-    kept = tuple(
-        cut
-        for cut in found
-        if (cut.line - first - 1) * columns <= _MOST_CELLS
-        and marks[cut.line - first] <= _MOST_MARKS
-    )
-    return kept, len(kept) < len(found)
-
-
-def _above(closing: Token) -> After:
-    """Return the shape of the line that ends with this token."""
-    name = closing.type.removesuffix("_close")
-    shapes: dict[str, Shape] = {
-        "heading": "heading",
-        "fence": "code",
-        "code_block": "code",
-        "hr": "rule",
-    }
-    return shapes.get(name, "text")
 
 
 class _Builder:

@@ -47,7 +47,7 @@ from app.markdown.streaming import (
 )
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
-_REASONING = -1  # its number; that of details is their place in the text
+REASONING = -1  # its number; that of details is their place in the text
 _COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
 _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
@@ -169,15 +169,12 @@ class TextDocument:
         self._reasoning_figures = (counted, took)
 
     def fold(self, number: int) -> None:
-        """Fold or unfold the details with this number. Takes effect with the next steps."""
+        """Fold or unfold the details with this number, or `REASONING`. Takes effect with the next
+        steps."""
         self._chosen[number] = not self._is_folded(number)
-        if number != _REASONING:
+        if number != REASONING:
             self._rewind(number)
             self._stale = True
-
-    def fold_reasoning(self) -> None:
-        """Fold or unfold the reasoning. Takes effect with the next steps."""
-        self.fold(_REASONING)
 
     def hides(self, place: int) -> bool:
         """Whether this character of the given text is in folded reasoning or details."""
@@ -192,8 +189,8 @@ class TextDocument:
     def _fold_around(self, place: int) -> int | None:
         """Return the number of what is folded and has this character of the given text."""
         span = self._stream.reasoning
-        if span is not None and span.start <= place < span.end and self._is_folded(_REASONING):
-            return _REASONING
+        if span is not None and span.start <= place < span.end and self._is_folded(REASONING):
+            return REASONING
         inside = self._stream.place_of(place)
         hidden = (number for number, span in self._hidden.items() if span[0] <= inside < span[1])
         return min(hidden, default=None)
@@ -321,7 +318,7 @@ class TextDocument:
         words = f"Reasoning{counted}{took}" if ended else f"Reasoning{counted}\u2026"
         if counted and not ended:
             words = words.ljust(_COUNTING_WIDTH)
-        return f"{self._arrow(_REASONING)} {words}"
+        return f"{self._arrow(REASONING)} {words}"
 
     def _retitled(self, title: str) -> bool:
         """Replace the header's title if nothing behind it moves. Returns whether that was
@@ -332,7 +329,7 @@ class TextDocument:
         if not old or len(title) != len(old) or title[0] != old[0]:
             return False
         cursor = self.document.find(old)
-        if cursor.isNull() or cursor.charFormat().anchorHref() != f"{FOLD_ADDRESS}{_REASONING}":
+        if cursor.isNull() or cursor.charFormat().anchorHref() != f"{FOLD_ADDRESS}{REASONING}":
             return False
         cursor.insertText(title, cursor.charFormat())
         return True
@@ -340,7 +337,7 @@ class TextDocument:
     def _is_folded(self, number: int) -> bool:
         """Return whether this is folded: as the person chose, otherwise once it has ended."""
         span = self._stream.reasoning
-        closed = span is not None and span.closed if number == _REASONING else number in self._ends
+        closed = span is not None and span.closed if number == REASONING else number in self._ends
         return self._chosen.get(number, closed)
 
     def _arrow(self, number: int) -> str:
@@ -377,7 +374,7 @@ class TextDocument:
             elif (
                 folded
                 or block.shape == "fold_end"
-                or (block.reasoning and self._is_folded(_REASONING))
+                or (block.reasoning and self._is_folded(REASONING))
             ):
                 continue
             else:
@@ -405,7 +402,7 @@ class TextDocument:
 
     def _header(self, item: Item) -> TextLine:
         run = next(all_runs([item]))
-        style = replace(run.style, href=f"{FOLD_ADDRESS}{_REASONING}")
+        style = replace(run.style, href=f"{FOLD_ADDRESS}{REASONING}")
         return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
 
     def _summary(self, item: Item) -> TextLine:

@@ -23,7 +23,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.markdown.blocks import column_widths
+from app.markdown.cuts import column_widths
 from app.markdown.formulas import FormulaLayouts, formula_format, formula_size
 from app.markdown.inline import is_web
 from app.markdown.page import BlockStyle, Role, Style, Table, Tone

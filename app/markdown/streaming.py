@@ -24,20 +24,10 @@ from itertools import pairwise, takewhile
 
 from markdown_it.common.utils import normalizeReference
 
-from app.markdown.blocks import (
-    After,
-    Block,
-    BlockReader,
-    Continued,
-    Cut,
-    beside,
-    code_lines,
-    column_widths,
-    label_line,
-    parts_of_line,
-    plain_lines,
-)
+from app.markdown.blocks import Block, BlockReader, beside
+from app.markdown.cuts import Continued, Cut, column_widths
 from app.markdown.inline import is_web
+from app.markdown.lines import After, code_lines, label_line, parts_of_line, plain_lines
 from app.markdown.page import (
     BREAK,
     Bar,

@@ -154,14 +154,6 @@ class Scrubber(QWidget):
         """The round that is shown; None at the beginning."""
         return self.replay.rounds[self.place - 1] if self.place else None
 
-    @property
-    def reduce_motion(self) -> bool:
-        return self._lane.reduce_motion
-
-    @reduce_motion.setter
-    def reduce_motion(self, reduce: bool) -> None:
-        self._lane.reduce_motion = reduce
-
     def show_trace(self, events: Iterable[Event]) -> None:
         """Show another answer, at its end."""
         self.show_replay(Replay(events))

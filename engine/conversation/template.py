@@ -158,29 +158,12 @@ def ends_of_answers(tokenizer: Any) -> frozenset[int]:
 
     A token that also stands between reasoning and text ends no answer, such as gpt-oss's <|end|>.
     """
-    if not tokenizer.has_chat_template:
-        return frozenset()
-    thought, answer = "firstthought", "thenanswer"
-    asked = {"role": "user", "content": "question"}
-    reasoned = {"reasoning_content": thought, "thinking": thought}
-    texts = []
-    for more in ({}, reasoned):
-        written = {"role": "assistant", "content": answer, **more}
-        try:
-            with _limited_memory(MORE_BYTES), _limited_time(SECONDS):
-                texts.append(
-                    tokenizer.apply_chat_template(
-                        [asked, written], add_generation_prompt=False, tokenize=False
-                    )
-                )
-        except (Exception, _TooLong):  # a template that refuses this chat says nothing about ends
-            return frozenset()
-    behind = texts[0].rpartition(answer)[2].lstrip() if answer in texts[0] else ""
-    between = texts[1].partition(thought)[2].partition(answer)[0]
+    able = abilities_for(tokenizer)
+    behind = able.behind.lstrip()
     found = {
         token.content: number
         for number, token in tokenizer.added_tokens_decoder.items()
-        if token.special and behind.startswith(token.content) and token.content not in between
+        if token.special and behind.startswith(token.content) and token.content not in able.between
     }
     return frozenset({found[max(found, key=len)]} if found else ())
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
+from app.markdown.document import REASONING
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
@@ -183,6 +184,6 @@ def test_in_folded_reasoning_nothing_is_shown(make: Make) -> None:
     page = make("<think>Some thoughts")
     page.ahead.show_round(made_round(1, " more")[0])
     assert page.ahead.isVisible()
-    page.view.text.fold_reasoning()
+    page.view.text.fold(REASONING)
     page.write("")
     assert page.ahead.isHidden()

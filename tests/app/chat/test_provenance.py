@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.provenance import Legend, Provenance, describe
 from app.markdown.copying import written_text
+from app.markdown.document import REASONING
 from app.markdown.formats import ROLE, Formats
 from app.markdown.formulas import FormulaLayouts
 from app.markdown.page import OBJECT
@@ -434,7 +435,7 @@ def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> 
 
     assert (told("accepted"), told("bonus")) == (["answer"], ["is"])
     assert "wrong" not in view.toPlainText()
-    view.text.fold_reasoning()
+    view.text.fold(REASONING)
     view.text.settle()
     made.refresh()
     assert (told("accepted"), told("bonus")) == (["so", "answer"], ["is"])

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
 from app.markdown.copying import fragments, written_text
-from app.markdown.document import TextDocument
+from app.markdown.document import REASONING, TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -341,17 +341,17 @@ def test_code_has_the_same_room_on_top_of_a_page(formats: Formats, text: str) ->
     assert top - before >= label.blockFormat().topMargin() > 0
 
 
-REASONING = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
+REASONED = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
 
 
 def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: Formats) -> None:
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.append(REASONING[: REASONING.index("</think>")])
+    made.append(REASONED[: REASONED.index("</think>")])
     made.settle()
     assert made.document.toPlainText().split("\n") == [
         *("\u25be Reasoning\u2026", "first this", "py", "x = 1")
     ]
-    made.append(REASONING[REASONING.index("</think>") :])
+    made.append(REASONED[REASONED.index("</think>") :])
     made.settle()
     made.set_reasoning_figures(tokens=1_212, seconds=9.4)
     made.settle()
@@ -363,10 +363,10 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
 
 def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: Formats) -> None:
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.append(REASONING[: REASONING.index("</think>")])
+    made.append(REASONED[: REASONED.index("</think>")])
     made.set_reasoning_figures(tokens=7)
     made.settle()
-    place = REASONING.index("this")
+    place = REASONED.index("this")
     before, written = made.ranges(place, place + 4), made.rewritten
     for tokens in (8, 212, 1_000_000):
         made.set_reasoning_figures(tokens=tokens)
@@ -375,10 +375,10 @@ def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: For
         assert header.rstrip() == f"\u25be Reasoning, {tokens:,} tokens\u2026"
         assert rest == ["first this", "py", "x = 1"]
         assert (made.ranges(place, place + 4), made.rewritten) == (before, written)
-    made.fold_reasoning()
+    made.fold(REASONING)
     made.settle()
     assert made.document.toPlainText().rstrip() == "\u25b8 Reasoning, 1,000,000 tokens\u2026"
-    made.append(REASONING[REASONING.index("</think>") :])
+    made.append(REASONED[REASONED.index("</think>") :])
     made.set_reasoning_figures(tokens=9, seconds=1.0)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
@@ -387,29 +387,29 @@ def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: For
 
 
 def test_reasoning_opens_and_closes(formats: Formats) -> None:
-    made = at_once(REASONING, formats)
+    made = at_once(REASONED, formats)
     folded = content(made.document)
-    made.fold_reasoning()
+    made.fold(REASONING)
     made.settle()
     assert made.document.toPlainText().split("\n")[1:4] == ["first this", "py", "x = 1"]
-    place = REASONING.index("this")
+    place = REASONED.index("this")
     ((start, _),) = made.ranges(place, place + 4)
     assert made.source_at(start) == place
-    made.fold_reasoning()
+    made.fold(REASONING)
     made.settle()
     assert content(made.document) == folded
     assert made.ranges(place, place + 4) == []
 
 
 def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) -> None:
-    places = (REASONING.index("this"), REASONING.index("</think>") + 3, REASONING.index("answer"))
+    places = (REASONED.index("this"), REASONED.index("</think>") + 3, REASONED.index("answer"))
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
-    made = at_once(REASONING, formats, rejected)
+    made = at_once(REASONED, formats, rejected)
     assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
-    made.fold_reasoning()
+    made.fold(REASONING)
     made.settle()
     assert made.document.toPlainText().count(" no") == len(rejected)
-    made.fold_reasoning()
+    made.fold(REASONING)
     made.settle()
     assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
 
@@ -417,7 +417,7 @@ def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) 
 def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
     show: Show, until: Until
 ) -> None:
-    view = show(REASONING)
+    view = show(REASONED)
     asked: list[str] = []
     view.link_asked.connect(asked.append)
     address = view.document().find("Reasoning").charFormat().anchorHref()
@@ -429,7 +429,7 @@ def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
 
 
 def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
-    assert "first this" in show(REASONING[: REASONING.index("</think>")]).toPlainText()
+    assert "first this" in show(REASONED[: REASONED.index("</think>")]).toPlainText()
 
 
 @reusing

@@ -245,12 +245,6 @@ def test_a_dark_window_keeps_the_place(scrubber: Scrubber) -> None:
     assert colours == {DARK.accepted}
 
 
-def test_motion_is_reduced_for_the_lane(scrubber: Scrubber) -> None:
-    scrubber.reduce_motion = True
-    assert part(scrubber, DraftLane).reduce_motion
-    assert scrubber.reduce_motion
-
-
 def test_the_replay_can_be_played_faster(scrubber: Scrubber, qtbot: QtBot) -> None:
     scrubber.go_to(0)
     intervals = []
