@@ -26,15 +26,7 @@ from engine.bench.measure import (
 from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import (
-    HEADROOM,
-    Load,
-    Peer,
-    Runner,
-    Workload,
-    drafter_maker,
-    make_runners,
-)
+from engine.bench.runners import HEADROOM, Load, Peer, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
@@ -69,10 +61,7 @@ def run_bench(
     """
     check(options)
     prompts = load_prompts(
-        options.prompts,
-        sets=options.sets,
-        per_category=options.per_category,
-        attach=options.attach,
+        options.prompts, sets=options.sets, per_category=options.per_category, attach=options.attach
     )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)

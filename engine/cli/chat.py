@@ -159,11 +159,7 @@ class TerminalChat:
         request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(
-                asked,
-                request,
-                thinking=self._thinking,
-                cancelled=interrupted,
-                compare=lambda: True,
+                asked, request, thinking=self._thinking, cancelled=interrupted, compare=lambda: True
             )
             for event in events:
                 view.show(event)

@@ -99,8 +99,5 @@ def _is_float32(*arrays: Any) -> bool:
     return all(isinstance(each, mx.array) and each.dtype == mx.float32 for each in arrays)
 
 
-STAND_INS: Mapping[str, StandIn] = {
-    "scaled_dot_product_attention": _attention,
-    "swiglu": _swiglu,
-}
+STAND_INS: Mapping[str, StandIn] = {"scaled_dot_product_attention": _attention, "swiglu": _swiglu}
 """By the name of a function of mlx-lm: the function that makes its replacement on a CPU."""

@@ -153,12 +153,7 @@ class Eagle(_Layers):
     rows: Rows | None = None
 
     def __init__(
-        self,
-        shape: Layers,
-        *,
-        target_width: int,
-        embed: Borrowed | int,
-        output: Borrowed,
+        self, shape: Layers, *, target_width: int, embed: Borrowed | int, output: Borrowed
     ) -> None:
         super().__init__(shape, embed)
         self.fc = nn.Linear(shape.width + target_width, shape.width, bias=False)
