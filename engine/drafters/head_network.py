@@ -52,11 +52,11 @@ class HeadShape:
 
     @property
     def cache_width(self) -> int:
-        """Keys, or values, of one position."""
+        """The width of the keys, or of the values, of one position."""
         return self.num_key_value_heads * self.head_dim
 
     def block(self) -> ModelArgs:
-        """As a Llama model of one layer."""
+        """Return the configuration of a Llama model of one layer."""
         names = ("layers", "rows")
         sizes = {name: size for name, size in asdict(self).items() if name not in names}
         return ModelArgs(model_type="llama", num_hidden_layers=1, vocab_size=self.rows, **sizes)

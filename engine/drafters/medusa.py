@@ -36,7 +36,7 @@ MEDUSA_WEIGHTS_NAME = "medusa_lm_head.safetensors"
 
 
 class ResidualLayer(nn.Module):
-    """What a head makes of a state before it predicts: at first nothing."""
+    """Changes a state before a head predicts from it. Untrained, it changes nothing."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ def read_tensors(folder: DrafterFolder) -> Tensors:
 
 
 def require_fit(folder: DrafterFolder, target: Decoder) -> None:
-    """Raises `DrafterRefused` where the sizes of `target` are not those that it demands."""
+    """Raise `DrafterRefused` if the target's sizes differ from those that the drafter demands."""
     asked, width = folder.description.demands, state_width(target)
     if misfit := asked.misfit(width, layers=target.depth, vocabulary=target.vocabulary):
         raise other_target(f"{folder.name} cannot draft for this target. {misfit}")
@@ -44,7 +44,7 @@ def other_target(message: str) -> DrafterRefused:
 
 
 def state_width(target: Decoder) -> int:
-    """How many numbers a state of `target` has."""
+    """Return the width of the states of `target`."""
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
