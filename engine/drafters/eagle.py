@@ -141,7 +141,7 @@ class PEagle(Eagle3):
         self.mask_hidden = mx.zeros((1, 1, len(self.taps) * target_width))
 
     def masked(self, count: int) -> mx.array:
-        """Stand-ins for `count` unknown states, (1, count, w)."""
+        """Return the states that stand for `count` unknown ones, (1, count, w)."""
         learnt = self.mask_hidden.reshape(1, 1, *self._per_tap)
         return mx.repeat(self.begin(learnt), count, axis=1)
 

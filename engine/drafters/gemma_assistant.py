@@ -122,7 +122,7 @@ class AssistantNetwork:
     def __call__(
         self, state: mx.array, token: mx.array, memory: Memory, position: int
     ) -> tuple[mx.array, mx.array]:
-        """The next state, and the logits (1, the target's vocabulary) of the token after `token`.
+        """Return the next state, and the logits of the token after `token`: (1, vocabulary).
 
         `state`: (1, 1, width); `token`: (1,); `position`: of the last token in `memory`.
         """
@@ -162,7 +162,7 @@ class AssistantDrafter(Drafter):
         }
 
         def read(inputs: mx.array) -> mx.array:
-            """Read all of `inputs` at one position: that of the last key, in every step."""
+            """Read all of `inputs`, each at the position of the last key."""
             nonlocal state
             for token in mx.split(inputs, inputs.size):
                 state, logits = self._network(state, token, memory, end - 1)
