@@ -314,9 +314,8 @@ class Answers(QObject):
             self._end(writing, "cancelled")
 
     def answer_now(self, message: int) -> None:
-        """End the reasoning of an answer that is being written."""
-        writing = self._writings.get(message)
-        if writing is not None and writing.reasons:
+        """End the reasoning of an answer. Does nothing if it does not reason."""
+        if (writing := self._writings.get(message)) is not None:
             self._engine.hurry(writing.generation)
 
     def cancel_in(self, conversations: Collection[int]) -> None:

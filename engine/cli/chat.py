@@ -66,6 +66,10 @@ class TerminalChat:
 
     def run(self, read: Callable[[], str]) -> None:
         """Read lines with `read`, which raises EOFError at the end, and answer them."""
+        with noting(signal.SIGQUIT):  # which would end the chat where an answer ends just before
+            self._run(read)
+
+    def _run(self, read: Callable[[], str]) -> None:
         self._console.print(legend())
         self._console.print("Type a message, or /help.", style="dim")
         while True:

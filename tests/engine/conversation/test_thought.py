@@ -7,7 +7,9 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
-from engine.conversation.thought import Thought
+from engine.conversation.template import abilities_for, closing_of, syntax_for
+from engine.conversation.text import TokenTexts
+from engine.conversation.thought import Thought, with_thought
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.events import Event, Verdict
@@ -35,6 +37,7 @@ OPENED = (  # the prompt begins the reasoning
 )
 CLOSING = list(b"</think>\n\n")
 BUDGET = 9
+TEMPLATES = Path(__file__).parents[2] / "data" / "templates"
 MARKS = ReasoningMarks("<think>", "</think>")
 
 
@@ -155,6 +158,38 @@ def test_without_reasoning_nothing_is_forced(opened: Any) -> None:
     request = Request(max_tokens=20, thinking_budget=0)
     opened.chat_template = OPENED.replace("<think>\n", "")
     assert not forced_in(list(new_session(opened).answer(QUESTION, request, hurried=lambda: True)))
+
+
+def test_the_text_that_ends_reasoning_is_that_of_the_template(opened: Any) -> None:
+    found = {}
+    for path in TEMPLATES.glob("*.jinja"):
+        opened.chat_template = path.read_text()
+        found[path.stem] = closing_of(abilities_for(opened), syntax_for(opened))
+    assert found == {
+        "function_gemma": "",
+        "gemma": "<channel|>",
+        "glm": "</think>",
+        "harmony": "<|end|><|start|>assistant<|channel|>final<|message|>",
+        "hermes": "\n</think>\n\n",
+        "lfm": "</think>",
+        "llama": "",
+        "mistral": "",
+        "mistral_args": "[/THINK]",
+        "qwen_xml": "\n</think>\n\n",
+    }
+
+
+def test_reasoning_in_channels_ends_with_the_final_one(opened: Any) -> None:
+    opened.chat_template = (TEMPLATES / "harmony.jinja").read_text()
+    prompt, texts = Prompt(messages=tuple(QUESTION)), TokenTexts(opened)
+    thought = with_thought(Unconstrained(), opened, texts, prompt, Request(), [0])
+    assert isinstance(thought, Thought)
+    thought.commit(list(b"<|channel|>analysis<|message|>Hm"))
+    thought.end()
+    closing = b"<|end|><|start|>assistant<|channel|>final<|message|>"
+    assert bytes(thought.forced(99)) == closing
+    thought.commit(list(closing))
+    assert not thought.forced(99)
 
 
 # --- The rules alone
