@@ -304,8 +304,7 @@ def draft_and_verify(
             lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
             ruled = judging.rule(*values)
             seconds = reading.draft_seconds, task.clock() - resumed
-            last = draft.shape.path(ruled.last - 1)
-            path, own = _until_end(last, drafted, ruled.own, task.ends)
+            path, own = _until_end(draft.shape.path(ruled.last - 1), drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
             # Commit, and take back from both models what was not accepted.

@@ -31,7 +31,7 @@ from app.chat.queued_messages import QueuedMessages
 from app.chat.thinking_button import ThinkingButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
-from app.theme.labels import plain_label
+from app.theme.labels import ElidedLabel, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
 
@@ -92,7 +92,7 @@ class Composer(QWidget):
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
-        self._tokens = _line()
+        self._tokens = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
         self._attach = SignButton("attach")
         self._attach.setAccessibleName("Attach files or a folder")
         self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
