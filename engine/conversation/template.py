@@ -219,7 +219,7 @@ class _Asking:
 
     def __init__(self, tokenizer: Any, tools: list[Any], options: dict[str, Any]) -> None:
         self._tokenizer, self._tools, self._options = tokenizer, tools, options
-        self._abilities = abilities_for(tokenizer, tools=bool(tools))
+        self._abilities = _tried(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
         self._syntax = syntax_for(tokenizer)
 
@@ -311,8 +311,25 @@ def closing_of(able: TemplateAbilities, syntax: ReplySyntax) -> str:
     return able.between or (marks.closing + "\n\n" if marks else "")
 
 
-def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
-    """What the template can say that this tokenizer has for chats with or without tools."""
+def abilities_for(
+    tokenizer: Any,
+    *,
+    tools: bool = False,
+    seconds: float = SECONDS,
+    more_bytes: int = MORE_BYTES,
+) -> TemplateAbilities:
+    """What the template can say that this tokenizer has for chats with or without tools.
+
+    Nothing for a template that exceeds the limits, which are those of `render`.
+    """
+    try:
+        with _limited_memory(more_bytes), _limited_time(seconds):
+            return _tried(tokenizer, tools=tools)
+    except (_TooLong, MemoryError):
+        return TemplateAbilities()
+
+
+def _tried(tokenizer: Any, *, tools: bool) -> TemplateAbilities:
     if _program(tokenizer) is not None or not _template(tokenizer):
         return TemplateAbilities()
     template, names = _source(tokenizer, tools=tools)
