@@ -72,15 +72,13 @@ class Prompt:
     """The input that is answered or continued: a chat, a text, or token ids.
 
     A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
-    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables;
-    they prevail over those that `thinking` sets. What a chat's messages say is text; in a `text`
-    the names of special tokens are those tokens.
+    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables.
+    What a chat's messages say is text; in a `text` the names of special tokens are those tokens.
     """
 
     messages: tuple[ChatMessage, ...] = ()
     tools: str = ""
     options: str = ""
-    thinking: Thinking = ""
     text: str = ""
     tokens: tuple[int, ...] = ()
 
@@ -92,9 +90,9 @@ def thinking_of(effort: str | None) -> Thinking:
     return "off" if effort == "none" else next((one for one in _EFFORTS if one == effort), "on")
 
 
-def chat(messages: Sequence[ChatMessage], *, thinking: Thinking = "") -> Prompt:
+def chat(messages: Sequence[ChatMessage]) -> Prompt:
     """A chat as a prompt."""
-    return Prompt(messages=tuple(messages), thinking=thinking)
+    return Prompt(messages=tuple(messages))
 
 
 def asked(text: str) -> Prompt:
@@ -196,6 +194,10 @@ class Request:
     `engine.conversation.overflow`. `prediction`: a text that the answer will perhaps resemble; it
     is drafted from, and changes nothing else.
 
+    `thinking` sets variables of the chat template, over which `Prompt.options` prevail. After
+    `thinking_budget` tokens of reasoning the mark that closes it is written, and the answer begins;
+    None sets no limit.
+
     `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
     place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
     answer's text has the names of special tokens in it, but for those that end it.
@@ -207,6 +209,8 @@ class Request:
 
     sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
+    thinking: Thinking = ""
+    thinking_budget: int | None = None
     stops: tuple[str, ...] = ()
     overflow: Overflow = "stop"
     prediction: str = ""
@@ -219,6 +223,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+        if self.thinking_budget is not None and self.thinking_budget < 0:
+            raise Problem(f"thinking_budget is {self.thinking_budget}.", "Give 0 or more.")
         try:
             "".join(self.stops).encode()
         except UnicodeEncodeError:

@@ -47,7 +47,7 @@ from engine.process.protocol import (
     Unloaded,
 )
 from engine.process.supervision import Death, Supervisor
-from engine.request import ChatMessage, Request, Thinking, chat
+from engine.request import ChatMessage, Request, chat
 
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
 _MEMORY = Memory()
@@ -265,20 +265,13 @@ class EngineProcess(QObject):
         messages: Sequence[ChatMessage],
         request: Request,
         *,
-        thinking: Thinking = "",
         race: bool = False,
     ) -> str:
         """Answer a chat, beside others. Returns the generation's id.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
-        command = Generate(
-            uuid4().hex,
-            conversation,
-            chat(messages, thinking=thinking),
-            request,
-            race=race,
-        )
+        command = Generate(uuid4().hex, conversation, chat(messages), request, race=race)
         self._log.hide(texts_of(command.prompt))
         return self._ask(command)
 
@@ -286,6 +279,11 @@ class EngineProcess(QObject):
         """Ask for something on behalf of the guest, who has chosen the id: see `is_guest`."""
         self._log.hide(texts_of(command.prompt))
         self._ask(command)
+
+    def hurry(self, generation: str) -> None:
+        """End the reasoning of a generation; nothing happens if it does not reason."""
+        self._client.hurry(generation)
+        self._write()
 
     def cancel(self, generation: str) -> None:
         """End a generation; nothing happens if it is over."""

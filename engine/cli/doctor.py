@@ -24,11 +24,12 @@ from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
-from engine.conversation.template import abilities_for
+from engine.conversation.template import abilities_for, closing_of, syntax_for
 from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
+from engine.replies.syntax import ReplySyntax
 from models.errors import Problem
 from models.files import models_folder
 from models.in_words import size
@@ -204,7 +205,8 @@ class _PairChecks:
             f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
-        yield check_template(abilities_for(target.tokenizer, tools=True))
+        tokenizer = target.tokenizer
+        yield check_template(abilities_for(tokenizer, tools=True), syntax_for(tokenizer))
         session = Session(target)
         try:
             drafters = resolve_drafters(self._name, folder)
@@ -232,8 +234,9 @@ class _PairChecks:
         yield from check_curve(self.curve, drafts=session.drafter.name != "none")
 
 
-def check_template(able: TemplateAbilities) -> Check:
-    """Which parts of a chat the model's template shows, and which are told in text."""
+def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
+    """Which parts of a chat the model's template shows, and which are told in text; and the options
+    for its thinking."""
     parts = {
         "system text": able.system,
         "tools": able.tools,
@@ -246,7 +249,8 @@ def check_template(able: TemplateAbilities) -> Check:
     missing = ", ".join(part for part, is_shown in parts.items() if not is_shown)
     written = f"; told in another way: {missing}" if missing else ""
     thinking = f"; --thinking {'|'.join(able.choices)}" if able.choices else ""
-    return Check("template", f"shows {shown}{written}{thinking}")
+    budget = "; --thinking-budget N" if closing_of(able, syntax) else ""
+    return Check("template", f"shows {shown}{written}{thinking}{budget}")
 
 
 def _refused(name: str, problem: Problem) -> Check:

@@ -28,8 +28,10 @@ from engine.cli.doctor import (
     starter_if_here,
 )
 from engine.cli.main import main
+from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.replies.syntax import ReasoningMarks, ReplySyntax
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
@@ -176,6 +178,18 @@ def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "✓ chip       an [odd] one " + "x" * 60
     assert lines[1:] == ["! mlx        old", "             → [do] this"]
+
+
+def test_the_options_for_thinking_are_those_of_the_template() -> None:
+    reasons = ReplySyntax(reasoning=ReasoningMarks("<think>", "</think>"))
+    chooses = TemplateAbilities(switches=("enable_thinking",))
+    for able, syntax, options in (
+        (TemplateAbilities(), ReplySyntax(), []),
+        (TemplateAbilities(), reasons, ["--thinking-budget N"]),
+        (chooses, reasons, ["--thinking on|off", "--thinking-budget N"]),
+    ):
+        fact = doctor.check_template(able, syntax).fact
+        assert [part for part in fact.split("; ") if part.startswith("--")] == options
 
 
 def test_old_versions() -> None:
