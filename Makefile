@@ -135,12 +135,11 @@ fi; \
 $$python -m venv --clear $(VENV)
 endef
 
-# Modules are compiled when they are imported: to compile all of them here takes longest of all.
 define install
 @if uv --version >/dev/null 2>&1; then uv pip install --python $(BIN)/python --editable '$(1)'; \
 else \
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip; \
-	$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile --editable '$(1)'; \
+	$(BIN)/python packaging/set_up.py '$(1)'; \
 fi
 @touch $(2)
 endef
