@@ -1,30 +1,37 @@
-"""The Library's window: its pages as tabs, and a line about the last action.
+"""The Library in a window, where the conversation else stands: its pages as tabs, and a line about
+the last action.
 
 Knows its widgets. The presenter fills the pages, and the controller carries out the actions.
 """
 
 from typing import Literal
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.theme.labels import StatusLine
-from app.theme.style import STYLE_SHEET, TABS
+from app.theme.style import TABS
 
+_BACK = QKeySequence("Ctrl+[")
+_WIDEST = 1040  # pixels: in a wider row the button is far from its text
 PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
 
 
-class LibraryDialog(QDialog):
-    """Not modal, so that the chat can go on. Attributes: the pages.
+class LibraryView(QWidget):
+    """Attributes: the pages.
 
-    Signals: `shown(str)`: another page was opened.
+    Signals:
+        shown(str): another page was opened.
+        left(): the window that showed it shows its conversation again.
     """
 
     shown = Signal(str)
+    left = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.offers, self.search = OffersPage(), SearchPage()
         self.drafters = TitledPage("Draft models")
         self.downloads, self.disk = TitledPage("Downloads"), TitledPage("On this machine")
@@ -40,12 +47,9 @@ class LibraryDialog(QDialog):
         }
         self.line = StatusLine(wraps=True)
         self._tabs = QTabWidget()
-        self._close = QPushButton("Close")
-        self.setWindowTitle("Library")
-        self.setModal(False)
-        self.setStyleSheet(STYLE_SHEET)  # it may have no parent
+        self._back = QPushButton("\u2039  Back")
         self._arrange()
-        self._close.clicked.connect(self.close)
+        self._back.clicked.connect(self.leave)
         self._tabs.currentChanged.connect(lambda place: self.shown.emit(self.page))
 
     def _arrange(self) -> None:
@@ -60,18 +64,23 @@ class LibraryDialog(QDialog):
             strict=True,
         ):
             self._tabs.addTab(page, title)
-        self._close.setAutoDefault(False)
-        below = QHBoxLayout()
-        below.setContentsMargins(14, 0, 14, 0)
-        below.addWidget(self.line, 1)
-        below.addWidget(self._close, 0, Qt.AlignmentFlag.AlignBottom)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 12, 18, 16)
-        column.setSpacing(10)
+        self._back.setAccessibleName("Back to the conversation")
+        self._back.setToolTip("Back to the conversation (Esc)")
+        above = QHBoxLayout()
+        above.setSpacing(12)
+        above.addWidget(self._back)
+        above.addWidget(self.line, 1)
+        inner = QWidget()
+        inner.setMaximumWidth(_WIDEST)
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(18, 8, 18, 8)
+        column.addLayout(above)
         column.addWidget(self._tabs, 1)
-        column.addLayout(below)
-        self.setMinimumSize(560, 420)
-        self.resize(QSize(1040, 780).boundedTo(self.screen().availableSize()))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(0)  # these share the free width of a wide window
+        row.addWidget(inner, 1)
+        row.addStretch(0)
 
     @property
     def page(self) -> PageName:
@@ -88,3 +97,27 @@ class LibraryDialog(QDialog):
         """Show the number of downloads in their tab."""
         place = self._tabs.indexOf(self.downloads)
         self._tabs.setTabText(place, f"Downloads ({number})" if number else "Downloads")
+
+    def leave(self) -> None:
+        """Give the conversation its place back. Downloads go on."""
+        if self.parent() is not None:
+            self.hide()
+            self.setParent(None)  # it outlasts any window
+            self.left.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Take the key for Back before the menus, which have another use for it."""
+        if event.type() == QEvent.Type.ShortcutOverride and _is_back(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if _is_back(event):
+            self.leave()
+        else:
+            super().keyPressEvent(event)
+
+
+def _is_back(event: QEvent) -> bool:
+    return isinstance(event, QKeyEvent) and QKeySequence(event.keyCombination()) == _BACK
