@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
-from app.theme.labels import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from app.theme.style import TABS
 
 _BACK = QKeySequence("Ctrl+[")
@@ -69,11 +69,12 @@ class LibraryView(QWidget):
         above = QHBoxLayout()
         above.setSpacing(12)
         above.addWidget(self._back)
+        above.addWidget(plain_label("Library", bold=True))
         above.addWidget(self.line, 1)
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)
         column = QVBoxLayout(inner)
-        column.setContentsMargins(18, 8, 18, 8)
+        column.setContentsMargins(18, 8, 18, 0)
         column.addLayout(above)
         column.addWidget(self._tabs, 1)
         row = QHBoxLayout(self)
