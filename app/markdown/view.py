@@ -399,10 +399,10 @@ class TextView(QTextBrowser):
         rtl = block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
         for bar in str(bars).split():
             left, _, tone = bar.partition(":")
-            top = above if bar in goes_on else rect.top()
+            top, bottom = round(above if bar in goes_on else rect.top()), round(rect.bottom())
             edge = self.viewport().width() - self._beside() - float(left) - _BAR
-            painter.setBrush(self._formats.tone(tone))
-            painter.drawRect(QRectF(edge if rtl else float(left), top, _BAR, rect.bottom() - top))
+            painter.setBrush(self._formats.tone(tone))  # at whole pixels, so that no seam is seen
+            painter.drawRect(QRectF(edge if rtl else float(left), top, _BAR, bottom - top))
 
     def _beside(self) -> int:
         """Return the pixels that prose leaves free at its right."""
