@@ -511,7 +511,7 @@ class MessageWidget(QWidget):
     def _show_figures(self) -> None:
         words = ""  # without figures: the title has the name
         if self._figures is not None:
-            words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+            words = answer_line(self._figures, complete=self._complete)
         self._actions.set_shown(self._figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)

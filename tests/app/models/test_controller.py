@@ -339,7 +339,7 @@ def test_deleting_asks_first(opened: Opened) -> None:
 def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
     opened.answer(replace(STARTER, path="/models/tiny"))
     row = opened.see("disk").rows.row("model:/models/tiny")
-    assert row.data.badge == "Target in use"
+    assert row.data.badge == "In use"
     row.press("delete")
     assert not opened.view.findChildren(QMessageBox)
 

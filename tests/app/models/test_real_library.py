@@ -121,7 +121,7 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     assert kept.content
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
     view.show_page("disk")
-    until(lambda: any(row.data.badge == "Target in use" for row in view.disk.rows.rows))
+    until(lambda: any(row.data.badge == "In use" for row in view.disk.rows.rows))
     view.show_page("drafters")
     until(lambda: len(view.drafters.rows.rows) > 3)
     assert "Lookup" in [row.data.title for row in view.drafters.rows.rows]
