@@ -179,6 +179,21 @@ def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
     assert message.findChild(DraftAhead) is None
 
 
+def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
+    message = make("Some words")
+    message.show_ahead(made_round(1, " more")[0], share=None, calm=True)
+    message.refresh()
+    message.append(" more\n\n```python\nx = 1\n```\n" * 5)
+    message.show_ahead(made_round(2, " words")[0], share=None, calm=True)
+    assert message.step()
+    message.refresh()
+    assert message.findChild(DraftAhead).isHidden()
+    while message.step():
+        pass
+    message.refresh()
+    assert message.findChild(DraftAhead).isVisible()
+
+
 def test_the_figures_of_an_answer(make: Make) -> None:
     message = make("a")
     assert message.figures_line.text() == ""
