@@ -1,5 +1,5 @@
-"""The Library in a window, where the conversation else stands: its pages as tabs, and a line about
-the last action.
+"""The Library, which a window shows in place of its conversation: its pages as tabs, and a line
+about the last action.
 
 Knows its widgets. The presenter fills the pages, and the controller carries out the actions.
 """

@@ -116,7 +116,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.composer.set_text("")
     until(lambda: window.loader.loaded is not None)
     window.open_library()
-    QTest.qWait(6000)
+    until(window.library_controller.view.offers.card.isVisible)
     save("library")
     window.close()
 
