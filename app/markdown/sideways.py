@@ -58,13 +58,13 @@ class _Panel(_Wide):
 
 
 class _Table(_Wide):
-    """A table: all its parts, if it was cut."""
+    """A table: the numbers of all its parts, if it was cut."""
 
     name = "table"
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts: list[QTextTable] = []
+        self.numbers: list[int] = []
 
 
 class Sideways(QObject):
@@ -112,19 +112,21 @@ class Sideways(QObject):
         self._place_tables()
 
     def _place_tables(self) -> None:
-        found: dict[int, list[QTextTable]] = {}
+        found: dict[int, list[int]] = {}
+        widths: dict[int, float] = {}
         number = 0
         for table in self._all_tables():
             if table.format().headerRowCount():  # otherwise it goes on with the one before
                 number = table.objectIndex()
-            if wide_width(table):
-                found.setdefault(number, []).append(table)
+            if width := wide_width(table):
+                found.setdefault(number, []).append(table.objectIndex())
+                widths[number] = width
         for number in self._tables.keys() - found.keys():
             _drop_bar(self._tables.pop(number))
-        for number, parts in found.items():
+        for number, numbers in found.items():
             wide = self._tables.setdefault(number, _Table())
-            wide.parts = parts
-            self._place_bar(wide, self._area(wide), width=wide_width(parts[0]))
+            wide.numbers = numbers
+            self._place_bar(wide, self._area(wide), width=widths[number])
             self._scrolled(wide)
 
     def move_lines(self, clip: QRect) -> None:
@@ -175,7 +177,7 @@ class Sideways(QObject):
         block = cursor.block()
         table = cursor.currentTable()
         for wide in self._tables.values():
-            if table in wide.parts:
+            if table is not None and table.objectIndex() in wide.numbers:
                 place = self._view.cursorRect(cursor).left()
                 self._bring_into_sight(wide, place, self._area(wide))
         panel = self._panels.get(block.blockFormat().property(PANEL))
@@ -233,8 +235,13 @@ class Sideways(QObject):
             wide.moved = True
             self._view.viewport().update(self._area(wide))
         else:
-            for part in wide.parts:
+            for part in self._parts(wide):
                 slide(part, wide.offset)
+
+    def _parts(self, table: _Table) -> list[QTextTable]:
+        """Return the parts of a table that are in the document still."""
+        found = map(self._view.document().object, table.numbers)
+        return [part for part in found if isinstance(part, QTextTable)]
 
     def _all(self) -> Iterator[_Panel | _Table]:
         yield from self._panels.values()
@@ -271,9 +278,12 @@ class Sideways(QObject):
 
     def _table_area(self, table: _Table) -> QRect:
         """Return its place in the viewport, with the room below it."""
-        document, first = self._view.document(), table.parts[0]
+        parts = self._parts(table)
+        if not parts:
+            return QRect()
+        document, first = self._view.document(), parts[0]
         rect = document.documentLayout().blockBoundingRect
-        behind = document.findBlock(table.parts[-1].lastPosition() + 1)
+        behind = document.findBlock(parts[-1].lastPosition() + 1)
         left = round(usual_left(first))
         top = round(rect(first.firstCursorPosition().block()).top() - first.format().cellPadding())
         bottom = round(rect(behind).top())

@@ -222,3 +222,13 @@ def test_the_cursor_stays_in_sight_in_a_table(show: Show) -> None:
     QTest.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ShiftModifier)
     assert bar.value() > 0
     assert 0 <= view.cursorRect().right() <= view.width()
+
+
+def test_a_scrolled_table_may_be_written_again(show: Show) -> None:
+    view = placed(show(table(HEADS["latin"])))
+    (bar,) = bars(view)
+    bar.setValue(60)
+    view.set_formats(Formats(view.font(), DARK))
+    while view.text.step():
+        view.grab()  # before bars are placed again
+    assert bars(placed(view))
