@@ -11,26 +11,38 @@ _WIDEST = 640  # pixels of an address
 
 
 class CopyField(QWidget):
-    """A text with a copy button. Attribute: `text`, which is copied; another text may be shown."""
+    """A text with a copy button. Dots stand for a `secret` until a person shows it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, secret: bool = False) -> None:
         super().__init__()
-        self.text = ""
         self.field = QLineEdit()
         self.field.setReadOnly(True)
         self.field.setAccessibleName(name)
-        self.button = CopyButton(f"Copy the {name.lower()}", lambda: self.text)
+        self.button = CopyButton(f"Copy the {name.lower()}", self.field.text)
+        self.show_button = QPushButton("Show")
+        self.show_button.setAccessibleName(f"Show the {name.lower()}")
+        self.show_button.setAutoDefault(False)
+        self.show_button.setCheckable(True)
+        self.show_button.setVisible(secret)
+        self.show_button.toggled.connect(self._reveal)
+        self._reveal(not secret)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         self.setMaximumWidth(_WIDEST)
         row.addWidget(self.field, 1)
+        row.addWidget(self.show_button)
         row.addWidget(self.button)
 
-    def show_text(self, text: str, *, shown: str = "") -> None:
-        self.text = text
-        self.field.setText(shown or text)
+    def show_text(self, text: str) -> None:
+        self.field.setText(text)
         self.field.setCursorPosition(0)
         self.button.setEnabled(bool(text))
+        self.show_button.setEnabled(bool(text))
+
+    def _reveal(self, shown: bool) -> None:
+        modes = QLineEdit.EchoMode
+        self.field.setEchoMode(modes.Normal if shown else modes.Password)
+        self.show_button.setText("Hide" if shown else "Show")
 
 
 class CopyButton(QPushButton):

@@ -124,7 +124,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Answer", "race", "Race with and without drafts…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
-    Command("Engine", "library", "Library…", "Ctrl+L"),
+    Command("Engine", "library", "Library", "Ctrl+L"),
     "Engine",
     Command("Engine", "load", "Load a model folder…", "Ctrl+Shift+O"),
     Command("Engine", "load_file", "Load a GGUF file…"),
@@ -151,6 +151,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
 _MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has its own key
+_BACK = QKeySequence("Ctrl+[").toString(QKeySequence.SequenceFormat.NativeText)
 _WITH_NAVIGATION = (  # otherwise Tab stops at fields and lists only
     ", with Keyboard navigation switched on in System Settings" if sys.platform == "darwin" else ""
 )
@@ -163,6 +164,7 @@ _OTHER_KEYS = (
     ("In the conversation", "Scroll to its start or end", "Home, End"),
     ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
     ("In the find bar", "Close", "Esc"),
+    ("In the Library", "Back to the conversation", f"Esc, {_BACK}"),
     ("In the replay", "Previous or next round", "Left, Right"),
     ("In the replay", "First or last round", "Home, End"),
     ("In the replay", "Play and pause", "Space"),

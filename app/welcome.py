@@ -75,7 +75,7 @@ class Welcome(QScrollArea):
         steps = len(recording.rounds)
         self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
         self._gain.setToolTip(f"Recorded with {short_model(recording.target)}")
-        self._explain, self._library = _link("What am I looking at?"), _link("Library…")
+        self._explain, self._library = _link("What am I looking at?"), _link("Library")
         self._stage = Card(radius=10)
         self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
         self._arrange()

@@ -44,11 +44,12 @@ from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
-from app.menus import Menus, come_forward, key_text
+from app.menus import COMMANDS, Command, Menus, come_forward, key_text
 from app.models.controller import LibraryController
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
+from app.models.view import PageName
 from app.notices import Notices, Offer
 from app.settings import Pair
 from app.side_panels import SidePanels
@@ -66,6 +67,7 @@ from models.in_words import one_line
 
 _USUAL = QSize(1280, 840)
 _APART = 32  # pixels between the corners of two windows
+_OF_THE_CONVERSATION = ("find", "find_next", "find_previous", "attach", "go_to_messages")
 _COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 
 
@@ -204,13 +206,13 @@ class Window(QMainWindow):
         under.addWidget(self._under, 1)
         under.addStretch(0)
         middle = QWidget()
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.pair_bar)
-        column.addWidget(self.presenter.finder.bar)
-        column.addWidget(self.transcript, 1)
-        column.addLayout(under)
+        self._column = QVBoxLayout(middle)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(0)
+        self._column.addWidget(self.pair_bar)
+        self._column.addWidget(self.presenter.finder.bar)
+        self._column.addWidget(self.transcript, 1)
+        self._column.addLayout(under)
         self._figures.setAccessibleName("Figures of an answer")
         self._figures.setToolTip(f"Figures of an answer ({key_text(self.menus.actions['rounds'])})")
         self.pair_bar.add_button(self._figures)
@@ -274,7 +276,8 @@ class Window(QMainWindow):
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
-        self.sidebar.clicked.connect(self.composer.setFocus)
+        self.sidebar.clicked.connect(self._go_to_composer)
+        self.composer.files_given.connect(self.leave_library)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
         self.sidebar_controller.files_wanted.connect(documents.attach)
@@ -289,19 +292,25 @@ class Window(QMainWindow):
 
         Only methods: their connection ends with the window.
         """
-        application, library = self.application, self.library_controller
+        application = self.application
         self.loader.loaded_now.connect(self.composer_controller.use)
         self.loader.loaded_now.connect(self.section_offers.refresh)
         self.theme.changed.connect(self._follow_theme)
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
+        self.library_controller.view.left.connect(self._on_library_left)
         self.pair_bar.retry_asked.connect(application.readiness.try_again)
-        self.pair_bar.library_asked.connect(library.open)
+        self.pair_bar.library_asked.connect(self.open_library)
         self.pair_bar.memory_asked.connect(self.menus.actions["memory"].trigger)
-        self.pair_bar.more_drafters_asked.connect(lambda: library.open("drafters"))
-        self.welcome.library_asked.connect(library.open)
+        self.pair_bar.more_drafters_asked.connect(lambda: self.open_library("drafters"))
+        self.welcome.library_asked.connect(self.open_library)
 
     def _connect_commands(self) -> None:
+        for one in COMMANDS:
+            if isinstance(one, Command) and (
+                one.menu == "Answer" or one.name in _OF_THE_CONVERSATION
+            ):
+                self.menus.actions[one.name].triggered.connect(self.leave_library)
         self.menus.connect_commands(
             {
                 "new_window": lambda: self.window_asked.emit(None),
@@ -326,10 +335,8 @@ class Window(QMainWindow):
                 "next_conversation": lambda: self.sidebar.step(+1),
                 "previous_conversation": lambda: self.sidebar.step(-1),
                 "go_to_conversations": self._go_to_conversations,
-                "go_to_composer": lambda: self.composer.setFocus(
-                    Qt.FocusReason.ShortcutFocusReason
-                ),
-                "library": self.library_controller.open,
+                "go_to_composer": self._go_to_composer,
+                "library": self.open_library,
                 "load": self.pair_controller.ask_for_folder,
                 "load_file": self.pair_controller.ask_for_file,
                 "starter": lambda: self.loader.load(Pair()),
@@ -360,11 +367,39 @@ class Window(QMainWindow):
     ) -> None:
         """Show this conversation, at the message `at` with these words of a search; an empty one
         for None."""
+        self.leave_library()
         self.composer_controller.leave()
         if conversation is None:
             self.conversation.new()
         else:
             self.conversation.open(conversation, at=at, words=words)
+
+    # The Library
+
+    def open_library(self, page: PageName = "offers") -> None:
+        """Show a page of the Library in the conversation's place, and in no other window."""
+        view = self.library_controller.view
+        if not self.isAncestorOf(view):
+            view.leave()
+            self.presenter.finder.close()
+            self._column.insertWidget(self._column.indexOf(self.transcript), view, 1)
+            self.transcript.hide()
+            self.composer.hide()
+            view.show()
+        self.library_controller.open(page)
+
+    def leave_library(self) -> None:
+        """Show the conversation again if the Library is in its place."""
+        if self.isAncestorOf(self.library_controller.view):
+            self.library_controller.view.leave()
+
+    def _on_library_left(self) -> None:
+        if self.transcript.isHidden():
+            self.transcript.show()
+            self.composer.show()
+            self.composer.setFocus()
+
+    # The window's place
 
     def place_beside(self, other: "Window") -> None:
         """Take the size of another window, and a place a little below it, within the screen."""
@@ -409,6 +444,10 @@ class Window(QMainWindow):
         record = self.conversation.record
         title = record.title if record and record.title else "New conversation"
         self.setWindowTitle(f"{one_line(title)} \u2013 Slipstream")
+
+    def _go_to_composer(self) -> None:
+        self.leave_library()
+        self.composer.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _go_to_conversations(self) -> None:
         self.sides.show("sidebar")
@@ -516,7 +555,10 @@ class Window(QMainWindow):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle what no part of the window uses: Esc, keys that scroll, and letters, which belong
         into the composer."""
-        if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
+        if self.composer.isHidden():
+            if event.key() == Qt.Key.Key_Escape:
+                self.leave_library()
+        elif event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
             self.composer_controller.end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
             self.conversation.stop()
@@ -528,6 +570,7 @@ class Window(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Store the unsent text and the places of all parts, and stop this window's work."""
+        self.leave_library()
         self.composer_controller.leave()
         self.own.keep_place("window", self.saveGeometry())
         self.sides.keep()

@@ -236,7 +236,9 @@ class MessageWidget(QWidget):
         self.provenance.refresh()
         if self.legend is not None:
             self.legend.refresh()
-        if self._ahead is not None and not self._unwritten:
+        if self._ahead is not None and self._unwritten and self._to_show is not None:
+            self._ahead.hide()  # it shows an older draft, which may be in the text now
+        elif self._ahead is not None and not self._unwritten:
             show, self._to_show = self._to_show, None
             show(self._ahead) if show is not None else self._ahead.follow()
 
@@ -511,7 +513,7 @@ class MessageWidget(QWidget):
     def _show_figures(self) -> None:
         words = ""  # without figures: the title has the name
         if self._figures is not None:
-            words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+            words = answer_line(self._figures, complete=self._complete)
         self._actions.set_shown(self._figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)

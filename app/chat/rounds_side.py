@@ -146,8 +146,11 @@ class RoundsSide(QWidget):
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
-            self._live = False
-            self._take(writing.message.id, tuple(writing.events))
+            heard, self._live = self._live and bool(writing.events), False
+            if heard:
+                self.panel.end()  # to compute all again would stop the window after a long answer
+            else:
+                self._take(writing.message.id, tuple(writing.events))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

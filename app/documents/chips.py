@@ -57,13 +57,14 @@ class Chip:
 class DocumentChips(QWidget):
     """Chips below each other; hidden while there are none.
 
-    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index; `offer_taken`: the
-    button below them was pressed; `changed`: a chip or the line below changed.
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index; `offer_taken`
+    and `choice_taken`: a button below them was pressed; `changed`: a chip or a line below changed.
     """
 
     view_asked = Signal(int)
     remove_asked = Signal(int)
     offer_taken = Signal()
+    choice_taken = Signal()
     changed = Signal()
 
     def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
@@ -82,6 +83,10 @@ class DocumentChips(QWidget):
         self.offer = OfferLine()
         self.offer.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
         self.offer.button.clicked.connect(self.offer_taken)
+        self.choice = OfferLine()
+        self.choice.setContentsMargins(30, 0, 4, 2)
+        self.choice.button.clicked.connect(self.choice_taken)
+        self._column.addWidget(self.choice)
         self._column.addWidget(self.offer)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
@@ -104,6 +109,11 @@ class DocumentChips(QWidget):
         if self.offer.show_offer(label, words):
             self.changed.emit()
 
+    def offer_choice(self, label: str, words: str) -> None:
+        """Show another button below that: it changes how much the model gets."""
+        if self.choice.show_offer(label, words):
+            self.changed.emit()
+
     def show_chips(self, chips: Sequence[Chip]) -> None:
         """Show these. A widget keeps its place, and with it the focus."""
         for widget in self.chips[len(chips) :]:
@@ -122,7 +132,7 @@ class DocumentChips(QWidget):
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
         before: QWidget = self
-        for button in (*self.buttons, self.offer.button):
+        for button in (*self.buttons, self.offer.button, self.choice.button):
             QWidget.setTabOrder(before, button)  # otherwise Tab would reach it last of all
             before = button
         self.setVisible(bool(chips))

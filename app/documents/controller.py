@@ -27,7 +27,7 @@ from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
-from app.steps import Stepper, Steps
+from app.steps import Stepper, Steps, in_thread
 from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
 from engine.documents.by_section import Ask
@@ -37,15 +37,20 @@ from engine.documents.prompt import Sent, SentDocument
 from engine.events import Prefill
 from engine.process.protocol import Loaded
 from models.errors import Problem
+from models.hub.cache_layout import size_bytes
 from models.in_words import one_line
 
 _AFTER_MS = 300  # after the last key
 _MOST_FOR_AN_ANSWER = 0.25  # of the context
 _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
+_SLOW_SECONDS = 20  # of reading documents; then passages are offered
+_LEAST_FOR_PASSAGES = 2048  # tokens
+_BYTES_A_SECOND = 4e11  # of weights that an early Mac multiplies by a token, if they have 4 bits
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 BY_SECTION = "Answer section by section"
+ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 _NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
@@ -87,7 +92,9 @@ class DocumentsController(QObject):
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
         self._target = ""
-        self._seconds = 0.0  # per token, as last measured
+        self._seconds = 0.0  # per token, as last measured, or estimated
+        self._measured = False
+        self._in_passages = False  # a person chose passages for the unsent message
         self._plan: Plan | None = None
         self._estimated = False  # whether the plan's tokens are estimates
         self._refused: Problem | None = None
@@ -102,6 +109,7 @@ class DocumentsController(QObject):
         composer.text_attach_asked.connect(self.attach_text)
         composer.documents.view_asked.connect(self._view)
         composer.documents.remove_asked.connect(self._remove)
+        composer.documents.choice_taken.connect(self._choose)
         composer.field.textChanged.connect(self._plan_soon)
         conversation.opened.connect(self._on_opened)
         conversation.changed.connect(self._on_changed)
@@ -130,8 +138,19 @@ class DocumentsController(QObject):
         """Plan for this model from now on."""
         self._target = loaded.target
         self._seconds = self._settings.read_seconds(loaded.target)
+        self._measured = self._seconds > 0
+        if not self._measured:
+            self._stepper.run(self._estimate_seconds(loaded.target), failed=self.failed.emit)
         self._context = loaded.context_length
         self._plan_soon()
+
+    def _estimate_seconds(self, target: str) -> Steps:
+        """Estimate from the size of the weights how long a token takes to read."""
+        path = Path(target)
+        size = yield in_thread(lambda: path.stat().st_size if path.is_file() else size_bytes(path))
+        if target == self._target and not self._measured:
+            self._seconds = size / _BYTES_A_SECOND
+            self._show()
 
     def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
         """Return what the model gets of a question and its documents; None if no document adds
@@ -162,7 +181,7 @@ class DocumentsController(QObject):
         """Say how many parts there are to ask about, and how long they take to read."""
         parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
         size = f"{parts}, about {first.tokens:,} tokens"
-        return f"{size}, {_to_read(first.tokens * self._seconds)}" if self._seconds else size
+        return f"{size}{self._to_read(first.tokens)}"
 
     def _send[T](
         self, question: str, make: Callable[[MessageToPlan], Future[T]], *, attached: bool = True
@@ -170,7 +189,7 @@ class DocumentsController(QObject):
         new = self.attachments.ready if attached else ()
         message = self._message(question, new)
         if attached:
-            self._plan = None
+            self._plan, self._in_passages = None, False
             self.attachments.hide()
         if message is not None:
             return make(message)
@@ -317,7 +336,11 @@ class DocumentsController(QObject):
             return {number: document for number, document in stored if number in partly} | new
 
         self._estimated = self.estimates
-        return self._to_plan(question, documents, still_read, conversation=record.id)
+        message = self._to_plan(question, documents, still_read, conversation=record.id)
+        if not (self._in_passages and self._seconds):
+            return message
+        most = max(_LEAST_FOR_PASSAGES, int(_SLOW_SECONDS / self._seconds))
+        return replace(message, room=lambda count: min(most, message.room(count)))
 
     def _to_plan(
         self,
@@ -371,7 +394,7 @@ class DocumentsController(QObject):
     def _on_opened(self) -> None:
         record = self._conversation.record
         self._plan = self._refused = None
-        self._parts = ""
+        self._parts, self._in_passages = "", False
         self.attachments.show(record.id if record is not None else None)
         self._plan_soon()
 
@@ -411,7 +434,7 @@ class DocumentsController(QObject):
         if isinstance(happening, Prefill):
             rows = happening.processed - happening.reused
             if rows >= _ENOUGH_ROWS and happening.seconds > 0:
-                self._seconds = happening.seconds / rows
+                self._seconds, self._measured = happening.seconds / rows, True
                 self._settings.keep_read_seconds(self._target, self._seconds)
 
     def _view(self, place: int) -> None:
@@ -451,6 +474,7 @@ class DocumentsController(QObject):
             chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
             chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
             chips.propose("", "")
+            chips.offer_choice("", "")
             self._composer.set_unready("")
             return
         attached = self.attachments
@@ -472,12 +496,34 @@ class DocumentsController(QObject):
             unready = refused
         chips.say(refused or self._about_all())
         chips.propose(BY_SECTION if self._parts and not unready else "", self._parts)
+        chips.offer_choice(*self._choice())
         self._composer.set_unready(unready)
+
+    def _choice(self) -> tuple[str, str]:
+        """Return the other choice between passages and all of slow documents, and its words."""
+        if self._plan is None or not self.attachments.ready:
+            return "", ""
+        if self._in_passages:
+            tokens = self._plan.whole_tokens
+            size = f"About {tokens:,} tokens{self._to_read(tokens)}"
+            return (ALL_OF_IT, size) if tokens else ("", "")
+        documents = zip(self._plan.sent.documents, self._plan.tokens, strict=True)
+        whole = sum(tokens for document, tokens in documents if document.whole)
+        if whole * self._seconds < _SLOW_SECONDS or whole <= _LEAST_FOR_PASSAGES:
+            return "", ""
+        passages = max(_LEAST_FOR_PASSAGES, int(_SLOW_SECONDS / self._seconds)) // 2
+        return ONLY_PASSAGES, f"What your question is about{self._to_read(passages)}"
+
+    def _choose(self) -> None:
+        self._in_passages = not self._in_passages
+        self._begin()
 
     def _about_all(self) -> str:
         """Explain that passages cannot answer a question about all of a document."""
         if self._plan is None or not self._plan.about_all:
             return ""
+        if self._in_passages:
+            return "The model gets passages only, so it cannot count, list or summarize all of it."
         instead = (
             "let it answer section by section"
             if self._parts
@@ -514,7 +560,14 @@ class DocumentsController(QObject):
         assert self._plan is not None
         tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
         size = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
-        return f"{size}, {_to_read(tokens * self._seconds)}" if self._seconds else size
+        return f"{size}{self._to_read(tokens)}"
+
+    def _to_read(self, tokens: int) -> str:
+        """Say how long these tokens take to read, or nothing."""
+        if not self._seconds:
+            return ""
+        estimated = "" if self._measured else " (an estimate)"
+        return f", {_to_read(tokens * self._seconds)}{estimated}"
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""

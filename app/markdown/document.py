@@ -18,10 +18,11 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextTable,
     QTextTableCell,
+    QTextTableFormat,
 )
 
 from app.markdown.copying import block_text
-from app.markdown.formats import JOINED, PANEL, Formats, room_used
+from app.markdown.formats import JOINED, PANEL, Formats
 from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
@@ -45,6 +46,7 @@ from app.markdown.streaming import (
     StreamingMarkdown,
     StreamingPlainText,
 )
+from app.markdown.tables import fit_widths, same_widths
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
 REASONING = -1  # its number; that of details is their place in the text
@@ -100,7 +102,7 @@ class TextDocument:
         self._ended: set[int] = set()  # details whose end is in a finished part
         self._tail_ends: set[int] = set()  # those whose end is in the tail
         self._hidden: dict[int, tuple[int, int]] = {}  # what is folded: its beginning and end
-        self._beside = 0  # pixels
+        self._width = self._beside = 0  # pixels
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those in the text, as written
         self._first_formula = -1  # the place of the first of them
@@ -508,20 +510,28 @@ class TextDocument:
         self._leave_room_on_top()
         cursor.endEditBlock()
 
-    def set_room_beside(self, pixels: int) -> None:
-        """Leave these pixels at the right of prose; tables and code may use them."""
-        if pixels == self._beside:
+    def set_room(self, *, width: int, beside: int) -> None:
+        """Use a page of this width, and leave the pixels `beside` at the right of prose; tables and
+        code may use them."""
+        if (width, beside) == (self._width, self._beside):
             return
-        self._beside = pixels
+        self._width, self._beside = width, beside
         page = self.document.rootFrame()
         layout = page.frameFormat()
-        layout.setRightMargin(pixels)
-        page.setFrameFormat(layout)
-        for table in page.childFrames():
-            if isinstance(table, QTextTable):
-                made = table.format()
-                made.setRightMargin(-room_used(made, pixels))
+        if layout.rightMargin() != beside:
+            layout.setRightMargin(beside)
+            page.setFrameFormat(layout)
+        for table in self.tables:
+            made = table.format()
+            fit_widths(made, width=width, beside=beside)
+            if made != table.format():
                 table.setFormat(made)
+
+    @property
+    def tables(self) -> list[QTextTable]:
+        """The tables, from the first to the last."""
+        frames = self.document.rootFrame().childFrames()
+        return [frame for frame in frames if isinstance(frame, QTextTable)]
 
     def _leave_room_on_top(self) -> None:
         """Leave the room above the first line to the page: Qt gives the first line none."""
@@ -602,9 +612,7 @@ class TextDocument:
             block, characters = self._formats.gap()
             cursor.setBlockFormat(block)
             cursor.setBlockCharFormat(characters)
-        made = cursor.insertTable(
-            len(table.rows), len(table.rows[0]), self._formats.table(table, beside=self._beside)
-        )
+        made = cursor.insertTable(len(table.rows), len(table.rows[0]), self._table_format(table))
         for number, row in enumerate(table.rows):
             for column, line in enumerate(row):
                 cell = made.cellAt(number, column)
@@ -619,13 +627,16 @@ class TextDocument:
         cursor.setBlockCharFormat(characters)
         self._fresh = True
 
+    def _table_format(self, table: Table) -> QTextTableFormat:
+        return self._formats.table(table, width=self._width, beside=self._beside)
+
     def _extend(self, old: Table, new: Table, position: int) -> None:
         """Add rows to the table at this place, and rewrite its last row."""
         cursor = QTextCursor(self.document)
         cursor.setPosition(position)
         made = cursor.currentTable()
-        table_format = self._formats.table(new, beside=self._beside)
-        if table_format.rightMargin() != made.format().rightMargin():
+        table_format = self._table_format(new)
+        if not same_widths(table_format, made.format()):
             made.setFormat(table_format)
         if more := len(new.rows) - len(old.rows):
             made.appendRows(more)  # they look like the gap after the table

@@ -18,15 +18,14 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextFormat,
     QTextFrameFormat,
-    QTextLength,
     QTextOption,
     QTextTableFormat,
 )
 
-from app.markdown.cuts import column_widths
 from app.markdown.formulas import FormulaLayouts, formula_format, formula_size
 from app.markdown.inline import is_web
 from app.markdown.page import BlockStyle, Role, Style, Table, Tone
+from app.markdown.tables import describe_widths, fit_widths
 from app.theme.palette import LineStyle, Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
@@ -36,7 +35,6 @@ JOINED = ROLE + 3
 BARS = ROLE + 4
 REJECTED = ROLE + 5  # of characters: the number of the rejected or discarded token
 TOKEN = ROLE + 6  # of a layout format: it marks a token's kind
-NATURAL = ROLE + 7  # of a table: about how wide it is without line breaks, in pixels
 UNDERLINES: dict[LineStyle, QTextCharFormat.UnderlineStyle] = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
@@ -52,18 +50,9 @@ _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
 _LEADING = {"text": 1.5, "summary": 1.5, "plain": 1.5, "code": 1.4}  # of the font's size
 _PROSE = "The quick brown fox jumps over the lazy dog, and then it rests for a while in the sun."
 _MEASURE = 75  # characters of a line of prose, at most
-_NEEDS_ROOM = 300  # pixels; a narrower table stays within the prose
-_NARROW = 60  # characters of a table that does not need the whole width
 _POINTS = int(QTextFormat.Property.FontPointSize)
 _HANG = 7  # pixels from a list's marker to its text
 _USUAL_HEIGHT = 17  # the font for which such distances are made; a larger font needs more
-
-
-def room_used(table: QTextTableFormat, beside: int) -> float:
-    """Return how many of the pixels `beside` the prose a table may use. Qt takes a table for empty
-    whose width is less than these."""
-    natural = float(table.property(NATURAL))
-    return min(beside, natural / 2) if natural > _NEEDS_ROOM else 0.0
 
 
 class Formats:
@@ -175,9 +164,9 @@ class Formats:
         characters.setFontPointSize(1)
         return block, characters
 
-    def table(self, table: Table, *, beside: int) -> QTextTableFormat:
-        """Return the format of a table: its position, its lines, and the widths of its columns if
-        it is a part of a longer one. It may use the pixels `beside` the prose."""
+    def table(self, table: Table, *, width: float, beside: int) -> QTextTableFormat:
+        """Return the format of a table: its position, its lines, and its widths on a page of this
+        `width`. It may use the pixels `beside` the prose."""
         block_style = table.block
         made = QTextTableFormat()
         made.setBorder(1)
@@ -187,21 +176,11 @@ class Formats:
         made.setCellPadding(6)
         made.setCellSpacing(0)
         made.setTopMargin(0 if block_style.joined else max(6, block_style.above * self._scale))
-        widths = table.columns or column_widths(table)
-        made.setProperty(NATURAL, (sum(widths) + 2 * len(widths)) * self._letter)
-        made.setRightMargin(-room_used(made, beside))
         made.setBottomMargin(13)  # Qt drops the margin of the block after a table
         made.setLeftMargin(block_style.left * self._scale)
         made.setHeaderRowCount(0 if block_style.joined else 1)
-        made.setWidth(QTextLength())
-        if table.columns:
-            all_columns = sum(table.columns) + 2 * len(table.columns)
-            percent, fixed = QTextLength.Type.PercentageLength, QTextLength.Type.FixedLength
-            made.setColumnWidthConstraints(
-                [QTextLength(percent, 100 * (width + 2) / all_columns) for width in table.columns]
-            )
-            narrow = QTextLength(fixed, all_columns * self._letter * 1.1)
-            made.setWidth(narrow if all_columns <= _NARROW else QTextLength(percent, 100))
+        describe_widths(made, table, self.font, self._letter)
+        fit_widths(made, width=width, beside=beside)
         return made
 
     def tone(self, tone: Tone | str) -> QColor:

@@ -1,19 +1,20 @@
-"""Wide code scrolls sideways, each block under its own scroll bar.
+"""Wide code and wide tables scroll sideways, each above its own scroll bar.
 
 Qt can only scroll a document as a whole. So the laid out lines of the code are moved each time
-before they are painted; the document does not change. Knows a text edit and the places of its code
-blocks; not what else it shows.
+before they are painted; the document does not change. A table is moved by its left margin. Knows a
+text edit and the places of its code blocks and tables; not what else it shows.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QTextBlock, QWheelEvent
+from PySide6.QtGui import QTextBlock, QTextTable, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QTextEdit
 
 from app.markdown.formats import CODE_PADDING, PANEL
 from app.markdown.highlight import panel_blocks
+from app.markdown.tables import slide, usual_left, wide_width
 
 _BAR_HEIGHT = 6
 _BAR_LOOKS = """
@@ -26,41 +27,68 @@ QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 _STEP = 40  # pixels
 
 
-class _Panel:
-    """A code block: its label's place in the document, its width as far as it was measured, and its
-    scroll bar."""
+class _Wide:
+    """What may be wider than the view, with its scroll bar."""
 
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self.measured = position  # beginning of the last line that was measured
-        self.width = 0.0
+    name = ""
+
+    def __init__(self) -> None:
         self.bar: QScrollBar | None = None
-        self.moved = False  # whether its lines were ever moved
-
-    def forget(self) -> None:
-        """Measure it again."""
-        self.measured, self.width = self.position, 0.0
 
     @property
     def offset(self) -> int:
         return self.bar.value() if self.bar is not None else 0
 
 
-class SidewaysCode(QObject):
-    """The code blocks of a view that are wider than the view.
+class _Panel(_Wide):
+    """A code block: its label's place in the document, and its width as far as it was measured."""
 
-    `panels` returns the beginnings of the code blocks in the document, by their numbers. `below` is
-    the height of the background below the last line of code, in pixels.
+    name = "code"
+
+    def __init__(self, position: int) -> None:
+        super().__init__()
+        self.position = position
+        self.measured = position  # beginning of the last line that was measured
+        self.width = 0.0
+        self.moved = False  # whether its lines were ever moved
+
+    def forget(self) -> None:
+        """Measure it again."""
+        self.measured, self.width = self.position, 0.0
+
+
+class _Table(_Wide):
+    """A table: the numbers of all its parts, if it was cut."""
+
+    name = "table"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+
+class Sideways(QObject):
+    """The code blocks and tables of a view that are wider than the view.
+
+    `panels` returns the beginnings of the code blocks in the document, by their numbers, and
+    `tables` the tables. `below` is the height of the background below the last line of code, in
+    pixels.
     """
 
     def __init__(
-        self, view: QTextEdit, panels: Callable[[], Mapping[int, int]], *, below: int
+        self,
+        view: QTextEdit,
+        panels: Callable[[], Mapping[int, int]],
+        tables: Callable[[], Sequence[QTextTable]],
+        *,
+        below: int,
     ) -> None:
         super().__init__(view)
         self._view = view
-        self._numbers = panels
+        self._numbers, self._all_tables = panels, tables
         self._below = below
         self._panels: dict[int, _Panel] = {}
+        self._tables: dict[int, _Table] = {}  # by the number of the first part
         # Wide lines make the document wide, but it must not scroll as a whole.
         bar = view.horizontalScrollBar()
         bar.rangeChanged.connect(lambda *_: bar.setRange(0, 0))
@@ -78,7 +106,28 @@ class SidewaysCode(QObject):
                     _drop_bar(panel)
                 panel = self._panels[number] = _Panel(position)
             self._measure(panel)
-            self._place_bar(panel)
+            area = self._area(panel)
+            inner = area.adjusted(CODE_PADDING, 0, -CODE_PADDING, 0)
+            self._place_bar(panel, inner, width=panel.width)
+        self._place_tables()
+
+    def _place_tables(self) -> None:
+        found: dict[int, list[int]] = {}
+        widths: dict[int, float] = {}
+        number = 0
+        for table in self._all_tables():
+            if table.format().headerRowCount():  # otherwise it goes on with the one before
+                number = table.objectIndex()
+            if width := wide_width(table):
+                found.setdefault(number, []).append(table.objectIndex())
+                widths[number] = width
+        for number in self._tables.keys() - found.keys():
+            _drop_bar(self._tables.pop(number))
+        for number, numbers in found.items():
+            wide = self._tables.setdefault(number, _Table())
+            wide.numbers = numbers
+            self._place_bar(wide, self._area(wide), width=widths[number])
+            self._scrolled(wide)
 
     def move_lines(self, clip: QRect) -> None:
         """Move the visible lines of scrolled code to where they are to be painted."""
@@ -96,8 +145,8 @@ class SidewaysCode(QObject):
         """Iterate over parts of `clip`, so that scrolled code is painted only on its own
         background."""
         top = clip.top()
-        for panel in self._panels.values():
-            area = self._area(panel) if panel.offset else QRect()
+        areas = [self._area(wide) for wide in self._all() if wide.offset]
+        for area in sorted(areas, key=QRect.top):
             if not area.intersects(clip) or area.left() <= 0:
                 continue
             if area.top() > top:
@@ -108,24 +157,29 @@ class SidewaysCode(QObject):
             yield QRect(clip.left(), top, clip.width(), clip.bottom() + 1 - top)
 
     def wheel(self, event: QWheelEvent) -> bool:
-        """Scroll the code under the pointer if the wheel turns sideways. Returns whether it did."""
+        """Scroll what is under the pointer if the wheel turns sideways. Returns whether it did."""
         delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         across, down = delta.x(), delta.y()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not across:
             across, down = down, 0
         if abs(across) <= abs(down):
             return False
-        for panel in self._panels.values():
-            if panel.bar is not None and self._area(panel).contains(event.position().toPoint()):
-                panel.bar.setValue(panel.bar.value() - across)
+        for wide in self._all():
+            if wide.bar is not None and self._area(wide).contains(event.position().toPoint()):
+                wide.bar.setValue(wide.bar.value() - across)
                 return True
         return False
 
     def show_cursor(self) -> None:
-        """Scroll the code at the cursor so that the cursor is visible. Call this after a person
-        moved it."""
+        """Scroll the code or table at the cursor so that the cursor is visible. Call this after a
+        person moved it."""
         cursor = self._view.textCursor()
         block = cursor.block()
+        table = cursor.currentTable()
+        for wide in self._tables.values():
+            if table is not None and table.objectIndex() in wide.numbers:
+                place = self._view.cursorRect(cursor).left()
+                self._bring_into_sight(wide, place, self._area(wide))
         panel = self._panels.get(block.blockFormat().property(PANEL))
         if panel is None or panel.bar is None or block.position() == panel.position:
             return
@@ -136,13 +190,13 @@ class SidewaysCode(QObject):
         x: Any = line.cursorToX(cursor.positionInBlock())  # a pair, although the annotation differs
         place = round(block.layout().position().x() + x[0]) - panel.offset
         self._move(panel, block, offset=panel.offset)
-        area = self._area(panel)
+        self._bring_into_sight(panel, place, self._area(panel))
+
+    def _bring_into_sight(self, wide: _Wide, place: int, area: QRect) -> None:
         before = area.left() + CODE_PADDING - place
         behind = place - area.right() + CODE_PADDING
-        if before > 0:
-            panel.bar.setValue(panel.bar.value() - before)
-        elif behind > 0:
-            panel.bar.setValue(panel.bar.value() + behind)
+        if wide.bar is not None and max(before, behind) > 0:
+            wide.bar.setValue(wide.bar.value() + (behind if behind > 0 else -before))
 
     def _measure(self, panel: _Panel) -> None:
         """Measure the width of its new lines, and of the last line measured before."""
@@ -152,38 +206,46 @@ class SidewaysCode(QObject):
                 panel.width = max(panel.width, layout.lineAt(number).naturalTextWidth())
             panel.measured = block.position()
 
-    def _place_bar(self, panel: _Panel) -> None:
-        area = self._area(panel)
-        spare = round(panel.width) - (area.width() - 2 * CODE_PADDING)
+    def _place_bar(self, wide: _Panel | _Table, area: QRect, *, width: float) -> None:
+        """Show a bar at the bottom of `area` if what is in there is too wide."""
+        spare = round(width) - area.width()
         if spare <= 0:
-            if panel.bar is not None:
-                _drop_bar(panel)
-                self._scrolled(panel)
+            if wide.bar is not None:
+                _drop_bar(wide)
+                self._scrolled(wide)
             return
-        if panel.bar is None:
-            panel.bar = self._make_bar(panel)
-        panel.bar.setRange(0, spare)
-        panel.bar.setPageStep(area.width() - 2 * CODE_PADDING)
-        panel.bar.setGeometry(
-            area.left() + CODE_PADDING,
-            area.bottom() - _BAR_HEIGHT,
-            area.width() - 2 * CODE_PADDING,
-            _BAR_HEIGHT,
-        )
+        if wide.bar is None:
+            wide.bar = self._make_bar(wide)
+        wide.bar.setRange(0, spare)
+        wide.bar.setPageStep(area.width())
+        wide.bar.setGeometry(area.left(), area.bottom() - _BAR_HEIGHT, area.width(), _BAR_HEIGHT)
 
-    def _make_bar(self, panel: _Panel) -> QScrollBar:
+    def _make_bar(self, wide: _Panel | _Table) -> QScrollBar:
         bar = QScrollBar(Qt.Orientation.Horizontal, self._view.viewport())
-        bar.setAccessibleName("Scroll this code sideways")
+        bar.setAccessibleName(f"Scroll this {wide.name} sideways")
         bar.setStyleSheet(_BAR_LOOKS)
         bar.setSingleStep(_STEP)
         bar.setCursor(Qt.CursorShape.ArrowCursor)
-        bar.valueChanged.connect(lambda: self._scrolled(panel))
+        bar.valueChanged.connect(lambda: self._scrolled(wide))
         bar.show()
         return bar
 
-    def _scrolled(self, panel: _Panel) -> None:
-        panel.moved = True
-        self._view.viewport().update(self._area(panel))
+    def _scrolled(self, wide: _Panel | _Table) -> None:
+        if isinstance(wide, _Panel):
+            wide.moved = True
+            self._view.viewport().update(self._area(wide))
+        else:
+            for part in self._parts(wide):
+                slide(part, wide.offset)
+
+    def _parts(self, table: _Table) -> list[QTextTable]:
+        """Return the parts of a table that are in the document still."""
+        found = map(self._view.document().object, table.numbers)
+        return [part for part in found if isinstance(part, QTextTable)]
+
+    def _all(self) -> Iterator[_Panel | _Table]:
+        yield from self._panels.values()
+        yield from self._tables.values()
 
     def _move(self, panel: _Panel, block: QTextBlock, *, offset: int) -> None:
         label = self._view.document().findBlock(panel.position)
@@ -210,7 +272,24 @@ class SidewaysCode(QObject):
             yield document.findBlock(panel.measured)
         yield from panel_blocks(document, panel.measured)
 
-    def _area(self, panel: _Panel) -> QRect:
+    def _area(self, wide: _Panel | _Table) -> QRect:
+        """Return its place in the viewport."""
+        return self._panel_area(wide) if isinstance(wide, _Panel) else self._table_area(wide)
+
+    def _table_area(self, table: _Table) -> QRect:
+        """Return its place in the viewport, with the room below it."""
+        parts = self._parts(table)
+        if not parts:
+            return QRect()
+        document, first = self._view.document(), parts[0]
+        rect = document.documentLayout().blockBoundingRect
+        behind = document.findBlock(parts[-1].lastPosition() + 1)
+        left = round(usual_left(first))
+        top = round(rect(first.firstCursorPosition().block()).top() - first.format().cellPadding())
+        bottom = round(rect(behind).top())
+        return QRect(left, top - 1, self._view.viewport().width() - left, bottom - top)
+
+    def _panel_area(self, panel: _Panel) -> QRect:
         """Return its background in the viewport."""
         document = self._view.document()
         layout = document.documentLayout()
@@ -223,8 +302,8 @@ class SidewaysCode(QObject):
         return QRectF(left, top, width, bottom - top).toAlignedRect()
 
 
-def _drop_bar(panel: _Panel) -> None:
-    if panel.bar is not None:
-        panel.bar.hide()
-        panel.bar.deleteLater()
-        panel.bar = None
+def _drop_bar(wide: _Wide) -> None:
+    if wide.bar is not None:
+        wide.bar.hide()
+        wide.bar.deleteLater()
+        wide.bar = None

@@ -37,7 +37,7 @@ from app.markdown.copying import written_text
 from app.markdown.document import FOLD_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, ROLE, SHAPE, UNDERLINES, Formats
 from app.markdown.formulas import FormulaObjects
-from app.markdown.sideways import SidewaysCode
+from app.markdown.sideways import Sideways
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
 from app.theme.palette import LineStyle, tinted
@@ -109,7 +109,7 @@ class TextView(QTextBrowser):
         self._marks: tuple[TextMark, ...] = ()
         self._shades: tuple[TextShade, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
-        self._sideways = SidewaysCode(self, self.text.panels, below=_PADDING)
+        self._sideways = Sideways(self, self.text.panels, lambda: self.text.tables, below=_PADDING)
         self._rewriting = QTimer(self, interval=0)
         self._rewriting.timeout.connect(self._rewrite)
         if formats.formulas is not None:
@@ -151,7 +151,7 @@ class TextView(QTextBrowser):
         return tuple(sorted(self._buttons.values(), key=lambda button: button.y()))
 
     def place_buttons(self) -> None:
-        """Place a copy button on every code block, and a scroll bar under wide code.
+        """Place a copy button on every code block, and a scroll bar under wide code and tables.
 
         Call this after each change of the text.
         """
@@ -233,7 +233,7 @@ class TextView(QTextBrowser):
         return super().viewportEvent(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        # The transcript scrolls, not the message; wide code scrolls too.
+        # The transcript scrolls, not the message; wide code and tables do.
         event.setAccepted(self._sideways.wheel(event))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -399,10 +399,10 @@ class TextView(QTextBrowser):
         rtl = block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
         for bar in str(bars).split():
             left, _, tone = bar.partition(":")
-            top = above if bar in goes_on else rect.top()
+            top, bottom = round(above if bar in goes_on else rect.top()), round(rect.bottom())
             edge = self.viewport().width() - self._beside() - float(left) - _BAR
-            painter.setBrush(self._formats.tone(tone))
-            painter.drawRect(QRectF(edge if rtl else float(left), top, _BAR, rect.bottom() - top))
+            painter.setBrush(self._formats.tone(tone))  # at whole pixels, so that no seam is seen
+            painter.drawRect(QRectF(edge if rtl else float(left), top, _BAR, bottom - top))
 
     def _beside(self) -> int:
         """Return the pixels that prose leaves free at its right."""
@@ -410,7 +410,7 @@ class TextView(QTextBrowser):
         return max(0, self.viewport().width() - widest)
 
     def _fit(self, *_: object) -> None:
-        self.text.set_room_beside(self._beside())
+        self.text.set_room(width=self.viewport().width(), beside=self._beside())
         height = math.ceil(self.document().size().height())
         panel = self.document().lastBlock().blockFormat().property(PANEL)
         height += _PADDING if panel is not None else 0

@@ -1,7 +1,8 @@
-"""Carries out what a person asks for in the Library's window, and loads a pair that was chosen when
-its download finishes.
+"""Carries out what a person asks for in the Library, and loads a pair that was chosen when its
+download finishes.
 
-There is one such window for all windows of the chat. The loader knows how a model is loaded.
+There is one view of it, which stands in the window that was asked for it last. The loader knows how
+a model is loaded.
 """
 
 from functools import partial
@@ -11,12 +12,12 @@ from PySide6.QtWidgets import QMessageBox
 
 from app import files
 from app.models import formatting
-from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
 from app.models.row_data import ActionName, LoadedPair
+from app.models.view import LibraryView, PageName
 from app.settings import Pair, Settings
 from models import in_words
 from models.errors import Problem
@@ -26,15 +27,14 @@ _FOLLOW_MS = 3000  # between two checks of another process's downloads
 
 
 class LibraryController(QObject):
-    """Attributes: `dialog`, None until it is opened; `pending_offer`, the offer to be used when its
-    download finishes.
+    """Attributes: `view`; `pending_offer`, the offer to be used when its download finishes.
 
     Signals:
         chosen(Pair): load this pair.
         drafter_chosen(str): draft with this value of `--drafter`.
         forgotten(): a folder that a person opened was removed from the lists.
         ready(Pair): this pair finished downloading, but another was chosen in the meantime.
-        reported(str): an event while the Library's window was closed.
+        reported(str): an event while the Library is not shown.
     """
 
     chosen = Signal(object)
@@ -49,8 +49,7 @@ class LibraryController(QObject):
         super().__init__(parent)
         self._library, self._loader = library, loader
         self._settings = settings
-        self.dialog: LibraryDialog | None = None
-        self._presenter: LibraryPresenter | None = None
+        self.view = LibraryView()
         self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
         self._loading = ""  # the name of what was chosen here and is being loaded
@@ -63,53 +62,47 @@ class LibraryController(QObject):
         loader.failed.connect(self._on_not_loaded)
         self._watch = QTimer(self, interval=_FOLLOW_MS)
         self._watch.timeout.connect(self.follow)
+        self._connect(self.view)
+        self._presenter = LibraryPresenter(
+            library,
+            self.view,
+            loaded=self._loaded,
+            opened=settings.opened_paths,
+            pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
+        )
 
     def open(self, page: PageName = "offers") -> None:
-        """Show the Library's window, and refresh its contents."""
-        if self.dialog is None or self._presenter is None:
-            self.dialog = LibraryDialog()  # without a parent, as it outlasts any window
-            self._connect(self.dialog)
-            self._presenter = LibraryPresenter(
-                self._library,
-                self.dialog,
-                loaded=self._loaded,
-                opened=self._settings.opened_paths,
-                pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
-            )
+        """Open a page of the view, which a window shows now, and refresh its contents."""
         self._watch.start()
         self._library.refresh()
         self._library.refresh_offers()
         self._refresh_candidates()
-        self.dialog.show()
-        self.dialog.raise_()
-        self.dialog.activateWindow()
-        self.dialog.show_page(page)
+        self.view.show_page(page)
         self._presenter.refresh()
 
     def close(self) -> None:
-        """Close the window, and pause the downloads."""
+        """Delete the view, and pause the downloads."""
         self._watch.stop()
-        if self.dialog is not None:
-            self.dialog.close()
-            self.dialog.deleteLater()
+        self.view.leave()
+        self.view.deleteLater()
         self._library.close()
 
-    def _connect(self, dialog: LibraryDialog) -> None:
+    def _connect(self, view: LibraryView) -> None:
         library = self._library
-        dialog.offers.asked.connect(self._on_offer)
-        dialog.search.asked.connect(self._on_found)
-        dialog.search.searched.connect(library.search)
-        dialog.drafters.asked.connect(self._on_drafter)
-        dialog.downloads.asked.connect(self._on_download)
-        dialog.disk.asked.connect(self._on_disk)
-        dialog.offers.retry_asked.connect(library.refresh_offers)
-        dialog.search.retry_asked.connect(lambda: library.search(library.searched))
-        dialog.drafters.retry_asked.connect(self._refresh_candidates)
-        dialog.downloads.retry_asked.connect(library.refresh)
-        dialog.disk.retry_asked.connect(library.refresh)
-        dialog.pause_all.clicked.connect(lambda: self._for_all("pause"))
-        dialog.resume_all.clicked.connect(lambda: self._for_all("resume"))
-        dialog.add_folder.clicked.connect(self._ask_for_folder)
+        view.offers.asked.connect(self._on_offer)
+        view.search.asked.connect(self._on_found)
+        view.search.searched.connect(library.search)
+        view.drafters.asked.connect(self._on_drafter)
+        view.downloads.asked.connect(self._on_download)
+        view.disk.asked.connect(self._on_disk)
+        view.offers.retry_asked.connect(library.refresh_offers)
+        view.search.retry_asked.connect(lambda: library.search(library.searched))
+        view.drafters.retry_asked.connect(self._refresh_candidates)
+        view.downloads.retry_asked.connect(library.refresh)
+        view.disk.retry_asked.connect(library.refresh)
+        view.pause_all.clicked.connect(lambda: self._for_all("pause"))
+        view.resume_all.clicked.connect(lambda: self._for_all("resume"))
+        view.add_folder.clicked.connect(self._ask_for_folder)
 
     # Requests
 
@@ -144,8 +137,7 @@ class LibraryController(QObject):
         """Remove a path that a person opened from the lists."""
         self._settings.forget_path(kind, path)
         self.forgotten.emit()
-        if self._presenter is not None:
-            self._presenter.refresh()
+        self._presenter.refresh()
 
     def _on_download(self, repository: str, action: ActionName) -> None:
         downloads = self._library.downloads
@@ -177,10 +169,9 @@ class LibraryController(QObject):
 
     def _for_all(self, action: ActionName) -> None:
         """Do this to every download that offers it now."""
-        assert self.dialog is not None
         names = [
             row.data.key
-            for row in self.dialog.downloads.rows.rows
+            for row in self.view.downloads.rows.rows
             if any(one.name == action and not one.reason for one in row.data.actions)
         ]
         if action == "resume":
@@ -190,18 +181,17 @@ class LibraryController(QObject):
                 self._library.downloads.pause(name)
 
     def _ask_for_folder(self) -> None:
-        if self.dialog is not None:
-            files.ask_for_folder(
-                self.dialog,
-                "Choose a folder with models",
-                lambda folder: self._library.add_folder(str(folder)),
-            )
+        files.ask_for_folder(
+            self.view,
+            "Choose a folder with models",
+            lambda folder: self._library.add_folder(str(folder)),
+        )
 
     def _ask_to_delete(self, name: str) -> None:
         installed = self._find(name)
         if installed is None:
             return
-        box = QMessageBox(self.dialog)
+        box = QMessageBox(self.view)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setIcon(QMessageBox.Icon.Warning)
@@ -225,11 +215,11 @@ class LibraryController(QObject):
             self._say(f"{repository} finished downloading.")
 
     def _on_broken(self, download: Download) -> None:
-        """Report that a download failed. Its row in the Library's window says why."""
-        if self.dialog is None or not self.dialog.isVisible():
+        """Report that a download failed. Its row in the Library says why."""
+        if not self.view.isVisible():
             self.reported.emit(f"{download.repository}: {download.problem} {download.remedy}")
-        elif self.dialog.page != "downloads":
-            self.dialog.line.say(f"{download.repository} failed. See Downloads.", "warning")
+        elif self.view.page != "downloads":
+            self.view.line.say(f"{download.repository} failed. See Downloads.", "warning")
 
     def _on_inventory(self) -> None:
         """Use the pending offer if its models are installed now."""
@@ -281,15 +271,15 @@ class LibraryController(QObject):
         if self._loading:
             self._say(f"{self._loading} is loaded.")
             self._loading = ""
-        if self._presenter is not None:
+        if self.view.isVisible():
             self._refresh_candidates()
             self._presenter.refresh()
 
     def _on_not_loaded(self, problem: Problem) -> None:
-        """Show the problem in this window too; the main window shows it in any case."""
-        if self._loading and self.dialog is not None:
+        """Show the problem in the Library too; the window shows it in any case."""
+        if self._loading:
             self._loading = ""
-            self.dialog.line.say(str(problem), "warning")
+            self.view.line.say(str(problem), "warning")
 
     @property
     def following(self) -> bool:
@@ -297,8 +287,8 @@ class LibraryController(QObject):
         return self._watch.isActive()
 
     def follow(self) -> None:
-        """Check again while another process is downloading. Stop when the window is closed."""
-        if self.dialog is None or not self.dialog.isVisible():
+        """Check again while another process is downloading. Stop when a person has left it."""
+        if not self.view.isVisible():
             self._watch.stop()
         elif self._library.downloads.elsewhere and not self._library.inventory.asking:
             self._library.refresh()
@@ -316,14 +306,14 @@ class LibraryController(QObject):
         self._say("" if freed_bytes is None else f"Freed {in_words.size(freed_bytes)}.")
 
     def _on_failed(self, problem: Problem) -> None:
-        if self.dialog is not None and self.dialog.isVisible():
-            self.dialog.line.say(str(problem), "warning")
+        if self.view.isVisible():
+            self.view.line.say(str(problem), "warning")
         else:
             self.reported.emit(str(problem))
 
     def _say(self, line: str) -> None:
-        if self.dialog is not None and self.dialog.isVisible():
-            self.dialog.line.say(line)
+        if self.view.isVisible():
+            self.view.line.say(line)
         elif line:
             self.reported.emit(line)
 

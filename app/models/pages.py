@@ -6,7 +6,9 @@ Knows widgets only. An empty page always says why it is empty.
 from typing import Literal
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QHBoxLayout,
     QLineEdit,
     QProgressBar,
@@ -123,11 +125,19 @@ class PairCard(Card):
         text.addSpacing(2)
         text.addWidget(self._state)
         text.addWidget(self._progress)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(18, 14, 18, 16)
-        row.setSpacing(24)
-        row.addLayout(text, 1)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(18, 14, 18, 16)
+        self._row.setSpacing(24)
+        self._row.addLayout(text, 1)
+        self._row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the button below the text if it would leave too little room for it."""
+        super().resizeEvent(event)
+        narrow = self.width() < 3 * self.button.sizeHint().width()
+        across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        self._row.setDirection(down if narrow else across)
+        self._row.setSpacing(12 if narrow else 24)
 
     def show_state(self, state: OfferState) -> None:
         """Show this offer."""

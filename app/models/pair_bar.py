@@ -293,7 +293,7 @@ class PairPage(QFrame):
         self._lines = {box: ToneLabel(tone="muted", scale=0.92) for box in self.boxes}
         self.facts = ToneLabel(tone="muted", scale=0.92)
         self._meaning = ToneLabel(tone="muted", scale=0.92)
-        self.library, self.memory = QPushButton("Library…"), QPushButton("Context and memory…")
+        self.library, self.memory = QPushButton("Library"), QPushButton("Context and memory…")
         self._arrange()
         self._meaning.say(_MEANING)
         for button in (self.library, self.memory):

@@ -1,4 +1,4 @@
-"""Shows the contents of the Library on the pages of its window. Knows which page shows which
+"""Shows the contents of the Library on its pages. Knows which page shows which
 answer; handles no actions.
 
 Only the visible page is kept up to date; the others are refreshed when they are opened.
@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.models.dialog import LibraryDialog, PageName
 from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.offers import offer_states
@@ -21,6 +20,7 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
+from app.models.view import LibraryView, PageName
 
 
 class LibraryPresenter(QObject):
@@ -29,7 +29,7 @@ class LibraryPresenter(QObject):
     def __init__(
         self,
         library: Library,
-        dialog: LibraryDialog,
+        view: LibraryView,
         *,
         loaded: Callable[[], LoadedPair],
         opened: Callable[[str], tuple[str, ...]],
@@ -37,9 +37,9 @@ class LibraryPresenter(QObject):
     ) -> None:
         """`loaded` returns the loaded pair, `opened` the targets or drafters that a person opened,
         and `pending_key` the key of the offer that will be loaded."""
-        super().__init__(dialog)
+        super().__init__(view)
         self._opened = opened
-        self._library, self._dialog = library, dialog
+        self._library, self._view = library, view
         self._loaded, self._pending_key = loaded, pending_key
         self._pages: dict[PageName, Callable[[], None]] = {
             "offers": self._show_offers,
@@ -53,13 +53,13 @@ class LibraryPresenter(QObject):
         library.found.changed.connect(lambda: self.refresh("search"))
         library.candidates.changed.connect(lambda: self.refresh("drafters"))
         library.downloads.changed.connect(self.refresh)
-        dialog.shown.connect(lambda page: self.refresh())
+        view.shown.connect(lambda page: self.refresh())
 
     def refresh(self, *changed: PageName) -> None:
         """Refresh the visible page if it is one of `changed`, or if `changed` is empty."""
-        self._dialog.set_download_count(len(self._library.downloads.all))
-        page = self._dialog.page
-        if self._dialog.isVisible() and page in (changed or self._pages):
+        self._view.set_download_count(len(self._library.downloads.all))
+        page = self._view.page
+        if self._view.isVisible() and page in (changed or self._pages):
             self._pages[page]()
 
     def _show_offers(self) -> None:
@@ -71,7 +71,7 @@ class LibraryPresenter(QObject):
             loaded=self._loaded(),
             pending=self._pending_key(),
         )
-        self._dialog.offers.show_offers(
+        self._view.offers.show_offers(
             states,
             asking="Checking what fits this machine…" if library.offers.asking else "",
             problem=library.offers.problem,
@@ -85,7 +85,7 @@ class LibraryPresenter(QObject):
         rows = found_rows(found.value, inventory=inventory, downloads=downloads)
         if found.answered:
             rows += named_row(searched, found.value, inventory=inventory, downloads=downloads)
-        self._dialog.search.show_rows(
+        self._view.search.show_rows(
             rows,
             asking=f"Searching the hub for “{searched}”…" if found.asking else "",
             problem=found.problem,
@@ -97,8 +97,8 @@ class LibraryPresenter(QObject):
     def _show_drafters(self) -> None:
         library = self._library
         name = target_name(library.target) if library.target else ""
-        self._dialog.drafters.set_title(f"Draft models for {name}" if name else "Draft models")
-        self._dialog.drafters.show_rows(
+        self._view.drafters.set_title(f"Draft models for {name}" if name else "Draft models")
+        self._view.drafters.show_rows(
             candidate_rows(
                 library.candidates.value,
                 self._loaded(),
@@ -117,10 +117,10 @@ class LibraryPresenter(QObject):
         downloads, inventory = self._library.downloads, self._library.inventory
         rows = download_rows(downloads.all)
         offered = {action.name for row in rows for action in row.actions if not action.reason}
-        self._dialog.pause_all.setEnabled("pause" in offered)
-        self._dialog.resume_all.setEnabled("resume" in offered)
-        self._dialog.downloads.set_title("Current downloads" if downloads.all else "")
-        self._dialog.downloads.show_rows(
+        self._view.pause_all.setEnabled("pause" in offered)
+        self._view.resume_all.setEnabled("resume" in offered)
+        self._view.downloads.set_title("Current downloads" if downloads.all else "")
+        self._view.downloads.show_rows(
             rows,
             asking="Reading the download queue…"
             if inventory.asking and not inventory.answered
@@ -131,8 +131,8 @@ class LibraryPresenter(QObject):
 
     def _show_disk(self) -> None:
         inventory = self._library.inventory
-        self._dialog.disk.set_title(disk_summary(inventory.value) if inventory.answered else "")
-        self._dialog.disk.show_rows(
+        self._view.disk.set_title(disk_summary(inventory.value) if inventory.answered else "")
+        self._view.disk.show_rows(
             disk_rows(inventory.value, self._loaded(), opened=self._opened("targets")),
             asking="Looking for models on this machine…" if inventory.asking else "",
             problem=inventory.problem,

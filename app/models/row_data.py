@@ -206,7 +206,7 @@ def disk_rows(
 
 def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
     drafts = loaded.drafter in (model.path, model.name)
-    in_use = "Target in use" if model.path == loaded.target else "Drafter in use" if drafts else ""
+    in_use = "In use" if model.path == loaded.target else "In use as draft model" if drafts else ""
     role = {"chat": "", "drafter": "drafter only", "head": "drafter head"}[model.role]
     origin = {
         "starter": "starter model" if model.role == "chat" else "included with Slipstream",

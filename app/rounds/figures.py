@@ -150,9 +150,9 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
     return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
 
 
-def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
-    """Format the line under an answer: what drafting gained, its figures, how it ended if it is
-    `complete`, and its target."""
+def answer_line(figures: AnswerFigures, *, complete: bool) -> str:
+    """Format the line under an answer: the gain by drafting, the figures, and how it ended if it is
+    `complete`."""
     found = []
     if (times := figures.times_plain) is not None:
         found.append(f"{times:.1f} times as fast as plain")
@@ -165,7 +165,7 @@ def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
         found.append(f"first after {seconds(figures.first_token_seconds)}")
     if complete and figures.stop_reason == "stop string":
         found.append("ended at a stop sequence")
-    return " \u00b7 ".join((*found, target))
+    return " \u00b7 ".join(found)
 
 
 def percent(share: float) -> str:
@@ -179,6 +179,7 @@ def share_in_words(share: float) -> str:
     if share > 0.95:
         return "Nearly all" if share < 1.0 else "All"
     parts = [(part, whole) for whole in (2, 3, 4, 5, 10) for part in range(1, whole)]
+    parts += [(1, whole) for whole in (6, 7, 8, 9)]
     part, whole = min(parts, key=lambda fraction: abs(fraction[0] / fraction[1] - share))
     return f"{part} in {whole}"
 

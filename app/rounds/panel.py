@@ -105,6 +105,11 @@ class RoundsPanel(QWidget):
         self.stats, self.last, self._ended = tally(events), last, ended
         self.refresh()
 
+    def end(self) -> None:
+        """Show the final figures of an answer: nothing more will be pushed."""
+        self._ended = True
+        self.refresh()
+
     def refresh(self) -> None:
         """Show the current figures."""
         self._timer.stop()

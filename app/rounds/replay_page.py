@@ -20,13 +20,13 @@ def replay_page(replay: Replay, *, title: str, question: str = "", target: str =
     """Return the page as HTML. It contains the texts of the question and of the answer."""
     seconds = {each.number: each.verdict.seconds for each in replay.rounds if each.verdict}
     figures = figures_of(replay.events)
-    line = answer_line(figures, complete=False, target=target or "Slipstream") if figures else ""
+    line = answer_line(figures, complete=False) if figures else ""
     gain, _, under = line.partition(" \u00b7 ")
     data = {
         "title": flat(title),
         "question": flat(question),
         "gain": gain[:1].upper() + gain[1:],
-        "under": under,
+        "under": " \u00b7 ".join(filter(None, (under, target or "Slipstream"))),
         "rounds": [
             {
                 "seconds": seconds.get(number, 0.0),

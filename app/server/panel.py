@@ -29,8 +29,6 @@ from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
 
-_HIDDEN = "\u2022" * 24
-
 
 class ServerPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts.
@@ -48,7 +46,7 @@ class ServerPanel(QDialog):
         self.switch = Switch("Local server")
         self.line = StatusLine(wraps=True)
         self.restart = QPushButton("Start again")
-        self.address, self.key = CopyField("Address"), CopyField("Key")
+        self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
         self.port = QSpinBox()
         self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
         self.requests = RequestList()
@@ -147,9 +145,9 @@ class ServerPanel(QDialog):
         self.restart.setVisible(can_restart)
 
     def show_place(self, *, address: str, key: str, port: int, at_start: bool) -> None:
-        """Show where it can be asked; the key is not shown, and can be copied."""
+        """Show where it can be asked; the key is hidden at first."""
         self.address.show_text(address)
-        self.key.show_text(key, shown=_HIDDEN if key else "")
+        self.key.show_text(key)
         if not self.port.hasFocus():
             self.port.setValue(port)
         self.at_start.setChecked(at_start)

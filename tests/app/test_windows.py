@@ -388,23 +388,25 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
 
 
 @pytest.mark.slow
-def test_the_library_outlasts_the_window_it_was_opened_from(
+def test_the_library_moves_between_windows_and_outlasts_them(
     open_windows: OpenWindows, until: Until
 ) -> None:
     windows = open_windows()
     first, second = windows.current, windows.open()
     second.menus.actions["library"].trigger()
-    dialog = windows.library_controller.dialog
-    assert dialog is not None
+    view = windows.library_controller.view
+    assert second.isAncestorOf(view)
+    first.pair_bar.library_asked.emit()
+    assert first.isAncestorOf(view)
+    assert second.transcript.isVisible()
+    second.menus.actions["library"].trigger()
     second.close()
     QApplication.processEvents()
-    assert dialog.isVisible()
     first.pair_bar.library_asked.emit()
-    assert windows.library_controller.dialog is dialog
+    assert view.isVisible()
     windows.library_controller.ready.emit(Pair("/models/target"))
     assert "library" in first.notices.texts
     first.close()
-    assert not dialog.isVisible()
 
 
 @pytest.mark.slow

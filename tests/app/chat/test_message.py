@@ -179,6 +179,21 @@ def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
     assert message.findChild(DraftAhead) is None
 
 
+def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
+    message = make("Some words")
+    message.show_ahead(made_round(1, " more")[0], share=None, calm=True)
+    message.refresh()
+    message.append(" more\n\n```python\nx = 1\n```\n" * 5)
+    message.show_ahead(made_round(2, " words")[0], share=None, calm=True)
+    assert message.step()
+    message.refresh()
+    assert message.findChild(DraftAhead).isHidden()
+    while message.step():
+        pass
+    message.refresh()
+    assert message.findChild(DraftAhead).isVisible()
+
+
 def test_the_figures_of_an_answer(make: Make) -> None:
     message = make("a")
     assert message.figures_line.text() == ""
@@ -186,15 +201,15 @@ def test_the_figures_of_an_answer(make: Make) -> None:
     assert message.figures_line.text() == ""
     message.set_figures(AnswerFigures(1412, 10.0, 0.423, "end"))
     said = message.figures_line.text().split(" \u00b7 ")
-    assert said == ["141 tokens/s", "1,412 tokens", "first after 0.42 s", "Qwen"]
+    assert said == ["141 tokens/s", "1,412 tokens", "first after 0.42 s"]
     assert message.figures_line.accessibleName() == message.figures_line.text()
     message.set_figures(AnswerFigures(1412, 10.0, 101.29, "end"))
     assert "first after 1 min 41 s" in message.figures_line.text()
     for figures, ending, count in (
-        (AnswerFigures(1, 0.0, None, "end"), "complete", 2),
-        (AnswerFigures(1, 0.0, None, ""), "complete", 2),
-        (AnswerFigures(1, 0.0, None, "stop string"), "complete", 3),
-        (AnswerFigures(1, 1.0, None, "length"), "length", 3),  # said above it already
+        (AnswerFigures(1, 0.0, None, "end"), "complete", 1),
+        (AnswerFigures(1, 0.0, None, ""), "complete", 1),
+        (AnswerFigures(1, 0.0, None, "stop string"), "complete", 2),
+        (AnswerFigures(1, 1.0, None, "length"), "length", 2),  # said above it already
     ):
         message.end(Ending(ending))
         message.set_figures(figures)

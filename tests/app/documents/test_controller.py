@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from app.chat.composer import SignButton
 from app.chat.message import MessageWidget
+from app.documents.controller import ALL_OF_IT, ONLY_PASSAGES
 from app.documents.text_dialog import TextDialog
 from app.window import Window
 from engine.documents.prompt import Sent
@@ -519,6 +521,47 @@ def test_how_long_it_takes_to_read_is_known_in_the_next_run(
     window = opened()
     attach(window, until, file_in(tmp_path, "a.txt", "word " * 1200))
     assert "about 20 s to read" in chips(window)[0]
+
+
+def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(
+    opened: Opened, until: Until, tmp_path: Path
+) -> None:
+    window = opened()
+    documents = window.composer.documents
+    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 2.5))
+    attach(window, until, file_in(tmp_path, "a.txt", "word deposit. " * 540))
+    assert "whole" in chips(window)[0]
+    assert documents.choice.button.text() == ""  # it takes 12 s
+    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 10.0))
+    window.composer.field.setPlainText("What is the deposit?")
+    until(lambda: documents.choice.button.text() == ONLY_PASSAGES)
+    assert "to read" in documents.choice.words
+    documents.choice.button.click()
+    until(lambda: documents.choice.button.text() == ALL_OF_IT)
+    assert "passage" in chips(window)[0]
+    documents.choice.button.click()
+    until(lambda: "whole" in chips(window)[0])
+    documents.choice.button.click()
+    until(lambda: documents.choice.button.text() == ALL_OF_IT)
+    window.composer.send()
+    until(answered(window, 2))
+    assert sent(window).documents[0].passages
+    assert documents.choice.button.text() == ""
+
+
+def test_before_anything_is_measured_the_time_is_an_estimate(
+    opened: Opened, until: Until, tmp_path: Path
+) -> None:
+    window = opened()
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.parent.mkdir()
+    with weights.open("wb") as file:
+        file.truncate(4 * 10**9)
+    loaded = window.loader.loaded
+    assert loaded is not None
+    window.composer_controller.documents.use(replace(loaded, target=str(weights.parent)))
+    attach(window, until, file_in(tmp_path, "a.txt", "word " * 1200))
+    until(lambda: "s to read (an estimate)" in chips(window)[0])
 
 
 @pytest.mark.slow

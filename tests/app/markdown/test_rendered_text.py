@@ -191,7 +191,8 @@ def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
 
 def test_a_table_grows_by_its_rows(formats: Formats) -> None:
     text = (
-        "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two |\n| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
+        "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two wide |\n"
+        "| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
     )
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.document.documentLayout()

@@ -1,4 +1,5 @@
-"""Wide code scrolls sideways by itself: nothing else moves, and nothing is cut for good."""
+"""Wide code and wide tables scroll sideways by themselves: nothing else moves, and nothing is cut
+for good."""
 
 from collections.abc import Callable
 
@@ -144,8 +145,90 @@ def test_bars_follow_what_changes(show: Show, formats: Formats, change: str) -> 
         assert bars(view)[0].maximum() == widest
 
 
-def test_tables_are_not_cut(show: Show) -> None:
-    columns = 12
-    row = "|" + "|".join(f"internationalization{n}" for n in range(columns)) + "|\n"
-    view = placed(show(row + "|-" * columns + "|\n" + row))
-    assert view.document().size().width() <= view.width()
+LONG_WORDS = ("Configuration", "Implementation", "Responsibility", "Recommendation")
+
+
+def table(head: str, *, rows: int = 2) -> str:
+    return f"{head}\n{'|---' * (head.count('|') - 1)}|\n" + f"{head}\n" * rows
+
+
+def split_words(view: TextView) -> list[str]:
+    """The words of tables that a line's end breaks."""
+    found = []
+    for each in view.text.tables:
+        block = each.firstCursorPosition().block()
+        while block.position() <= each.lastPosition():
+            ends = [
+                line.textStart() + line.textLength()
+                for line in map(block.layout().lineAt, range(block.layout().lineCount()))
+            ]
+            around = [block.text()[max(0, end - 1) : end + 1] for end in ends]
+            found += [block.text() for one in around if one.isascii() and one.isalpha() and one[1:]]
+            block = block.next()
+    return found
+
+
+HEADS = {
+    "latin": "| " + " | ".join(LONG_WORDS * 2) + " |",
+    "cjk": "| 名称 | 一个很长的中文单元格内容在这里 | " + " | ".join(LONG_WORDS * 2) + " |",
+    "rtl": "| שם | תיאור ארוך מאוד של הדבר | " + " | ".join(LONG_WORDS * 2) + " |",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_wide_table_keeps_its_words_and_scrolls(show: Show, head: str) -> None:
+    view = placed(show(f"before\n\n{table(head)}\nbehind"))
+    (bar,) = bars(view)
+    assert split_words(view) == []
+    first, behind = view.document().find("Configuration"), view.document().find("behind")
+    places = (view.cursorRect(first).left(), view.cursorRect(behind))
+    bar.setValue(bar.maximum())
+    assert (view.cursorRect(first).left(), view.cursorRect(behind)) == (
+        places[0] - bar.maximum(),
+        places[1],
+    )
+    end = view.text.tables[0].lastCursorPosition()
+    assert 0 < view.cursorRect(end).right() <= view.width()
+    assert wheel(view, QPoint(40, bar.y() - 10), bar.maximum()).isAccepted()
+    assert view.cursorRect(first).left() == places[0]
+
+
+def test_a_table_that_fits_has_no_bar(show: Show) -> None:
+    view = placed(show(table("| a | Configuration |")))
+    assert bars(view) == []
+    view = placed(show(table(HEADS["latin"])))
+    assert bars(view)
+    view.resize(1600, view.height())
+    assert bars(view) == []
+    assert split_words(view) == []
+
+
+def test_the_parts_of_a_long_table_scroll_as_one(show: Show) -> None:
+    view = placed(show(table(HEADS["latin"], rows=80)))
+    assert len(view.text.tables) > 1
+    (bar,) = bars(view)
+    bar.setValue(50)
+    assert len({one.format().leftMargin() for one in view.text.tables}) == 1
+    view.set_formats(Formats(view.font(), DARK))
+    view.text.settle()
+    view.place_buttons()
+    assert bars(view)[0].value() == -round(view.text.tables[-1].format().leftMargin())
+
+
+def test_the_cursor_stays_in_sight_in_a_table(show: Show) -> None:
+    view = placed(show(table(HEADS["latin"])))
+    (bar,) = bars(view)
+    view.setTextCursor(view.text.tables[0].cellAt(0, 6).firstCursorPosition())
+    QTest.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ShiftModifier)
+    assert bar.value() > 0
+    assert 0 <= view.cursorRect().right() <= view.width()
+
+
+def test_a_scrolled_table_may_be_written_again(show: Show) -> None:
+    view = placed(show(table(HEADS["latin"])))
+    (bar,) = bars(view)
+    bar.setValue(60)
+    view.set_formats(Formats(view.font(), DARK))
+    while view.text.step():
+        view.grab()  # before bars are placed again
+    assert bars(placed(view))

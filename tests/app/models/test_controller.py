@@ -1,4 +1,4 @@
-"""The Library's window does what is asked there, says what it does, and uses what has come."""
+"""The Library does what is asked there, says what it does, and uses what has come."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
-from app.models.dialog import LibraryDialog, PageName
 from app.models.offers import offer_key
 from app.models.pages import Page
+from app.models.view import LibraryView, PageName
 from app.settings import Pair
 from app.window import Window
 from models.answers import Found, Freed, Offered, Rated
@@ -45,8 +45,7 @@ class Opened:
         self.window, self.until = window, until
         self.commands: FakeCommandRunner = commands_of(window)
         window.menus.actions["library"].trigger()
-        assert window.library_controller.dialog is not None
-        self.dialog: LibraryDialog = window.library_controller.dialog
+        self.view: LibraryView = window.library_controller.view
 
     def answer(self, *models: Installed, downloads: tuple[Download, ...] = ()) -> None:
         """Whatever is usually asked: these are here."""
@@ -58,8 +57,8 @@ class Opened:
 
     def see(self, name: PageName) -> Page:
         """Go to a page; it is up to date when it is seen."""
-        self.dialog.show_page(name)
-        return self.dialog.pages[name]
+        self.view.show_page(name)
+        return self.view.pages[name]
 
     def press(self, name: PageName, key: str, action: str) -> None:
         self.see(name).rows.row(key).press(action)
@@ -85,28 +84,27 @@ def opened(open_window: Open, until: Until) -> Opened:
 
 
 def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -> None:
-    dialog = opened.dialog
-    assert not dialog.isModal()
-    assert dialog.page == "offers"
+    view = opened.view
+    assert view.page == "offers"
     for page in ("offers", "disk", "drafters"):
         assert opened.see(page).status.kind == "waiting"
         assert opened.see(page).status.text
     opened.commands.answer_all(inventory_answer(), Offered(()), Rated("", ()))
-    for name in dialog.pages:
+    for name in view.pages:
         assert opened.see(name).status.kind == "empty"
-    assert len({page.status.text for page in dialog.pages.values()} - {""}) == len(dialog.pages)
+    assert len({page.status.text for page in view.pages.values()} - {""}) == len(view.pages)
 
 
 def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
     opened.answer(*INSTALLED)
-    assert opened.dialog.disk.rows.rows == ()
+    assert opened.view.disk.rows.rows == ()
     assert opened.see("disk").rows.rows
-    opened.dialog.close()
+    opened.view.leave()
     opened.window.library.refresh()
     opened.answer()
-    assert len(opened.dialog.disk.rows.rows) > len(INSTALLED)
-    opened.window.library_controller.open("disk")
-    assert len(opened.dialog.disk.rows.rows) == len(INCOMPLETE)
+    assert len(opened.view.disk.rows.rows) > len(INSTALLED)
+    opened.window.open_library("disk")
+    assert len(opened.view.disk.rows.rows) == len(INCOMPLETE)
 
 
 def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
@@ -124,13 +122,13 @@ def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
 
 def test_the_recommended_pair_is_downloaded_and_used(opened: Opened) -> None:
     opened.answer()
-    card = opened.dialog.offers.card
+    card = opened.view.offers.card
     assert card.button.isEnabled()
     card.button.click()
     pull = opened.commands.asked("pull")
     assert pull.words == ("pull", "--json", "--with-parent", TARGET, DRAFTER)
     assert not card.button.isEnabled()
-    assert "Qwen3-4B-4bit with Qwen3-0.6B-4bit" in opened.dialog.line.text
+    assert "Qwen3-4B-4bit with Qwen3-0.6B-4bit" in opened.view.line.text
     pull.download(Download(TARGET, "", "done", 5, 5))
     opened.answer(HERE[0])
     assert opened.window.library_controller.pending_offer is not None  # half of it
@@ -144,14 +142,14 @@ def test_the_recommended_pair_is_downloaded_and_used(opened: Opened) -> None:
 
 def test_an_installed_pair_is_used_at_once(opened: Opened) -> None:
     opened.answer(*HERE)
-    opened.dialog.offers.card.button.click()
+    opened.view.offers.card.button.click()
     opened.until(lambda: opened.target == "/models/target")
     assert not opened.commands.waits("pull")
 
 
 def test_a_pair_chosen_in_the_meantime_is_kept(opened: Opened) -> None:
     opened.answer()
-    opened.dialog.offers.card.button.click()
+    opened.view.offers.card.button.click()
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     opened.arrive(TARGET, DRAFTER)
@@ -165,16 +163,16 @@ def test_a_pair_chosen_in_the_meantime_is_kept(opened: Opened) -> None:
 def test_loading_is_reported_from_start_to_end(opened: Opened) -> None:
     opened.answer(*HERE)
     opened.press("disk", "model:/models/target", "use")
-    begun = opened.dialog.line.text
+    begun = opened.view.line.text
     assert "Qwen3-4B-4bit" in begun
-    opened.until(lambda: opened.dialog.line.text != begun)
-    assert "Qwen3-4B-4bit" in opened.dialog.line.text
+    opened.until(lambda: opened.view.line.text != begun)
+    assert "Qwen3-4B-4bit" in opened.view.line.text
     assert opened.target == "/models/target"
     opened.press("disk", "model:/models/drafter", "use")
     opened.window.loader.failed.emit(Problem("It does not fit.", "Choose another."))
-    assert opened.dialog.line.text == "It does not fit. Choose another."
+    assert opened.view.line.text == "It does not fit. Choose another."
     opened.window.loader.failed.emit(Problem("Something else.", ""))
-    assert opened.dialog.line.text == "It does not fit. Choose another."
+    assert opened.view.line.text == "It does not fit. Choose another."
 
 
 def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
@@ -185,7 +183,7 @@ def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
     opened.answer(downloads=(replace(there, status="paused"),))
     opened.window.library_controller.follow()
     assert not opened.commands.waits("list")
-    opened.dialog.close()
+    opened.view.leave()
     opened.window.library_controller.follow()
     assert not opened.window.library_controller.following
 
@@ -202,12 +200,12 @@ def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
 
 def test_searching_and_downloading(opened: Opened) -> None:
     opened.answer()
-    dialog, search = opened.dialog, opened.dialog.search
-    dialog.show_page("search")
+    view, search = opened.view, opened.view.search
+    view.show_page("search")
     assert search.field.hasFocus()
     QTest.keyClicks(search.field, "qwen")
     QTest.keyClick(search.field, Qt.Key.Key_Return)
-    assert dialog.isVisible()  # nothing else was pressed by that
+    assert view.isVisible()  # nothing else was pressed by that
     assert len([one for one in opened.commands.started if "search" in one.words]) == 1
     assert search.status.kind == "waiting"
     assert "“qwen”" in search.status.text
@@ -219,7 +217,7 @@ def test_searching_and_downloading(opened: Opened) -> None:
     assert (row.data.badge, row.data.progress) == ("Downloading", 0.25)
     opened.arrive(TARGET)
     opened.answer(*HERE)
-    assert TARGET in dialog.line.text
+    assert TARGET in view.line.text
     assert opened.target == "/models/tiny"  # nobody has said to use it
     opened.press("search", TARGET, "use")
     opened.until(lambda: opened.target == "/models/target")
@@ -227,9 +225,9 @@ def test_searching_and_downloading(opened: Opened) -> None:
 
 @pytest.mark.parametrize("page", ["search", "offers"])
 def test_without_a_network(opened: Opened, page: PageName) -> None:
-    dialog = opened.dialog
+    view = opened.view
     if page == "search":
-        dialog.search.searched.emit("qwen")
+        view.search.searched.emit("qwen")
     word = {"search": "search", "offers": "pair"}[page]
     (asked,) = (
         one for one in opened.commands.started if word in one.words and "--target" not in one.words
@@ -239,7 +237,7 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
 
 
 def test_an_empty_result_is_explained(opened: Opened) -> None:
-    opened.dialog.search.searched.emit("xyz")
+    opened.view.search.searched.emit("xyz")
     opened.commands.asked("search").answer(Found(()))
     status = opened.see("search").status
     assert status.kind == "empty"
@@ -249,9 +247,9 @@ def test_an_empty_result_is_explained(opened: Opened) -> None:
 def test_buttons_beside_no_title_are_as_wide_as_others(opened: Opened) -> None:
     opened.answer(downloads=())
     opened.see("downloads")
-    opened.dialog.resize(820, 640)
-    opened.dialog.grab()
-    for button in (opened.dialog.pause_all, opened.dialog.resume_all):
+    opened.view.resize(820, 640)
+    opened.view.grab()
+    for button in (opened.view.pause_all, opened.view.resume_all):
         assert button.width() < 2 * button.sizeHint().width()
 
 
@@ -259,7 +257,7 @@ def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     running = Download("a/a", "", "running", 1, 4)
     paused = Download("b/b", "", "paused", 1, 4)
     opened.answer(downloads=(running, paused))
-    dialog, commands = opened.dialog, opened.commands
+    view, commands = opened.view, opened.commands
     page = opened.see("downloads")
     opened.press("downloads", "a/a", "pause")
     assert page.rows.row("a/a").data.actions[0].reason
@@ -268,11 +266,11 @@ def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     asked.answer()
     assert page.rows.row("a/a").data.actions[0].reason
     opened.answer(downloads=(replace(running, status="paused"), paused))
-    assert not dialog.pause_all.isEnabled()
-    dialog.resume_all.click()
+    assert not view.pause_all.isEnabled()
+    view.resume_all.click()
     assert commands.waits("pull", "--with-parent", "a/a")
     assert commands.waits("pull", "--with-parent", "b/b")
-    dialog.pause_all.click()
+    view.pause_all.click()
     assert commands.waits("--pause", "a/a")
     assert commands.waits("--pause", "b/b")
     opened.press("downloads", "a/a", "pause")  # it is being paused already
@@ -281,12 +279,12 @@ def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     opened.answer(downloads=(paused,))
     opened.press("downloads", "b/b", "cancel")
     assert commands.waits("--cancel", "b/b")
-    assert "On this machine" in dialog.line.text
+    assert "On this machine" in view.line.text
 
 
 def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened: Opened) -> None:
     opened.answer()
-    opened.dialog.offers.card.button.click()
+    opened.view.offers.card.button.click()
     opened.commands.asked("pull").download(Download(DRAFTER, "", "running", 1, 4))
     opened.press("downloads", DRAFTER, "cancel")
     assert opened.window.library_controller.pending_offer is None
@@ -294,19 +292,19 @@ def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened: Opened) -> None
 
 def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     opened.answer()
-    opened.dialog.offers.card.button.click()
+    opened.view.offers.card.button.click()
     pull = opened.commands.asked("pull")
     pull.download(Download(TARGET, "", "running", 1, 4))
     pull.fail("It was ended by SIGKILL.", "Try again.")
     killed = Download(TARGET, "", "failed", 1, 4, problem="It was killed.", remedy="Try again.")
     opened.answer(downloads=(killed, Download(DRAFTER, "", "queued", 0, 4)))
-    assert opened.dialog.line.tone == "warning"
+    assert opened.view.line.tone == "warning"
     row = opened.see("downloads").rows.row(TARGET)
     assert row.data.reasons == "It was killed. Try again."
     opened.see("offers")
-    assert opened.dialog.offers.card.button.isEnabled()
+    assert opened.view.offers.card.button.isEnabled()
     opened.press("downloads", TARGET, "resume")
-    assert opened.dialog.downloads.rows.row(DRAFTER).data.line.startswith("Waiting")
+    assert opened.view.downloads.rows.row(DRAFTER).data.line.startswith("Waiting")
     opened.arrive(DRAFTER, TARGET)
     opened.answer(*HERE)
     opened.until(lambda: opened.target == "/models/target")
@@ -318,7 +316,7 @@ def test_deleting_asks_first(opened: Opened) -> None:
 
     def ask() -> QMessageBox:
         opened.press("disk", key, "delete")
-        (box,) = (one for one in opened.dialog.findChildren(QMessageBox) if one.isVisible())
+        (box,) = (one for one in opened.view.findChildren(QMessageBox) if one.isVisible())
         return box
 
     box = ask()
@@ -334,16 +332,16 @@ def test_deleting_asks_first(opened: Opened) -> None:
     assert words == ("remove", "--json", "--yes", "--", "/models/drafter")
     opened.commands.asked("remove").answer(Freed(1_000_000_000))
     opened.answer(HERE[0], STARTER)
-    assert "1.00 GB" in opened.dialog.line.text
+    assert "1.00 GB" in opened.view.line.text
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
 
 
 def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
     opened.answer(replace(STARTER, path="/models/tiny"))
     row = opened.see("disk").rows.row("model:/models/tiny")
-    assert row.data.badge == "Target in use"
+    assert row.data.badge == "In use"
     row.press("delete")
-    assert not opened.dialog.findChildren(QMessageBox)
+    assert not opened.view.findChildren(QMessageBox)
 
 
 def test_the_starter_model_is_loaded_as_the_starter(opened: Opened) -> None:
@@ -374,15 +372,15 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
     opened.answer()
     opened.press("disk", "incomplete:/cache/x", "clean")
     assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
-    opened.dialog.add_folder.click()
-    (chooser,) = opened.dialog.findChildren(QFileDialog)
+    opened.view.add_folder.click()
+    (chooser,) = opened.view.findChildren(QFileDialog)
     chooser.fileSelected.emit("/folder of mine")
     chooser.reject()
     asked = opened.commands.asked("folders")
     assert asked.words == ("folders", "--json", "--add", "/folder of mine")
     asked.fail("There is no such folder.", "Choose another.")
-    assert opened.dialog.line.text == "There is no such folder. Choose another."
-    assert opened.dialog.line.tone == "warning"
+    assert opened.view.line.text == "There is no such folder. Choose another."
+    assert opened.view.line.tone == "warning"
     opened.commands.asked("list").answer(inventory_answer(folders=("/folder of mine",)))
     opened.press("disk", "folder:/folder of mine", "forget")
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
@@ -391,7 +389,7 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
 def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     opened.answer(*INSTALLED)
     opened.window.pair_bar.more_drafters_asked.emit()
-    assert opened.dialog.page == "drafters"
+    assert opened.view.page == "drafters"
     rows = opened.see("drafters").rows
     assert [row.data.key for row in rows.rows] == ["auto", *(one.drafter for one in CANDIDATES)]
     opened.press("drafters", DRAFTER, "use")
@@ -402,10 +400,10 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 
 
-def test_with_the_dialog_closed_the_window_shows_a_notice(opened: Opened) -> None:
+def test_while_the_library_is_not_shown_the_window_shows_a_notice(opened: Opened) -> None:
     opened.answer()
     opened.press("offers", f"{OFFERS[2].target}+", "get")
-    opened.dialog.close()
+    opened.view.leave()
     pull = opened.commands.asked("pull")
     pull.download(Download(OFFERS[2].target, "", "failed", 1, 4, problem="No.", remedy="Wait."))
     pull.fail("No.", "Wait.")
@@ -416,16 +414,46 @@ def test_with_the_dialog_closed_the_window_shows_a_notice(opened: Opened) -> Non
 def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) -> None:
     window = open_window()
     window.welcome.library_asked.emit()
-    assert window.library_controller.dialog is not None
-    window.library_controller.dialog.close()
+    assert window.library_controller.view.isVisible()
+    window.library_controller.view.leave()
     window.pair_bar.library_asked.emit()
-    assert window.library_controller.dialog.isVisible()
+    assert window.library_controller.view.isVisible()
 
 
 def test_closing_the_window_closes_all(opened: Opened) -> None:
     opened.answer()
-    opened.dialog.offers.card.button.click()
+    opened.view.offers.card.button.click()
     pull = opened.commands.asked("pull")
     opened.window.close()
-    assert not opened.dialog.isVisible()
+    assert not opened.view.isVisible()
     assert opened.commands.closed == (pull,)
+
+
+@pytest.mark.parametrize("way", ["button", "esc", "back", "conversation", "new", "find"])
+def test_the_conversation_comes_back(opened: Opened, way: str) -> None:
+    window, view = opened.window, opened.view
+    assert not window.transcript.isVisible()
+    assert not window.composer.isVisible()
+    assert window.sidebar.isVisible()
+    match way:
+        case "button":
+            (back,) = (one for one in view.findChildren(QPushButton) if "Back" in one.text())
+            back.click()
+        case "esc":
+            opened.see("search")
+            QTest.keyClick(view.search.field, Qt.Key.Key_Escape)
+        case "back":
+            opened.see("search")
+            QTest.keyClick(view.search.field, "[", Qt.KeyboardModifier.ControlModifier)
+        case "conversation":
+            window.sidebar.clicked.emit()
+        case _:
+            window.menus.actions[way].trigger()
+    assert not view.isVisible()
+    assert window.transcript.isVisible()
+    assert window.composer.isVisible()
+
+
+def test_letters_do_not_go_into_a_composer_that_is_not_shown(opened: Opened) -> None:
+    QTest.keyClick(opened.window, "a")
+    assert opened.window.composer.text == ""

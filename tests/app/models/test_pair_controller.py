@@ -104,17 +104,15 @@ def test_opened_folders_can_be_taken_off_the_list(
         window.settings.remember_path(kind, str(tmp_path / kind))
     window.pair_controller.show_choices()
     assert box(window, "Model").findText("targets") >= 0
-    window.library_controller.open("drafters")
-    dialog = window.library_controller.dialog
-    assert dialog is not None
+    window.open_library("drafters")
+    view = window.library_controller.view
     commands_of(window).answer_all(inventory_answer(), Offered(()), Rated("", CANDIDATES))
-    dialog.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
-    dialog.show_page("disk")
-    dialog.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")
+    view.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
+    view.show_page("disk")
+    view.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")
     assert window.settings.paths("drafters") == window.settings.paths("targets") == ()
     assert box(window, "Model").findText("targets") == -1
     assert box(window, "Draft model").findText("drafters") == -1
-    dialog.close()
 
 
 def test_drafters_are_combined(open_window: Open, until: Until) -> None:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
-from app.models.dialog import LibraryDialog
+from app.models.view import LibraryView
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
 from tests.support.children import children_with
@@ -83,10 +83,9 @@ def open_real(
     assert children_with("engine") == []
 
 
-def library_of(window: Window) -> LibraryDialog:
+def library_of(window: Window) -> LibraryView:
     window.menus.actions["library"].trigger()
-    assert window.library_controller.dialog is not None
-    return window.library_controller.dialog
+    return window.library_controller.view
 
 
 def statuses(home: Path) -> list[str]:
@@ -102,15 +101,15 @@ def pull_of(window: Window) -> int:
 
 def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Until) -> None:
     window = open_real()
-    dialog = library_of(window)
-    until(lambda: dialog.offers.card.isVisible())
-    assert len(dialog.offers.rows.rows) > 10
-    dialog.show_page("search")
-    dialog.search.searched.emit("tiny")
-    until(lambda: dialog.search.rows.rows)
-    dialog.search.rows.row(NAME).press("get")
-    until(lambda: dialog.search.rows.row(NAME).data.badge == "On this machine")
-    dialog.search.rows.row(NAME).press("use")
+    view = library_of(window)
+    until(lambda: view.offers.card.isVisible())
+    assert len(view.offers.rows.rows) > 10
+    view.show_page("search")
+    view.search.searched.emit("tiny")
+    until(lambda: view.search.rows.rows)
+    view.search.rows.row(NAME).press("get")
+    until(lambda: view.search.rows.row(NAME).data.badge == "On this machine")
+    view.search.rows.row(NAME).press("use")
     until(lambda: window.loader.loaded and "snapshots" in window.loader.loaded.target)
     assert window.loader.names[0] == "Tiny-Llama-8bit"
     window.composer.set_text("a b a b a b")
@@ -121,11 +120,11 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     kept = window.store.message(answer.id).result()
     assert kept.content
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
-    dialog.show_page("disk")
-    until(lambda: any(row.data.badge == "Target in use" for row in dialog.disk.rows.rows))
-    dialog.show_page("drafters")
-    until(lambda: len(dialog.drafters.rows.rows) > 3)
-    assert "Lookup" in [row.data.title for row in dialog.drafters.rows.rows]
+    view.show_page("disk")
+    until(lambda: any(row.data.badge == "In use" for row in view.disk.rows.rows))
+    view.show_page("drafters")
+    until(lambda: len(view.drafters.rows.rows) > 3)
+    assert "Lookup" in [row.data.title for row in view.drafters.rows.rows]
 
 
 def test_closing_pauses_and_the_next_start_resumes(
@@ -144,14 +143,14 @@ def test_closing_pauses_and_the_next_start_resumes(
     hub.release.set()
 
     window = open_real()
-    dialog = library_of(window)
-    dialog.show_page("downloads")
-    until(lambda: dialog.downloads.rows.rows)
-    row = dialog.downloads.rows.row(NAME)
+    view = library_of(window)
+    view.show_page("downloads")
+    until(lambda: view.downloads.rows.rows)
+    row = view.downloads.rows.row(NAME)
     assert row.data.line.startswith("Paused")
     row.press("resume")
     until(lambda: window.library.inventory.value.find(NAME))
-    until(lambda: not dialog.downloads.rows.rows)
+    until(lambda: not view.downloads.rows.rows)
     assert statuses(tmp_path) in ([], ["done"])
 
 
@@ -160,16 +159,16 @@ def test_a_killed_download_is_reported_and_resumed(
 ) -> None:
     hub.hold_after = 50_000
     window = open_real()
-    dialog = library_of(window)
+    view = library_of(window)
     window.library.downloads.pull(NAME)
     until(hub.held.is_set)
-    dialog.show_page("downloads")
+    view.show_page("downloads")
     os.kill(pull_of(window), signal.SIGKILL)
     hub.hold_after = None
     hub.release.set()
-    until(lambda: dialog.downloads.rows.rows[0].data.warns)
+    until(lambda: view.downloads.rows.rows[0].data.warns)
     assert statuses(tmp_path) == ["failed"]  # so that every process knows it
-    dialog.downloads.rows.row(NAME).press("resume")
+    view.downloads.rows.row(NAME).press("resume")
     until(lambda: window.library.inventory.value.find(NAME))
 
 
@@ -182,22 +181,22 @@ def test_pausing_and_cancelling_a_real_download(
     hub.block_seconds = 3.0
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "30")
     window = open_real()
-    dialog = library_of(window)
+    view = library_of(window)
     downloads = window.library.downloads
     downloads.pull(NAME)
     until(lambda: downloads.all[0].done_bytes > 0)
-    dialog.show_page("downloads")
-    dialog.downloads.rows.row(NAME).press("pause")
+    view.show_page("downloads")
+    view.downloads.rows.row(NAME).press("pause")
     until(lambda: downloads.all[0].status == "paused" and not downloads.running)
     assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
-    dialog.downloads.rows.row(NAME).press("cancel")
+    view.downloads.rows.row(NAME).press("cancel")
     until(lambda: not downloads.all)
     until(lambda: window.library.inventory.value.incomplete)
-    dialog.show_page("disk")
-    (left,) = (row for row in dialog.disk.rows.rows if "incomplete:" in row.data.key)
+    view.show_page("disk")
+    (left,) = (row for row in view.disk.rows.rows if "incomplete:" in row.data.key)
     left.press("clean")
     until(lambda: window.library.inventory.value.incomplete == ())
-    assert dialog.line.text.startswith("Freed")
+    assert view.line.text.startswith("Freed")
 
 
 def test_a_hub_that_is_not_there(
@@ -205,9 +204,9 @@ def test_a_hub_that_is_not_there(
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     window = open_real()
-    dialog = library_of(window)
-    until(lambda: dialog.offers.card.isVisible())  # the catalog needs no hub
-    dialog.show_page("search")
-    dialog.search.searched.emit("tiny")
+    view = library_of(window)
+    until(lambda: view.offers.card.isVisible())  # the catalog needs no hub
+    view.show_page("search")
+    view.search.searched.emit("tiny")
     until(lambda: window.library.found.problem)
-    assert dialog.search.status.text == str(window.library.found.problem)
+    assert view.search.status.text == str(window.library.found.problem)

@@ -99,10 +99,10 @@ def test_what_is_on_the_disk() -> None:
     loaded = LoadedPair(INSTALLED[1].path, INSTALLED[2].path)
     rows = {row.title: row for row in disk_rows(INVENTORY, loaded)}
     answers = rows[INSTALLED[1].name]
-    assert answers.badge == "Target in use"
+    assert answers.badge == "In use"
     assert actions(answers) == {"delete": False}  # and its badge says why there is no other
     assert answers.reasons
-    assert rows[INSTALLED[2].name].badge == "Drafter in use"
+    assert rows[INSTALLED[2].name].badge == "In use as draft model"
     assert actions(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
     assert rows[INSTALLED[0].name].line.endswith("used 4 hours ago")
     drafter = rows[INSTALLED[3].name]

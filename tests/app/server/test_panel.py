@@ -157,7 +157,7 @@ def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> No
     panel.port.setValue(9123)
     panel.port.editingFinished.emit()
     until(lambda: window.application.server.status.address.endswith(":9123"))
-    assert panel.address.text == "http://127.0.0.1:9123/v1"
+    assert panel.address.field.text() == "http://127.0.0.1:9123/v1"
     assert window.settings.server_port == 9123
 
 
@@ -169,7 +169,11 @@ def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
     panel.key.button.click()
     key = window.application.server.key
     assert clipboard.text() == key
-    assert key not in panel.key.field.text(), "it is not for whoever looks on"
+    assert key not in panel.key.field.displayText(), "it is not for whoever looks on"
+    panel.key.show_button.click()
+    assert panel.key.field.displayText() == key
+    panel.key.show_button.click()
+    assert key not in panel.key.field.displayText()
     names = [panel.programs.itemText(place) for place in range(panel.programs.count())]
     assert {"Zed", "Continue", "Aider", "Codex", "Claude Code", "Xcode"} <= set(names)
     panel.programs.setCurrentIndex(names.index("Aider"))

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from PySide6.QtTest import QTest
 
-from app.models.dialog import LibraryDialog
 from app.window import Window
 from models.answers import Found, Offered, Rated
 from tests.support.app.fake_commands import commands_of
@@ -16,15 +15,14 @@ QUIET = {**INVENTORY_ANSWER, "downloads": []}
 
 
 def draw_library(window: Window, save: Save) -> None:
-    """Every page, in turn, beside that window."""
+    """Every page, in turn, in that window."""
     commands, controller = commands_of(window), window.library_controller
-    controller.open()
-    dialog = controller.dialog
-    assert dialog is not None
+    window.open_library()
+    view = controller.view
 
     def grab(name: str) -> None:
         QTest.qWait(60)
-        save(f"library-{name}", lambda path: _grab(dialog, path))
+        save(f"library-{name}", lambda path: _grab(window, path))
 
     def answer(inventory: dict[str, object]) -> None:
         commands.answer_all(inventory, Offered(OFFERS), Rated("", CANDIDATES))
@@ -32,39 +30,39 @@ def draw_library(window: Window, save: Save) -> None:
     grab("waits")
     answer(QUIET)
     grab("offers")
-    dialog.show_page("search")
+    view.show_page("search")
     grab("search-empty")
-    dialog.search.field.setText("qwen3")
-    dialog.search.searched.emit("qwen3")
+    view.search.field.setText("qwen3")
+    view.search.searched.emit("qwen3")
     commands.asked("search").answer(Found(FOUND))
     grab("search")
-    dialog.search.searched.emit("qwen3")
+    view.search.searched.emit("qwen3")
     commands.asked("search").fail(
         "There is no connection to the hub.", "Check the network connection, then try again."
     )
     grab("search-offline")
-    dialog.search.searched.emit("qwenn")
+    view.search.searched.emit("qwenn")
     commands.asked("search").answer(Found(()))
     grab("search-nothing")
-    dialog.show_page("drafters")
+    view.show_page("drafters")
     grab("drafters")
-    dialog.show_page("disk")
+    view.show_page("disk")
     grab("disk")
-    dialog.show_page("downloads")
+    view.show_page("downloads")
     grab("downloads-none")
-    dialog.show_page("offers")
+    view.show_page("offers")
     controller.pending_offer = replace(OFFERS[0])
     window.library.refresh()
     answer(INVENTORY_ANSWER)
     grab("offers-downloading")
-    dialog.show_page("downloads")
+    view.show_page("downloads")
     grab("downloads")
     window.library.search("qwen3")
     commands.asked("search").answer(Found(FOUND))
-    dialog.show_page("search")
+    view.show_page("search")
     grab("search-downloading")
-    dialog.close()
+    view.leave()
 
 
-def _grab(dialog: LibraryDialog, path: str) -> None:
-    dialog.grab().save(path)
+def _grab(window: Window, path: str) -> None:
+    window.grab().save(path)

@@ -115,12 +115,9 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     race.reject()
     window.composer.set_text("")
     until(lambda: window.loader.loaded is not None)
-    window.library_controller.open()
-    assert window.library_controller.dialog is not None
-    window.library_controller.dialog.resize(1040, 780)
-    QTest.qWait(6000)
-    save("library", window.library_controller.dialog)
-    window.library_controller.dialog.close()
+    window.open_library()
+    until(window.library_controller.view.offers.card.isVisible)
+    save("library")
     window.close()
 
 

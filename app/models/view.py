@@ -1,0 +1,124 @@
+"""The Library, which a window shows in place of its conversation: its pages as tabs, and a line
+about the last action.
+
+Knows its widgets. The presenter fills the pages, and the controller carries out the actions.
+"""
+
+from typing import Literal
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+
+from app.models.pages import OffersPage, Page, SearchPage, TitledPage
+from app.theme.labels import StatusLine, plain_label
+from app.theme.style import TABS
+
+_BACK = QKeySequence("Ctrl+[")
+_WIDEST = 1040  # pixels: in a wider row the button is far from its text
+PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
+
+
+class LibraryView(QWidget):
+    """Attributes: the pages.
+
+    Signals:
+        shown(str): another page was opened.
+        left(): the window that showed it shows its conversation again.
+    """
+
+    shown = Signal(str)
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offers, self.search = OffersPage(), SearchPage()
+        self.drafters = TitledPage("Draft models")
+        self.downloads, self.disk = TitledPage("Downloads"), TitledPage("On this machine")
+        self.pause_all = self.downloads.add_button("Pause all")
+        self.resume_all = self.downloads.add_button("Resume all")
+        self.add_folder = self.disk.add_button("Add a folder…")
+        self.pages: dict[PageName, Page] = {
+            "offers": self.offers,
+            "search": self.search,
+            "drafters": self.drafters,
+            "downloads": self.downloads,
+            "disk": self.disk,
+        }
+        self.line = StatusLine(wraps=True)
+        self._tabs = QTabWidget()
+        self._back = QPushButton("\u2039  Back")
+        self._arrange()
+        self._back.clicked.connect(self.leave)
+        self._tabs.currentChanged.connect(lambda place: self.shown.emit(self.page))
+
+    def _arrange(self) -> None:
+        self._tabs.setDocumentMode(True)
+        self._tabs.tabBar().setDrawBase(False)
+        self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
+        self._tabs.setStyleSheet(TABS)
+        self._tabs.setAccessibleName("Library")
+        for page, title in zip(
+            self.pages.values(),
+            ("For this machine", "Search", "Draft models", "Downloads", "On this machine"),
+            strict=True,
+        ):
+            self._tabs.addTab(page, title)
+        self._back.setAccessibleName("Back to the conversation")
+        self._back.setToolTip("Back to the conversation (Esc)")
+        above = QHBoxLayout()
+        above.setSpacing(12)
+        above.addWidget(self._back)
+        above.addWidget(plain_label("Library", bold=True))
+        above.addWidget(self.line, 1)
+        inner = QWidget()
+        inner.setMaximumWidth(_WIDEST)
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(18, 8, 18, 0)
+        column.addLayout(above)
+        column.addWidget(self._tabs, 1)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(0)  # these share the free width of a wide window
+        row.addWidget(inner, 1)
+        row.addStretch(0)
+
+    @property
+    def page(self) -> PageName:
+        """The page that is open."""
+        return next(name for name, page in self.pages.items() if page is self._tabs.currentWidget())
+
+    def show_page(self, name: PageName) -> None:
+        """Open a page."""
+        page = self.pages[name]
+        self._tabs.setCurrentWidget(page)
+        page.setFocus()
+
+    def set_download_count(self, number: int) -> None:
+        """Show the number of downloads in their tab."""
+        place = self._tabs.indexOf(self.downloads)
+        self._tabs.setTabText(place, f"Downloads ({number})" if number else "Downloads")
+
+    def leave(self) -> None:
+        """Give the conversation its place back. Downloads go on."""
+        if self.parent() is not None:
+            self.hide()
+            self.setParent(None)  # it outlasts any window
+            self.left.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Take the key for Back before the menus, which have another use for it."""
+        if event.type() == QEvent.Type.ShortcutOverride and _is_back(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if _is_back(event):
+            self.leave()
+        else:
+            super().keyPressEvent(event)
+
+
+def _is_back(event: QEvent) -> bool:
+    return isinstance(event, QKeyEvent) and QKeySequence(event.keyCombination()) == _BACK
