@@ -201,6 +201,7 @@ def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampl
     assert_the_targets(model, mtp_drafter, SAMPLINGS[sampling])
 
 
+@pytest.mark.slow
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_target("qwen3_5", vocabulary=VOCABULARY)
     assert_q_matters(model, mtp_drafter, monkeypatch, texts=200)
