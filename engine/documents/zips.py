@@ -18,6 +18,7 @@ from defusedxml.ElementTree import iterparse
 
 from engine.documents.limits import ZIP_BYTES, ZIP_MEMBERS, ZIP_RATIO, size
 from models.errors import Problem
+from models.typed_json import short
 
 _UNSUSPICIOUS_BYTES = 1_000_000
 _ENTRY = b"PK\x01\x02"
@@ -72,7 +73,7 @@ class Archive:
         try:
             member = self._zip.getinfo(name)
         except KeyError:
-            raise damaged(f"file is damaged: {name} is missing") from None
+            raise damaged(f"file is damaged: {short(name)} is missing") from None
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise damaged("file is packed in a way that such files are not")
         most = min(self._bytes_left, max(_UNSUSPICIOUS_BYTES, ZIP_RATIO * member.compress_size))
@@ -80,9 +81,9 @@ class Archive:
             with self._zip.open(member) as file:
                 content = file.read(most + 1)
         except _CANNOT_BE_READ as error:
-            raise damaged(f"file is damaged: {name} cannot be unpacked") from error
+            raise damaged(f"file is damaged: {short(name)} cannot be unpacked") from error
         if len(content) > most:
-            raise _too_large(f"unpacks to far more than it should: {name}")
+            raise _too_large(f"unpacks to far more than it should: {short(name)}")
         self._bytes_left -= len(content)
         return content
 
@@ -93,7 +94,7 @@ class Archive:
             _refuse_document_type(content)
             return fromstring(content)
         except _NO_XML as error:
-            raise damaged(f"file is damaged: {name} is no XML") from error
+            raise damaged(f"file is damaged: {short(name)} is no XML") from error
 
     def only_xml(self, change: Callable[[bytes], bytes] = bytes) -> BytesIO:
         """A zip of the XML parts only, each passed through `change`, that any library may read: it

@@ -63,8 +63,8 @@ def written(window: Window, characters: int) -> bool:
     return writing is not None and len(writing.text) > characters
 
 
-def kill_engine(window: Window, until: Until, *, noise: random.Random) -> int:
-    """In mid-answer; returns how much of the answer there was, which is all in the store."""
+def kill_engine(window: Window, until: Until, *, noise: random.Random) -> None:
+    """Kill it in mid-answer; all of the answer that there was is in the store."""
     ask(window, "Tell me.")
     least = noise.randrange(0, CHARACTERS // 2)
     until(lambda: written(window, least))
@@ -79,7 +79,6 @@ def kill_engine(window: Window, until: Until, *, noise: random.Random) -> int:
     assert len(kept.content) > least
     assert ENDLESS_TEXT.startswith(kept.content)
     until(lambda: window.loader.loaded)
-    return len(kept.content)
 
 
 def stop_an_answer(window: Window, until: Until) -> None:
@@ -95,16 +94,12 @@ def stop_an_answer(window: Window, until: Until) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("characters", [ENDLESS])
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_engines_cost_nothing_that_was_written(
-    window: Window, until: Until, times: int
-) -> None:
-    noise, kept = random.Random(), 0
-    for _ in range(times):
-        kept += kill_engine(window, until, noise=noise)
+def test_killed_engines_cost_nothing_that_was_written(window: Window, until: Until) -> None:
+    noise = random.Random()
+    for _ in range(2):
+        kill_engine(window, until, noise=noise)
         stop_an_answer(window, until)
-    print(f"{times} engines killed; {kept} characters written until then, all kept")
-    assert len(window.conversation.branch) == 4 * times
+    assert len(window.conversation.branch) == 8
 
 
 class TestFullDisk:

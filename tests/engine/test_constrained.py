@@ -268,24 +268,9 @@ def test_whatever_drafts_and_how_far(
 MASKS, FORCED = Constraint.masks, Constraint.forced
 
 
-def _without_the_second_row(self: Constraint, drafted: list[int]) -> mx.array:
-    masks = MASKS(self, drafted)
-    return mx.concatenate([masks[:1], mx.ones_like(masks[1:2]), masks[2:]])
-
-
-def _without_the_last_row(self: Constraint, drafted: list[int]) -> mx.array:
-    masks = MASKS(self, drafted)
-    return mx.concatenate([masks[:-1], mx.ones_like(masks[-1:])])
-
-
 def _the_row_before(self: Constraint, drafted: list[int]) -> mx.array:
     masks = MASKS(self, drafted)
     return mx.concatenate([masks[:1], masks[:-1]])
-
-
-def _all_as_the_first(self: Constraint, drafted: list[int]) -> mx.array:
-    masks = MASKS(self, drafted)
-    return mx.broadcast_to(masks[:1], masks.shape)
 
 
 def _forced_where_there_is_a_choice(self: Constraint, most: int) -> list[int]:
@@ -315,10 +300,7 @@ class _MaskedBehindTheFilters:
 
 
 MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "without the second row": ("masks", _without_the_second_row),
-    "without the last row": ("masks", _without_the_last_row),
     "the row before": ("masks", _the_row_before),
-    "all as the first": ("masks", _all_as_the_first),
     "forced where there is a choice": ("forced", _forced_where_there_is_a_choice),
 }
 

@@ -508,14 +508,6 @@ def keep_the_first_rows() -> AbstractContextManager[Any]:
     return mock.patch.object(Timeline, "move", return_value=None)
 
 
-def show_all_rows() -> AbstractContextManager[Any]:
-    """Of a tree that is read path by path."""
-    stack = ExitStack()
-    stack.enter_context(mock.patch.object(engine.cpu.trees, "_SUMS_IN_TURN", False))
-    stack.enter_context(mock.patch.object(engine.cpu.trees._Path, "seen", lambda _, part: part[0]))
-    return stack
-
-
 def mask_as_a_chain() -> AbstractContextManager[Any]:
     """A tree whose rows are read at once."""
     mask = engine.core.batch._Part.mask
@@ -528,15 +520,6 @@ def mask_as_a_chain() -> AbstractContextManager[Any]:
     stack.enter_context(mock.patch.object(engine.cpu.trees, "_SUMS_IN_TURN", True))
     stack.enter_context(mock.patch.object(engine.core.batch._Part, "mask", broken))
     return stack
-
-
-def count_positions_by_rows() -> AbstractContextManager[Any]:
-    whole = engine.core.batch._Layer.__init__
-
-    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
-        whole(layer, caches, parts, offset[0] + mx.arange(offset.size))
-
-    return mock.patch.object(engine.core.batch._Layer, "__init__", broken)
 
 
 @dataclass(frozen=True)
@@ -560,11 +543,8 @@ MUTANTS = [
     Mutant(look_at_the_wrong_row, Case("llama", "float32")),
 ]
 TREE_MUTANTS = [
-    Mutant(keep_the_first_rows, Case("llama", "float32")),
     Mutant(keep_the_first_rows, Case("gemma3_text", "float32")),
-    Mutant(show_all_rows, Case("llama", "float32")),
     Mutant(mask_as_a_chain, Case("llama", "float32")),
-    Mutant(count_positions_by_rows, Case("llama", "float32")),
 ]
 
 

@@ -241,6 +241,13 @@ def test_a_config_that_is_no_table(folder: Path, subtests: pytest.Subtests):
                 inspect(folder)
 
 
+def test_a_config_without_an_architecture(folder: Path):
+    for model_type in (None, 3, ["llama"]):
+        change_config(folder, model_type=model_type)
+        with pytest.raises(Problem, match="names no model_type"):
+            inspect(folder)
+
+
 def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
     change_config(folder, model_type="x" * 5000, auto_map={"AutoModel": "m.M"})
     with pytest.raises(Problem, match="program code"):

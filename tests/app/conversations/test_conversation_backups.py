@@ -82,7 +82,8 @@ def test_no_backup_fills_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch)
 
 def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week() -> None:
     found = [made(timedelta(hours=hours)) for hours in range(0, 24 * 200, 6)]
-    kept = ages([backup for backup in found if backup not in to_drop(found, now=NOW)])
+    dropped = to_drop(found, now=NOW)
+    kept = ages([backup for backup in found if backup not in dropped])
     recent = [age for age in kept if age <= timedelta(days=2)]
     daily = [age for age in kept if timedelta(days=2) < age <= timedelta(days=14)]
     weekly = [age for age in kept if timedelta(days=14) < age]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine_client import engine_log
 from app.engine_client.engine_log import KEPT_LINES, EngineLog, log_folder
 
 SECRET = "The treasure lies under the third oak, and nobody but us may know of it."
@@ -37,13 +38,15 @@ def test_it_keeps_the_latest_and_writes_all(log: EngineLog) -> None:
     assert lines[-1].endswith(" started")
 
 
-def test_it_stays_small(log: EngineLog) -> None:
-    for _ in range(12_000):
+def test_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_log, "_LARGEST_FILE_BYTES", 10_000)
+    log = EngineLog(tmp_path / "logs")
+    for _ in range(150):
         log.complaint(b"x" * 4_000)
-    assert log.path is not None
-    files = list(log.path.parent.iterdir())
+    log.close()
+    files = list((tmp_path / "logs").iterdir())
     assert len(files) == 4
-    assert sum(file.stat().st_size for file in files) <= 4 << 20
+    assert sum(file.stat().st_size for file in files) <= 40_000
     assert {len(line) for line in log.tail} == {400}
 
 

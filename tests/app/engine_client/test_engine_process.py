@@ -161,19 +161,6 @@ def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder
 
 
 @pytest.mark.slow
-def test_a_stopped_engine_can_be_replaced(start: Start, tiny_folder: Path) -> None:
-    heard = start()
-    heard.engine.load(tiny_folder)
-    id, pid = streaming(heard), heard.engine.pid
-    heard.signal(signal.SIGSTOP)
-    heard.engine.restart()
-    assert isinstance(heard.end_of(id), Failed)
-    assert isinstance(heard.end_of(ask(heard)), Done)
-    heard.until(lambda: not psutil.pid_exists(pid))
-    assert len(heard.all("loaded")) == 2
-
-
-@pytest.mark.slow
 def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     heard = start()
     heard.engine.load(tiny_folder)
@@ -184,17 +171,6 @@ def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     assert isinstance(done, Done)
     assert done.reason == "cancelled"
     assert not heard.all("died")
-
-
-@pytest.mark.slow
-def test_stopping_a_stopped_engine(start: Start, tiny_folder: Path) -> None:
-    heard = start()
-    heard.engine.load(tiny_folder)
-    id, pid = streaming(heard), heard.engine.pid
-    heard.signal(signal.SIGSTOP)
-    heard.engine.stop()
-    assert not psutil.pid_exists(pid)
-    assert isinstance(heard.end_of(id), Failed)
 
 
 @pytest.mark.slow

@@ -104,12 +104,6 @@ def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
     assert panel.figure("rate").value == "–"
 
 
-def test_labels_take_no_text_for_html(panel: RoundsPanel) -> None:
-    labels = panel.findChildren(QLabel)
-    assert labels
-    assert {label.textFormat().name for label in labels} == {"PlainText"}
-
-
 def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))

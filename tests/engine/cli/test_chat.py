@@ -18,7 +18,6 @@ from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
-from models.errors import Problem
 from models.in_words import clean
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -464,20 +463,3 @@ def test_an_interrupt_while_typing_does_not_leave(table: Table) -> None:
     printed = table.say(KeyboardInterrupt, "hello")
     assert "/quit leaves" in printed
     assert table.roles == ["user", "assistant"]
-
-
-def test_the_handler_is_restored_after_an_error(table: Table) -> None:
-    def handle(number: int, frame: object) -> None:
-        raise AssertionError
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        table.say("x" * 5000)  # `say` compares the handlers before and after
-        assert signal.getsignal(signal.SIGINT) is handle
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_no_message_is_no_conversation(target: LoadedModel) -> None:
-    with pytest.raises(Problem, match="empty"):
-        Session(target).answer([])

@@ -14,7 +14,6 @@ import httpx2
 import psutil
 import pytest
 
-from engine.events import from_json
 from engine.process.macs import LedMacs
 from engine.process.protocol import CHECKED
 from models.answers import Refused
@@ -183,39 +182,6 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 
 Start = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.mark.slow
-def test_two_processes_write_what_one_does(start: Start, target: Path, hosts: Path) -> None:
-    command = ("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24)
-    drafted = ("--temperature", 0, "--drafter", "lookup", "--draft-length", 3, "--json")
-    alone, _ = start(*command, *drafted).communicate()
-    process = start(*command, *drafted, "--hosts", hosts)
-    told, errors = process.communicate()
-    assert process.returncode == 0, errors
-    texts = [
-        text_of([from_json(line) for line in out.decode().splitlines()]) for out in (alone, told)
-    ]
-    assert texts[0] == texts[1] != ""
-
-
-@pytest.mark.slow
-def test_a_lost_mac_ends_the_command_with_one_line(start: Start, target: Path, hosts: Path) -> None:
-    process = start(
-        *("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 4000),
-        *("--temperature", 0.9, "--drafter", "none", "--json", "--hosts", hosts),
-    )
-    assert process.stdout is not None
-    while b'"verdict"' not in process.stdout.readline():
-        pass
-    (other,) = followers(process.pid)
-    other.kill()
-    _, errors = process.communicate()
-    assert process.returncode == 1
-    (line,) = filter(None, errors.decode().splitlines())
-    assert line.startswith("slipstream: ")
-    assert "localhost" in line
-    assert gone([other])
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def walk(
 model_of, wide = functools.cache(build), functools.cache(build_wide)
 WIDE = ("llama", "gemma3_text", "qwen3_5", "lfm2")
 journeys = settings(
-    max_examples=examples(60),
+    max_examples=examples(50),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -83,14 +83,3 @@ def test_killed_interrupted_and_let_be(tmp_path: Path) -> None:
     assert fourth.end() == (0, f"{out}\n")
     assert {path.name for path in out.iterdir()} == {"config.json", "head.safetensors"}
     load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
-
-
-def test_interrupted_while_answering(tmp_path: Path) -> None:
-    prompts, out = tmp_path / "openings.txt", tmp_path / "drafter"
-    prompts.write_text("\n".join(openings(120)))
-    process = Process(prompts, out, "--longest-answer", "200", "--tokens", "20000")
-    process.until("answering: ")
-    code, said = process.end(signal.SIGINT)
-    assert (code, said) == (2, "")
-    assert process.lines[-1].startswith("slipstream: Stopped before anything was learned; ")
-    assert "--resume" in process.lines[-1]

@@ -74,6 +74,7 @@ def test_tables() -> None:
         ("<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>", "a | b | c\nd |  | e"),
         ("<table><tr><td>a<td><td><tr><td><td></table>b", "a\n\nb"),
         ("<table><tr><td>a<td><h1>b</h1></table>", "a | b"),
+        ("<table><tr><td>a<br>b<td>c</table>", "a b | c"),
         ("<table><tr><td>a<td><ul><li>b<li>c</ul></table>", "a | b c"),
         ("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", "1\n2\n\na\n  b"),
         ("<table><tr><td>a<td>b<table><tr><td>c<td>d</table>e</table>", "a\nb\n\nc | d\n\ne"),

@@ -64,6 +64,15 @@ def test_what_a_part_says_of_its_size_is_not_believed() -> None:
         archive.read("a")
 
 
+def test_any_name_of_a_part_is_shown_in_a_short_line() -> None:
+    for name in ("x" * 5000, "book\u202e.opf", "a\nb"):
+        for archive in (Archive(zipped({})), Archive(zipped({name: "no XML"}))):
+            with pytest.raises(Problem) as caught:
+                archive.xml(name)
+            assert caught.value.message.isprintable()
+            assert len(caught.value.message) < 100
+
+
 def test_all_that_is_read_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zips, "ZIP_BYTES", 2500)
     archive = Archive(zipped({"a": bytes(1000)}))

@@ -1,6 +1,7 @@
 """Several drafters in turn: which of them is asked, and what each is told."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 
@@ -10,7 +11,6 @@ from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from tests.support.engine.copying import Copying
 from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
@@ -61,6 +61,25 @@ class Fixture(Drafter):
 
     def rewind(self, length: int) -> None:
         self.length = length
+
+
+class Copying(Known):
+    """As `Known`, but says that so many tokens matched before what it proposes."""
+
+    name = "copy"
+    match = 8
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        left = len(self._script) - len(tokens)
+        if left <= 0 or len(tokens) in self._silent:
+            return ()
+        return (DraftCandidate(self.name, left, self.match),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        made = super().propose(tokens, choice, sampling, key)
+        return made and replace(made, match=self.match, copied=tuple(made.tokens.tolist()))
 
 
 def drafted(name: str, ids: Sequence[int]) -> DraftArrays:

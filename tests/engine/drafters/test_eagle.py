@@ -18,11 +18,9 @@ from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.drafters import Drafter, DrafterRefused, chain
 from engine.drafters.eagle import Eagle3, MaskDrafter, load_network
-from engine.drafters.eagle_layers import FusedLayer
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
-from models.drafters.kinds import DrafterDescription
 from models.errors import Problem
 from tests.lab.parity import eagle3, eagle_options
 from tests.lab.parity.states import continued
@@ -53,38 +51,6 @@ def test_networks_compute_what_others_do(name: str) -> None:
     assert apart(name) <= TOLERANCE
 
 
-def one_layer_late(patch: pytest.MonkeyPatch) -> None:
-    told = DrafterDescription.taps_for
-
-    def late(drafter: DrafterDescription, layers: int) -> tuple[Any, ...]:
-        taps = told(drafter, layers)
-        return tuple(tap if tap == "norm" else min(tap + 1, layers) for tap in taps)
-
-    patch.setattr(DrafterDescription, "taps_for", late)
-
-
-def other_residual(patch: pytest.MonkeyPatch) -> None:
-    made = FusedLayer.__init__
-
-    def other(layer: FusedLayer, *sizes: Any, normed_residual: bool) -> None:
-        made(layer, *sizes, normed_residual=not normed_residual)
-
-    patch.setattr(FusedLayer, "__init__", other)
-
-
-def swapped_norms(patch: pytest.MonkeyPatch) -> None:
-    call = FusedLayer.__call__
-
-    def swapped(layer: FusedLayer, *arguments: Any) -> mx.array:
-        layer.hidden_norm, layer.input_layernorm = layer.input_layernorm, layer.hidden_norm
-        try:
-            return call(layer, *arguments)
-        finally:
-            layer.hidden_norm, layer.input_layernorm = layer.input_layernorm, layer.hidden_norm
-
-    patch.setattr(FusedLayer, "__call__", swapped)
-
-
 def mixed_again(patch: pytest.MonkeyPatch) -> None:
     """Its own state passes the final norm once more before it goes on."""
     patch.setattr(Eagle3, "go_on", lambda network, state: network.norm(state))
@@ -98,30 +64,8 @@ def no_window(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def mask_behind_the_matrix(patch: pytest.MonkeyPatch) -> None:
-    """What stands for a state stands for one that is mixed already."""
-
-    def masked(network: Any, count: int) -> mx.array:
-        width = network.norm.weight.shape[0]
-        return mx.repeat(network.mask_hidden[..., :width], count, axis=1)
-
-    patch.setattr("engine.drafters.eagle.PEagle.masked", masked)
-
-
-@pytest.mark.quick(4)
 @pytest.mark.parametrize(
-    ("mutant", "name"),
-    [
-        (one_layer_late, "eagle3-official"),
-        (one_layer_late, "eagle3-speculators"),
-        (other_residual, "eagle3-speculators"),
-        (other_residual, "eagle3-qwen3"),
-        (swapped_norms, "eagle3-official"),
-        (mixed_again, "eagle3-official"),
-        (mixed_again, "eagle3-qwen3"),
-        (no_window, "eagle3-window"),
-        (mask_behind_the_matrix, "p-eagle"),
-    ],
+    ("mutant", "name"), [(mixed_again, "eagle3-official"), (no_window, "eagle3-window")]
 )
 def test_parity_notices_a_mutant(
     mutant: Callable[[pytest.MonkeyPatch], None], name: str, monkeypatch: pytest.MonkeyPatch

@@ -14,13 +14,11 @@ import pytest
 import engine.drafters.gemma_assistant
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
-from engine.core.model_parts import HiddenStates
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.gemma_assistant import (
     Assistant,
     AssistantDrafter,
-    AssistantNetwork,
     ClusteredOutput,
     load_gemma_assistant,
 )
@@ -83,16 +81,6 @@ def test_it_is_the_network_that_was_trained(subject: Subject) -> None:
     assert difference(parity.ours(subject), kept(subject)) <= TOLERANCE
 
 
-def a_layer_late(patch: pytest.MonkeyPatch) -> None:
-    """The state behind the last layer, without the final norm."""
-    record = Decoder.record
-
-    def broken(self: Decoder, taps: Any) -> HiddenStates:
-        return record(self, (len(self.model.layers),))
-
-    patch.setattr(Decoder, "record", broken)
-
-
 def positions_that_go_on(patch: pytest.MonkeyPatch) -> None:
     call, steps = Assistant.__call__, iter(range(1000))
 
@@ -100,16 +88,6 @@ def positions_that_go_on(patch: pytest.MonkeyPatch) -> None:
         return call(self, state, embedded, memory, position + next(steps) % 4)
 
     patch.setattr(Assistant, "__call__", broken)
-
-
-def caches_of_the_first_layers(patch: pytest.MonkeyPatch) -> None:
-    build = AssistantNetwork.__init__
-
-    def broken(self: AssistantNetwork, *arguments: Any) -> None:
-        build(self, *arguments)
-        self.caches["sliding_attention"] = 0
-
-    patch.setattr(AssistantNetwork, "__init__", broken)
 
 
 def more_than_the_window(patch: pytest.MonkeyPatch) -> None:
@@ -120,21 +98,8 @@ def more_than_the_window(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
 
 
-def an_embedding_without_its_scale(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("engine.drafters.gemma_assistant.embedding_scale", lambda model: 1.0)
-
-
 @pytest.mark.cpu
-@pytest.mark.parametrize(
-    "broken",
-    [
-        a_layer_late,
-        positions_that_go_on,
-        caches_of_the_first_layers,
-        more_than_the_window,
-        an_embedding_without_its_scale,
-    ],
-)
+@pytest.mark.parametrize("broken", [positions_that_go_on, more_than_the_window])
 def test_parity_notices_a_mutant(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

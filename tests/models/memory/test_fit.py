@@ -14,7 +14,7 @@ from models.memory.machine import Machine
 from models.memory.model_size import weigh
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from tests.models.memory.test_shape import GEMMA3, LFM2, LLAMA, QWEN3_NEXT
+from tests.models.memory.test_shape import GEMMA3, LFM2, LLAMA, MAMBA, QWEN3_NEXT
 from tests.support.models.drafter_configs import drafter_layout, published_layouts, write_drafter
 
 GB = 10**9
@@ -157,6 +157,8 @@ def test_a_head_needs_the_targets_states() -> None:
     states = min(4096, 2048 + 512) * 3 * 4096 * 2
     assert with_head.working_bytes - alone.working_bytes > states
     assert with_head.drafter_cache_bytes == 4096 * 2 * 1024 * 2
+    recurrent = replace(BIG, config=MAMBA)  # has no cache to be kept as it was
+    assert fit(recurrent, HEAD, context=4096, machine=MAC).working_bytes > states
 
 
 def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back() -> None:

@@ -197,11 +197,6 @@ def test_a_hub_that_fails(run: Command, hub: HubServer) -> None:
     assert run("models", "search", "x").code == 2
 
 
-def test_hostile_names_do_not_drive_the_terminal(run: Command, hub: HubServer) -> None:
-    hub.told[NAME] = Told(card={"license": "\x1b[2Jfree\u202e"})
-    assert not CONTROLS.search(run("models", "search", "tiny").out.replace("\n", ""))
-
-
 # Pairs
 
 
@@ -349,18 +344,6 @@ def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
     assert (made.name, made.problem, made.quantization_bits) == ("source-poems", "", None)
     assert_refused(run("convert"), "No model is named")
     assert_refused(run("convert", source, "--mtp", "--adapter", adapter), "without --mtp")
-
-
-def test_converting_what_the_hub_brought(run: Command, hub: HubServer, tmp_path: Path) -> None:
-    tiny.write_folder("qwen3", tmp_path / "float")
-    hub.repositories["tiny/Qwen-float"] = {
-        path.name: path.read_bytes() for path in (tmp_path / "float").iterdir()
-    }
-    assert run("models", "pull", "tiny/Qwen-float").code == 0
-    *_, last = lines_of(run("models", "convert", "tiny/Qwen-float", "--json"))
-    assert last["installed"]["name"] == "Qwen-float-4bit"
-    ended = run("generate", "--target", "qwen-float-4bit", "--prompt", "a", "--max-tokens", 4)
-    assert ended.code == 0
 
 
 def test_json_is_a_line_each(run: Command, imported: Path) -> None:
