@@ -21,10 +21,11 @@ from models.drafters.folders import (
 from models.drafters.kinds import check
 from models.errors import Problem
 from models.files import models_folder
+from models.gguf.file import is_gguf
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import Queue, repository_of
 from models.hub.repository import check_revision
-from models.installed.inventory import ModelEntry, is_gguf, models_of
+from models.installed.inventory import ModelEntry, models_of
 from models.installed.store import incomplete, inventory
 from models.model_folder import ModelFolder, open_model
 from models.records import MODULE_NAME, Installed

@@ -13,6 +13,7 @@ from engine.cli.models.convert_drafter import convert_drafter, for_drafters, kee
 from models.drafters.folders import DrafterFolder, own_module, read_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder
+from models.gguf.file import is_gguf
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
 from models.installed.inventory import ModelPlace, describe
@@ -45,17 +46,16 @@ def convert_source(
     if not source:
         raise Problem("No model is named.", "Name the model to convert.")
     found = _find(source)
-    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
-    if is_gguf and quantization != Quantization():
+    if is_gguf(found) and quantization != Quantization():
         raise Problem(
             "A GGUF file is quantized already, and is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
         )
-    if adapter is not None and (is_gguf or module_only):
+    if adapter is not None and (is_gguf(found) or module_only):
         raise Problem(
             "An adapter is fused into a whole MLX model only.", "Name such a model, without --mtp."
         )
-    if is_gguf:
+    if is_gguf(found):
         return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
     files = ModelFolder(found)
     if adapter is not None:
