@@ -27,7 +27,7 @@ MAXIMUM_DIMENSIONS = 4
 DEFAULT_ALIGNMENT = 32
 FETCH_AGAIN = "Download the file again, and compare its size with the one the publisher states."
 
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.ASCII | re.IGNORECASE | re.DOTALL)
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.ASCII | re.IGNORECASE | re.DOTALL)
 _MAXIMUM_PARTS = 1_000
 _STRING, _ARRAY = 8, 9
 _LENGTH = struct.Struct("<Q")
@@ -124,18 +124,20 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
-def parts(path: Path) -> list[Path]:
-    """All files of the model whose first file is `path`; none where `path` is a later one."""
-    named = _PART.fullmatch(path.name)
+def part_names(name: str) -> list[str]:
+    """All files of the model whose first file is called `name`; none where it is a later one."""
+    named = _PART.fullmatch(name)
     if named is None:
-        return [path]
-    stem, number, count = named.groups()
+        return [name]
+    stem, number, count, suffix = named.groups()
     if int(number) != 1 or not 1 <= int(count) <= _MAXIMUM_PARTS:
         return []
-    return [
-        path.with_name(f"{stem}-{part:05}-of-{count}{path.suffix}")
-        for part in range(1, int(count) + 1)
-    ]
+    return [f"{stem}-{part:05}-of-{count}{suffix}" for part in range(1, int(count) + 1)]
+
+
+def parts(path: Path) -> list[Path]:
+    """As `part_names`, with their folder."""
+    return [path.with_name(name) for name in part_names(path.name)]
 
 
 def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:

@@ -13,6 +13,7 @@ from pathlib import Path
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
+from models.gguf.file import parts
 from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
@@ -126,8 +127,9 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
         unmark(path, home=home)
         if snapshot == path or gguf_files(snapshot) == [path]:
             freed = remove_snapshot(snapshot)
-        else:
-            freed = remove_file(path, repository=repository)
+        else:  # the first part last: until then it is listed, and can be removed
+            there = [part for part in parts(path) if part.exists()]
+            freed = sum(remove_file(part, repository=repository) for part in reversed(there))
     if freed is None:
         raise _not_ours(model)
     forget_used(path, home=home)
