@@ -17,7 +17,7 @@ from typing import Any
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
-from models.files import read_json_object
+from models.files import file_stem, read_json_object
 from models.gguf.file import is_gguf, parts
 from models.gguf.importing import import_gguf
 from models.in_words import one_line
@@ -267,8 +267,7 @@ def open_model(
         state = part.stat()
         identity += f"\0{state.st_size}\0{state.st_mtime_ns}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    called = re.sub(r"[^\w.-]+", "-", name).strip("-.") or path.stem
-    folder = imports / f"{called}-{digest}"
+    folder = imports / f"{file_stem(name) or path.stem}-{digest}"
     if not folder.exists():
         import_gguf(path, folder, progress=progress)
     return inspect(folder)

@@ -35,6 +35,7 @@ from models.safetensors_file import SafetensorsWriter, TensorLayout
 CHUNK_WEIGHTS = 1 << 23  # this many weights are converted at a time
 SPARE_BYTES = 64_000_000  # for the tokenizer, and so that the disk is not filled completely
 TIED_SIMILARITY = 0.95  # two quantizations of one matrix are above 0.98, two matrices below 0.7
+_NO_NUMBER = 255  # as an exponent of mxfp4
 _NUMPY_TYPES: dict[str, numpy.dtype[Any]] = {"F16": numpy.dtype("<f2"), "F32": numpy.dtype("<f4")}
 
 
@@ -236,15 +237,17 @@ def _converted(file: GgufFile, piece: Piece, float_type: str) -> dict[str, NDArr
             continue
         packed = pack_rows(file.rows(piece.source, start, stop), piece.source.type)
         if packed.biases is None:
+            finite = bool((packed.scales < _NO_NUMBER).all())
             parts.append((packed.weight, packed.scales))
-            continue
-        scales, biases = (_stored(x, float_type) for x in (packed.scales, packed.biases))
-        if not (_is_finite(scales, float_type) and _is_finite(biases, float_type)):
+        else:
+            scales, biases = (_stored(x, float_type) for x in (packed.scales, packed.biases))
+            finite = _is_finite(scales, float_type) and _is_finite(biases, float_type)
+            parts.append((packed.weight, scales, biases))
+        if not finite:
             raise Problem(
                 f"Tensor {piece.source.name} in {file.path.name} has infinite weights.",
                 FETCH_AGAIN,
             )
-        parts.append((packed.weight, scales, biases))
     arrays = [numpy.concatenate(part) for part in zip(*parts, strict=True)]
     if piece.heads:
         arrays = [_unpermuted(array, piece.heads) for array in arrays]

@@ -30,12 +30,16 @@ def rope_scaling(
     kind = file.metadata.get(f"{prefix}.type", "none")
     if FACTORS in file.tensors:
         kind = "llama3"
-    elif LONG in file.tensors:
+    elif file.tensors.keys() & {LONG, SHORT}:
         kind = "longrope"
     factor = file.metadata.get(f"{prefix}.attn_factor", 1.0)
     if kind == "none" and factor == 1.0:
         return None
-    if not isinstance(kind, str) or kind not in architecture.scalings:
+    if (
+        not isinstance(kind, str)
+        or kind not in architecture.scalings
+        or (kind != "longrope" and factor != 1.0)
+    ):
         raise Problem(f"{file.path.name} uses {shown(kind)} position scaling.", OTHER_MODEL)
     named = {"rope_type": kind, "type": kind}
     if kind == "llama3":

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from models.errors import Problem
 from models.gguf import importing as importer
+from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from tests.support.models.tiny_gguf import KINDS, TinyGguf
 from tests.support.mostly_slow import examples
@@ -42,6 +43,9 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "of which 5"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_weights_scale": 2.0}), "weights_scale"),
         (TinyGguf("phi3", extra={"phi3.rope.dimension_count": 20}), "rotated"),
+        (TinyGguf("phi3", more_tensors={"rope_factors_short.weight": (8,)}), "Phi's"),
+        (TinyGguf("qwen3", more_tensors={"rope_freqs.weight": (16,)}), "llama3"),
+        (TinyGguf("qwen3", extra={"qwen3.rope.scaling.attn_factor": 1.5}), "scaling"),
         (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": [0, 2, 2]}), "head_count_kv"),
         (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": 2}), "head_count_kv"),
         (TinyGguf("lfm2", more_tensors={"output.weight": (260, 64)}), "output layer"),
@@ -159,10 +163,21 @@ def test_a_place_that_cannot_be_written(tmp_path: Path):
         import_gguf(tmp_path / "a.gguf", tmp_path / "a.gguf" / "out")
 
 
-def test_infinite_scales_are_refused(tmp_path: Path):
-    TinyGguf(kind=Kind.Q8_0).write(tmp_path / "a.gguf")
+@pytest.mark.parametrize(
+    ("architecture", "kind", "scale"),
+    [
+        ("llama", Kind.Q8_0, b"\x00\x7c"),
+        ("gemma3", Kind.Q8_0, b"\x00\x7c"),
+        ("gpt-oss", Kind.MXFP4, b"\xff"),
+    ],
+)
+def test_infinite_scales_are_refused(tmp_path: Path, architecture: str, kind: Kind, scale: bytes):
+    tiny = TinyGguf(architecture, kind, head_kind=kind if architecture == "gpt-oss" else None)
+    tiny.write(tmp_path / "a.gguf")
+    part = "ffn_up_exps" if architecture == "gpt-oss" else "ffn_up"
+    start = read_gguf(tmp_path / "a.gguf").tensors[f"blk.1.{part}.weight"].offset
     data = bytearray((tmp_path / "a.gguf").read_bytes())
-    data[-64 * 96 // 32 * 34 :] = b"\x00\x7c" * (64 * 96 // 32 * 17)
+    data[start : start + len(scale)] = scale
     (tmp_path / "a.gguf").write_bytes(data)
     with pytest.raises(Problem, match="infinite"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "out")

@@ -193,7 +193,7 @@ def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(
         folder = resolve_target(text, cache=cache)
         assert folder.path == by_path.path
         assert folder.path.parent == tmp_path / "home" / "models"
-        assert folder.name.startswith("tiny-3b-")
+        assert folder.name.startswith("tiny 3b-")
         assert folder.config["model_type"] == "qwen3"
     assert resolve_drafter("tiny:3b", cache=cache).path == by_path.path
     assert resolve_target("anna/small", cache=cache).path == studio
