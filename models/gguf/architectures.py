@@ -32,7 +32,8 @@ class Architecture:
     norm_offset: what llama.cpp added to the weights of all norms.
     scalings: the position scalings that mlx-lm's module computes.
     head: whether the output layer has weights of its own.
-    any_head_width: whether mlx-lm takes a width of heads besides width / heads.
+    any_head_width: whether mlx-lm takes a width of heads besides width / heads. partly_rotated:
+    whether only a part of each head may be rotated.
     window: what mlx-lm does with the window of attention.
     float_type: the float type of 16 bits that holds the activations.
     """
@@ -51,6 +52,7 @@ class Architecture:
     scalings: frozenset[str] = frozenset({"linear", "yarn"})
     head: Literal["maybe", "always", "never"] = "maybe"
     any_head_width: bool = True
+    partly_rotated: bool = False
     window: Literal["none", "ignored", "used"] = "none"
     float_type: Literal["F16", "BF16"] = "F16"
 
@@ -206,6 +208,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             complete=_phi3,
             scalings=frozenset({"linear", "longrope"}),
             any_head_width=False,
+            partly_rotated=True,
             window="ignored",  # by llama.cpp, too
         ),
         "smollm3": Architecture(

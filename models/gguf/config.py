@@ -159,40 +159,42 @@ def _token_ids(file: GgufFile, vocabulary_size: int) -> dict[str, Any]:
 
 
 def _refuse_variants(file: GgufFile, architecture: Architecture, config: Mapping[str, Any]) -> None:
-    prefix, head_width = file.metadata["general.architecture"], config["head_dim"]
+    """Raise Problem for what mlx-lm's module of the architecture has not."""
+    prefix = file.metadata["general.architecture"]
     experts = config.get("num_experts", config.get("num_local_experts", 0))
     chosen = config.get("num_experts_per_tok", 0)
     if not chosen and file.metadata.get(f"{prefix}.expert_count", 0) != 0:
         raise Problem(f"{file.path.name} holds a mixture-of-experts model.", OTHER_MODEL)
+    if chosen > experts:
+        raise Problem(
+            f"{file.path.name} states {experts} experts, of which {chosen} are used.",
+            "The file is damaged: download it again.",
+        )
     for name, neutral in _NEUTRAL.items():
         value = file.metadata.get(f"{prefix}.{name}", neutral[0])
         if value not in neutral:
             raise Problem(f"{file.path.name} states {shown(value)} for {name}.", OTHER_MODEL)
-    rotated = file.integer(f"{prefix}.rope.dimension_count", head_width)
-    values = file.integer(f"{prefix}.attention.value_length", head_width)
-    usual = config["hidden_size"] // config["num_attention_heads"]
-    whole = rotated == head_width or (
-        "longrope" in architecture.scalings
-        and rotated == int(head_width * (rotated / max(1, head_width))) <= head_width
-    )
-    if (
-        not whole
-        or rotated % 2
-        or not rotated
-        or values != head_width
-        or not (architecture.any_head_width or head_width == usual)
-    ):
-        raise Problem(
-            f"{file.path.name} has heads of width {head_width} with {rotated} rotated dimensions.",
-            OTHER_MODEL,
-        )
     window = file.integer(f"{prefix}.attention.sliding_window", 0, maximum=2**63)
     if architecture.window == "none" and 0 < window < config["max_position_embeddings"]:
         raise Problem(f"{file.path.name} uses sliding-window attention.", OTHER_MODEL)
     if architecture.window == "used" and not (window and config.get("sliding_window_pattern", 1)):
         raise file.odd(f"{prefix}.attention.sliding_window", window)
-    if chosen > experts:
+    _refuse_heads(file, architecture, config)
+
+
+def _refuse_heads(file: GgufFile, architecture: Architecture, config: Mapping[str, Any]) -> None:
+    """Raise Problem for a width of heads, or of their rotated part, that mlx-lm has not."""
+    prefix, width = file.metadata["general.architecture"], config["head_dim"]
+    rotated = file.integer(f"{prefix}.rope.dimension_count", width)
+    allowed = width > 0 and rotated > 0 and width % 2 == rotated % 2 == 0
+    if not architecture.any_head_width:
+        allowed = allowed and width == config["hidden_size"] // config["num_attention_heads"]
+    if architecture.partly_rotated:  # mlx-lm has the part as a fraction, and rounds it down
+        allowed = allowed and rotated <= width and int(width * (rotated / width)) == rotated
+    else:
+        allowed = allowed and rotated == width
+    if not allowed or file.integer(f"{prefix}.attention.value_length", width) != width:
         raise Problem(
-            f"{file.path.name} states {experts} experts, of which {chosen} are used.",
-            "The file is damaged: download it again.",
+            f"{file.path.name} has heads of width {width} with {rotated} rotated dimensions.",
+            OTHER_MODEL,
         )
