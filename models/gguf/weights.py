@@ -14,7 +14,7 @@ second time:
                          deviation of 0.5% of the weights' own (1.9% with 6 bits)
     all others    6      quantized again (Q2_K, Q3_K, IQ...: at most 4.5 bits in the file)
 
-Where the activations need bfloat16, scales and biases round to it (relative 2^-9).
+Where the activations need bfloat16, scales and biases round to it (relative 2^-8).
 Pure NumPy, by rows: the caller bounds memory by how many rows it passes. Formats are described
 in ggml's ggml-quants.h, the packing in MLX's `quantize`.
 """

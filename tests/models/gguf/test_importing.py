@@ -153,9 +153,11 @@ def test_logits_of_quantized_weights_are_those_of_mlx_lm(
     found = dequantized(folder)
     assert found.keys() == weights.keys()
     stored = {array.dtype for array in mx.load(str(folder / "model.safetensors")).values()}
-    precision = 2**-8 if mx.bfloat16 in stored else 2**-10
+    precision = 2**-8 if mx.bfloat16 in stored else 2**-11
     for name, array in weights.items():
-        numpy.testing.assert_allclose(found[name], array, rtol=precision, atol=1e-4, err_msg=name)
+        # The smallest weight of a group rounds, and how far the largest is from it.
+        most = 3 * precision * numpy.abs(array).max()
+        numpy.testing.assert_allclose(found[name], array, rtol=0, atol=most, err_msg=name)
     expected = of_weights(tiny, found)(IDS)
     numpy.testing.assert_allclose(loaded(folder)(IDS), expected, atol=1e-5, rtol=1e-4)
 
