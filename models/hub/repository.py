@@ -192,7 +192,7 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
 
 
 def _remedy(names: Collection[str]) -> str:
-    """What to do where the files are not those of a model."""
+    """Return the remedy if the files are not those of a model."""
     if offered := _offered(names):
         return f"Choose one of its files: {offered}."
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
