@@ -17,7 +17,8 @@ from typing import Any
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
-from models.files import read_json_object
+from models.files import file_stem, read_json_object
+from models.gguf.file import is_gguf, parts
 from models.gguf.importing import import_gguf
 from models.in_words import one_line
 from models.safetensors_file import TensorLayout, check_safetensors
@@ -57,7 +58,7 @@ class ModelFolder:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The contents of config.json."""
-        if _is_gguf(self.path):
+        if is_gguf(self.path):
             raise Problem(
                 f"{self.path} is a GGUF file, not a model folder.",
                 f"Import it first: slipstream import {self.path} NEW_FOLDER",
@@ -247,19 +248,26 @@ def adapted_model(adapter: Path) -> str:
 
 
 def open_model(
-    path: Path, *, imports: Path, progress: Callable[[int, int], None] | None = None
+    path: Path,
+    *,
+    imports: Path,
+    name: str = "",
+    progress: Callable[[int, int], None] | None = None,
 ) -> ModelFolder:
     """The model folder at `path`; a GGUF file is imported first, into a folder under `imports`.
 
-    A file that has not changed since it was imported is not imported again.
+    That folder is called after `name`, or else after the file. A file that has not changed since
+    it was imported is not imported again.
     Raises Problem as `inspect` and `import_gguf` do.
     """
-    if not _is_gguf(path):
+    if not is_gguf(path):
         return inspect(path)
-    state = path.stat()
-    identity = f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}"
+    identity = str(path.resolve())
+    for part in filter(Path.exists, parts(path)):
+        state = part.stat()
+        identity += f"\0{state.st_size}\0{state.st_mtime_ns}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    folder = imports / f"{path.stem}-{digest}"
+    folder = imports / f"{file_stem(name) or path.stem}-{digest}"
     if not folder.exists():
         import_gguf(path, folder, progress=progress)
     return inspect(folder)
@@ -300,10 +308,6 @@ def absurd(name: str, number: int) -> Problem:
         f"The model's config.json says that its {name} is {short}.",
         "Download the model again, or choose another.",
     )
-
-
-def _is_gguf(path: Path) -> bool:
-    return path.suffix.lower() == ".gguf" and path.is_file()
 
 
 def _missing_part(names: Iterable[str]) -> str:

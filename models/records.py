@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-ModelOrigin = Literal["starter", "hub", "imported", "folder"]
+ModelOrigin = Literal["starter", "hub", "imported", "folder", "lm-studio", "ollama"]
 ModelRole = Literal["chat", "drafter", "head"]
 Obstacle = Literal[
     "",
@@ -35,6 +35,7 @@ DrafterKind = Literal[
     "pard",
     "medusa",
 ]
+PROGRAM_NAMES: Mapping[str, str] = MappingProxyType({"lm-studio": "LM Studio", "ollama": "Ollama"})
 KIND_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "head": "Head",
@@ -62,7 +63,8 @@ class Installed:
 
     `name` is its hub id, or its folder's name. `role` head: a drafter head for one target;
     drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
-    a person added, so Slipstream may not delete it. `problem` says why it cannot be used, and
+    a person added; lm-studio, ollama: another program keeps it, so Slipstream may delete none of
+    these. `problem` says why it cannot be used, and
     `remedy` what to do; both are empty if it can. `last_used` is None if not known.
     `drafter_kind` is as in `models.drafters.kinds`; empty for a target.
     """

@@ -248,4 +248,5 @@ class ModelLoader(QObject):
 
 def is_gguf(target: str) -> bool:
     """Return whether a target is a GGUF file, which must be imported first."""
-    return target.lower().endswith(".gguf")
+    # Ollama's files are called by their digests.
+    return target.lower().endswith(".gguf") or Path(target).name.startswith("sha256")

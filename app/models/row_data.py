@@ -13,6 +13,7 @@ from app.models import formatting
 from models import in_words
 from models.records import (
     KIND_NAMES,
+    PROGRAM_NAMES,
     Candidate,
     Download,
     Incomplete,
@@ -213,6 +214,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
         "hub": "from the hub",
         "imported": "imported",
         "folder": "in an added folder",
+        **{key: f"in {program}'s folder" for key, program in PROGRAM_NAMES.items()},
     }[model.origin]
     facts = [
         in_words.size(model.size_bytes),
@@ -248,6 +250,8 @@ def _why_kept(model: Installed, *, in_use: bool) -> str:
         return ""
     if model.origin == "starter":
         return "This model is included with Slipstream and cannot be deleted."
+    if program := PROGRAM_NAMES.get(model.origin):
+        return f"This model is in {program}'s folder. Delete it in {program}."
     return "This model is in a folder that you added. Delete it there."
 
 

@@ -7,9 +7,11 @@ loop or a crash in native code. (The `gguf` package's reader trusts the counts i
 MLX's own GGUF loader has crashed on short files; neither is handed an unchecked file here.)
 """
 
+import math
 import mmap
+import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ MAXIMUM_DIMENSIONS = 4
 DEFAULT_ALIGNMENT = 32
 FETCH_AGAIN = "Download the file again, and compare its size with the one the publisher states."
 
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.ASCII | re.IGNORECASE | re.DOTALL)
+_MAXIMUM_PARTS = 1_000
 _STRING, _ARRAY = 8, 9
 _LENGTH = struct.Struct("<Q")
 _SCALARS: dict[int, numpy.dtype[Any]] = {
@@ -44,32 +48,60 @@ _SCALARS: dict[int, numpy.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """One tensor of the file: `shape` is rows first (as NumPy has it), `offset` is absolute."""
+    """A tensor in the file at `path`: `shape` is as NumPy has it, `offset` is absolute."""
 
+    path: Path
     name: str
     type: GGMLQuantizationType
     shape: tuple[int, ...]
     offset: int
     size_bytes: int
 
+    @property
+    def rows(self) -> int:
+        """The product of all lengths but the last: 1 for a tensor of one dimension."""
+        return math.prod(self.shape[:-1])
+
 
 @dataclass(frozen=True)
 class GgufFile:
-    """A checked header: every tensor's bytes lie inside the file and overlap no other's."""
+    """A checked header: every tensor's bytes lie inside their file and overlap no other's.
+
+    Of a model that is split over several files, `path` is the first; tensors are of all.
+    """
 
     path: Path
     metadata: dict[str, Any]
     tensors: dict[str, GgufTensor]
 
-    def rows(self, tensor: GgufTensor, start: int, stop: int) -> NDArray[numpy.uint8]:
-        """The raw bytes of rows start..stop: shape (stop - start, bytes per row).
+    def integer(self, key: str, default: int | None = None, *, maximum: int = 2**31) -> int:
+        """The whole number stored under `key`, 0 or more. Raises Problem if missing or odd."""
+        value = self.metadata.get(key, default)
+        if type(value) is not int or not 0 <= value <= maximum:
+            raise self.odd(key, value)
+        return value
 
-        A one-dimensional tensor is a single row.
-        """
-        rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
-        row_bytes = tensor.size_bytes // rows
+    def number(self, key: str, default: float | None = None) -> float:
+        """The positive finite number stored under `key`. Raises Problem if it is missing or odd."""
+        value = self.metadata.get(key)
+        if value is None and default is not None:
+            return default
+        if (type(value) is int or type(value) is float) and 0 < value < float("inf"):
+            return float(value)
+        raise self.odd(key, value)
+
+    def odd(self, key: str, value: object) -> Problem:
+        """The Problem of a value in the metadata that no model has."""
+        return Problem(
+            f"The GGUF file states {shown(value)} for {key}.",
+            "The file is damaged or unusual: get it from another publisher.",
+        )
+
+    def rows(self, tensor: GgufTensor, start: int, stop: int) -> NDArray[numpy.uint8]:
+        """The raw bytes of rows start..stop: shape (stop - start, bytes per row)."""
+        row_bytes = tensor.size_bytes // tensor.rows
         data = numpy.fromfile(
-            self.path,
+            tensor.path,
             dtype=numpy.uint8,
             count=(stop - start) * row_bytes,
             offset=tensor.offset + start * row_bytes,
@@ -79,13 +111,69 @@ class GgufFile:
         return data.reshape(stop - start, row_bytes)
 
 
-def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
-    """Read and check the header of the GGUF file at `path`; no tensor data is read.
+def is_gguf(path: Path) -> bool:
+    """Whether it is a GGUF file, by its name, or by its first bytes where it has no such name."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".gguf":
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
-    Without `lists_of_strings` the tokens and merges, which are most of the header, are neither read
-    nor checked, and are not in the metadata.
+
+def part_names(name: str) -> list[str]:
+    """All files of the model whose first file is called `name`; none where it is a later one."""
+    named = _PART.fullmatch(name)
+    if named is None:
+        return [name]
+    stem, number, count, suffix = named.groups()
+    if int(number) != 1 or not 1 <= int(count) <= _MAXIMUM_PARTS:
+        return []
+    return [f"{stem}-{part:05}-of-{count}{suffix}" for part in range(1, int(count) + 1)]
+
+
+def parts(path: Path) -> list[Path]:
+    """As `part_names`, with their folder."""
+    return [path.with_name(name) for name in part_names(path.name)]
+
+
+def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
+    """Read and check the header of the GGUF file at `path`, and those of its other parts.
+
+    No tensor data is read. Without `lists_of_strings` the tokens and merges, which are most of the
+    header, are neither read nor checked, and are not in the metadata.
     Raises Problem if there is no such file, or it is not a complete, consistent GGUF file.
     """
+    first = _read_one(path, lists_of_strings=lists_of_strings)
+    count = first.integer("split.count", 0)
+    if count <= 1:
+        return first
+    files = parts(path)
+    if first.integer("split.no", 0) != 0 or len(files) != count:
+        raise Problem(
+            f"{path.name} is one of the {count} files of a model that was split.",
+            "Name the first of them, which ends in -00001-of-"
+            f"{count:05}.gguf, and keep all in one folder.",
+        )
+    tensors = dict(first.tensors)
+    for number, part in enumerate(files[1:], start=1):
+        later = _read_one(part, lists_of_strings=lists_of_strings)
+        if later.integer("split.no", 0) != number or later.integer("split.count", 0) != count:
+            raise _broken(part, f"it is not part {number + 1} of {count}")
+        if twice := tensors.keys() & later.tensors.keys():
+            raise _broken(part, f"tensor {shown(min(twice))} is in another part, too")
+        tensors |= later.tensors
+    if first.integer("split.tensors.count", len(tensors)) != len(tensors):
+        raise _broken(
+            path, f"its parts have {len(tensors)} tensors, which is not the number stated"
+        )
+    return replace(first, tensors=tensors)
+
+
+def _read_one(path: Path, *, lists_of_strings: bool) -> GgufFile:
     if not path.is_file():
         raise Problem(f"There is no file at {path}.", "Check the path of the GGUF file.")
     try:
@@ -225,7 +313,8 @@ class _Header:
             elements *= length
         if elements == 0 or shape[-1] % block:
             raise _broken(self.path, f"tensor {shown(name)} has the shape {list(shape)}")
-        return GgufTensor(name, kind, shape, offset, elements // block * block_bytes)
+        size_bytes = elements // block * block_bytes
+        return GgufTensor(self.path, name, kind, shape, offset, size_bytes)
 
     def placed(self, described: list[GgufTensor], start: int) -> dict[str, GgufTensor]:
         """The tensors by name with absolute offsets, inside the file and apart from each other."""
@@ -244,7 +333,5 @@ class _Header:
                     f"tensor {shown(tensor.name)} ends at byte {end:,}, "
                     f"but the file has only {len(self.data):,}",
                 )
-            tensors[tensor.name] = GgufTensor(
-                tensor.name, tensor.type, tensor.shape, offset, tensor.size_bytes
-            )
+            tensors[tensor.name] = replace(tensor, offset=offset)
         return tensors

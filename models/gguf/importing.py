@@ -8,10 +8,11 @@ file can be imported in any process. MLX is not imported at all.
 """
 
 import json
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +23,20 @@ from numpy.typing import NDArray
 
 from models.errors import Problem
 from models.files import new_folder
-from models.gguf.config import EMBEDDING, HEAD, mlx_config, mlx_names
+from models.gguf.architectures import EMBEDDING, HEAD, OTHER_MODEL, Architecture
+from models.gguf.config import architecture_of, mlx_config
 from models.gguf.file import FETCH_AGAIN, GgufFile, GgufTensor, read_gguf
+from models.gguf.tensors import Piece, pieces
 from models.gguf.tokenizer import tokenizer_files
-from models.gguf.weights import FLOATS, GROUP_SIZE, bits_for, pack_rows
+from models.gguf.weights import FLOATS, GROUP_SIZE, bits_for, mode_for, pack_rows
 from models.in_words import size
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 CHUNK_WEIGHTS = 1 << 23  # this many weights are converted at a time
 SPARE_BYTES = 64_000_000  # for the tokenizer, and so that the disk is not filled completely
 TIED_SIMILARITY = 0.95  # two quantizations of one matrix are above 0.98, two matrices below 0.7
+_NO_NUMBER = 255  # as an exponent of mxfp4
 _NUMPY_TYPES: dict[str, numpy.dtype[Any]] = {"F16": numpy.dtype("<f2"), "F32": numpy.dtype("<f4")}
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A tensor of the source, and its new name. `heads` is set if its rows must be un-permuted."""
-
-    source: GgufTensor
-    name: str
-    heads: int | None
-
-    @property
-    def module(self) -> str:
-        return self.name.removesuffix(".weight")
-
-    @property
-    def quantized(self) -> bool:
-        return self.source.type not in FLOATS
-
-    def layouts(self, float_type: str) -> dict[str, TensorLayout]:
-        shape = self.source.shape
-        if not self.quantized:
-            return {self.name: TensorLayout(float_type, shape)}
-        rows, columns = shape
-        groups = (rows, columns // GROUP_SIZE)
-        return {
-            self.name: TensorLayout("U32", (rows, columns * bits_for(self.source.type) // 32)),
-            f"{self.module}.scales": TensorLayout(float_type, groups),
-            f"{self.module}.biases": TensorLayout(float_type, groups),
-        }
 
 
 def import_gguf(
@@ -78,13 +53,12 @@ def import_gguf(
     if destination.exists():  # fail before minutes of reading
         raise Problem(f"{destination} exists already.", "Delete it, or import to another folder.")
     file = read_gguf(source)
-    config = mlx_config(file)
-    pieces, tied = _plan(file, config)
-    float_type = _float_type(file, pieces)
-    config["tie_word_embeddings"] = tied
-    config |= _quantization(pieces)
+    config, architecture = mlx_config(file), architecture_of(file)
+    planned, config["tie_word_embeddings"] = _plan(file, architecture, config)
+    float_type = _float_type(file, architecture, planned)
+    config |= _quantization(planned)
     layouts = {
-        name: layout for piece in pieces for name, layout in piece.layouts(float_type).items()
+        name: layout for piece in planned for name, layout in _layouts(piece, float_type).items()
     }
     documents = tokenizer_files(file.metadata) | {
         "config.json": _json(config),
@@ -97,40 +71,58 @@ def import_gguf(
         for name, text in documents.items():
             (folder / name).write_text(text, encoding="utf-8")
         with SafetensorsWriter(folder / "model.safetensors", layouts) as writer:
-            _write_weights(file, pieces, float_type, writer=writer, progress=progress)
+            _write_weights(file, planned, float_type, writer=writer, progress=progress)
     return destination
 
 
-def _plan(file: GgufFile, config: Mapping[str, Any]) -> tuple[list[_Piece], bool]:
+def _plan(
+    file: GgufFile, architecture: Architecture, config: Mapping[str, Any]
+) -> tuple[list[Piece], bool]:
     """What to write, in order, and whether the output layer is the token embedding."""
-    names = mlx_names(file, config)
-    tied = HEAD not in names
-    if not tied and _same_matrix(file):
+    found = pieces(file, architecture, config)
+    tied = HEAD not in found
+    if HEAD in file.tensors and architecture.head != "always" and _same_matrix(file):
         # Qwen2 files hold the one matrix twice; the copy with more bits serves for both.
         tied = True
         better = max(EMBEDDING, HEAD, key=lambda name: file.tensors[name].size_bytes)
-        embedding = names.pop(EMBEDDING)
-        del names[HEAD]
-        names[better] = embedding
-    llama = config["model_type"] == "llama"
-    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
-    pieces = []
+        found[EMBEDDING] = replace(found[EMBEDDING], source=file.tensors[better])
+        found.pop(HEAD, None)
+    elif HEAD in file.tensors and architecture.head == "never":
+        raise Problem(f"{file.path.name} has an output layer of its own.", OTHER_MODEL)
     readable: set[GGMLQuantizationType] = set()
-    for name, (mlx_name, shape) in names.items():
-        tensor = file.tensors[name]
+    for piece in found.values():
+        tensor = piece.source
         if tensor.type not in readable:  # fail now, not after minutes of converting
             _floats(file, tensor, 0, 1)
             readable.add(tensor.type)
-        if tensor.type not in FLOATS and len(shape) != 2:
+        if _is_quantized(piece) and (piece.is_small or len(piece.shape) < 2):
             raise _unreadable(file, tensor)
-        part = name.split(".")[-2]
-        pieces.append(_Piece(tensor, mlx_name, heads.get(part) if llama else None))
-    return pieces, tied
+    return list(found.values()), tied
+
+
+def _is_quantized(piece: Piece) -> bool:
+    return piece.source.type not in FLOATS
+
+
+def _layouts(piece: Piece, float_type: str) -> dict[str, TensorLayout]:
+    """The arrays that the piece becomes, in order."""
+    if not _is_quantized(piece):
+        return {piece.name: TensorLayout(float_type, piece.shape)}
+    kind, (*rows, columns) = piece.source.type, piece.shape
+    groups = (*rows, columns // GROUP_SIZE)
+    weight = {piece.name: TensorLayout("U32", (*rows, columns * bits_for(kind) // 32))}
+    if mode_for(kind) != "affine":
+        return weight | {f"{piece.module}.scales": TensorLayout("U8", groups)}
+    return weight | {
+        f"{piece.module}.{part}": TensorLayout(float_type, groups) for part in ("scales", "biases")
+    }
 
 
 def _same_matrix(file: GgufFile) -> bool:
     """Whether token embedding and output layer are two quantizations of the same weights."""
     embedding, head = file.tensors[EMBEDDING], file.tensors[HEAD]
+    if embedding.shape != head.shape:
+        return False
     rows = embedding.shape[0]
     samples = sorted({rows * index // 64 for index in range(64)})
     ours, theirs = (
@@ -158,44 +150,47 @@ def _unreadable(file: GgufFile, tensor: GgufTensor) -> Problem:
     )
 
 
-def _float_type(file: GgufFile, pieces: list[_Piece]) -> str:
+def _float_type(file: GgufFile, architecture: Architecture, planned: list[Piece]) -> str:
     """The one float type of the folder, which is also the type that MLX computes in.
 
     Matrices decide: float16 where they are quantized (scales are float16 in the file) or
-    float16, bfloat16 where they are all that, float32 where one type of 16 bits cannot hold
-    all of them. Norms and Qwen2's biases, float32 in most files, follow if they are in range.
+    float16, bfloat16 where they are all that or the activations need its range, float32 where one
+    type of 16 bits cannot hold all of them. What is small follows if it is in range.
     """
-    kinds = {piece.source.type for piece in pieces if len(piece.source.shape) == 2}
-    if kinds == {GGMLQuantizationType.BF16}:
+    kinds = {piece.source.type for piece in planned if not piece.is_small}
+    if GGMLQuantizationType.F32 in kinds:
+        return "F32"
+    if kinds == {GGMLQuantizationType.BF16} or architecture.float_type == "BF16":
         return "BF16"
-    if kinds & {GGMLQuantizationType.BF16, GGMLQuantizationType.F32}:
+    if GGMLQuantizationType.BF16 in kinds:
         return "F32"
     largest = max(
-        float(numpy.abs(_floats(file, piece.source, 0, 1)).max(initial=0))
-        for piece in pieces
-        if len(piece.source.shape) == 1
+        float(numpy.abs(_floats(file, piece.source, 0, piece.source.rows)).max(initial=0))
+        for piece in planned
+        if piece.is_small
     )
     return "F16" if largest < float(numpy.finfo(numpy.float16).max) else "F32"
 
 
-def _quantization(pieces: list[_Piece]) -> dict[str, Any]:
-    """The config's `quantization`: the commonest width, and each module that has another."""
-    widths = {piece.module: bits_for(piece.source.type) for piece in pieces if piece.quantized}
-    if not widths:
+def _quantization(planned: list[Piece]) -> dict[str, Any]:
+    """The config's `quantization`: the commonest one, and each module that has another."""
+    quantized = {piece.module: piece for piece in planned if _is_quantized(piece)}
+    if not quantized:
         return {}
-    weights: Counter[int] = Counter()
-    for piece in pieces:
-        if piece.quantized:
-            weights[widths[piece.module]] += piece.source.shape[0] * piece.source.shape[1]
-    ((common, _),) = weights.most_common(1)
-    return {
-        "quantization": {"group_size": GROUP_SIZE, "bits": common, "mode": "affine"}
-        | {
-            module: {"group_size": GROUP_SIZE, "bits": bits, "mode": "affine"}
-            for module, bits in widths.items()
-            if bits != common
-        }
+    settings = {
+        module: (bits_for(piece.source.type), mode_for(piece.source.type))
+        for module, piece in quantized.items()
     }
+    weights: Counter[tuple[int, str]] = Counter()
+    for module, piece in quantized.items():
+        weights[settings[module]] += math.prod(piece.shape)
+    ((common, _),) = weights.most_common(1)
+    named = {"": common} | {name: own for name, own in settings.items() if own != common}
+    written = {
+        module: {"group_size": GROUP_SIZE, "bits": bits, "mode": mode}
+        for module, (bits, mode) in named.items()
+    }
+    return {"quantization": written.pop("") | written}
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -214,14 +209,14 @@ def _require_room(folder: Path, size_bytes: int) -> None:
 
 def _write_weights(
     file: GgufFile,
-    pieces: list[_Piece],
+    planned: list[Piece],
     float_type: str,
     *,
     writer: SafetensorsWriter,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    done, total = 0, sum(piece.source.size_bytes for piece in pieces)
-    for piece in pieces:
+    done, total = 0, sum(piece.source.size_bytes for piece in planned)
+    for piece in planned:
         for name, array in _converted(file, piece, float_type).items():
             writer.write(name, array.data)
         done += piece.source.size_bytes
@@ -229,29 +224,34 @@ def _write_weights(
             progress(done, total)
 
 
-def _converted(file: GgufFile, piece: _Piece, float_type: str) -> dict[str, NDArray[Any]]:
-    """The arrays that `piece.layouts` announces, in that order."""
-    shape = piece.source.shape
-    rows = shape[0] if len(shape) == 2 else 1
-    step = max(1, CHUNK_WEIGHTS // shape[-1])
+def _converted(file: GgufFile, piece: Piece, float_type: str) -> dict[str, NDArray[Any]]:
+    """The arrays that `_layouts` announces, in that order, each as rows."""
+    rows, columns = piece.source.rows, piece.source.shape[-1]
+    step = max(1, CHUNK_WEIGHTS // columns)
     parts: list[tuple[NDArray[Any], ...]] = []
     for start in range(0, rows, step):
         stop = min(start + step, rows)
-        if piece.quantized:
-            packed = pack_rows(file.rows(piece.source, start, stop), piece.source.type)
-            scales, biases = (_stored(x, float_type) for x in (packed.scales, packed.biases))
-            if not (numpy.isfinite(scales).all() and numpy.isfinite(biases).all()):
-                raise Problem(
-                    f"Tensor {piece.source.name} in {file.path.name} has infinite weights.",
-                    FETCH_AGAIN,
-                )
-            parts.append((packed.weight, scales, biases))
+        if not _is_quantized(piece):
+            values = _floats(file, piece.source, start, stop) - numpy.float32(piece.offset)
+            parts.append((_stored(values, float_type),))
+            continue
+        packed = pack_rows(file.rows(piece.source, start, stop), piece.source.type)
+        if packed.biases is None:
+            finite = bool((packed.scales < _NO_NUMBER).all())
+            parts.append((packed.weight, packed.scales))
         else:
-            parts.append((_stored(_floats(file, piece.source, start, stop), float_type),))
+            scales, biases = (_stored(x, float_type) for x in (packed.scales, packed.biases))
+            finite = _is_finite(scales, float_type) and _is_finite(biases, float_type)
+            parts.append((packed.weight, scales, biases))
+        if not finite:
+            raise Problem(
+                f"Tensor {piece.source.name} in {file.path.name} has infinite weights.",
+                FETCH_AGAIN,
+            )
     arrays = [numpy.concatenate(part) for part in zip(*parts, strict=True)]
-    if piece.heads is not None:
+    if piece.heads:
         arrays = [_unpermuted(array, piece.heads) for array in arrays]
-    return dict(zip(piece.layouts(float_type), arrays, strict=True))
+    return dict(zip(_layouts(piece, float_type), arrays, strict=True))
 
 
 def _stored(values: NDArray[numpy.float32], float_type: str) -> NDArray[Any]:
@@ -261,6 +261,12 @@ def _stored(values: NDArray[numpy.float32], float_type: str) -> NDArray[Any]:
         return raw.reshape(values.shape[0], -1)
     with numpy.errstate(over="ignore"):  # what overflows is found and refused
         return values.astype(_NUMPY_TYPES[float_type])
+
+
+def _is_finite(stored: NDArray[Any], float_type: str) -> bool:
+    if float_type == "BF16":  # an exponent of ones alone
+        return not (stored.view("<u2") & 0x7F80 == 0x7F80).any()
+    return bool(numpy.isfinite(stored).all())
 
 
 def _unpermuted(rows: NDArray[Any], heads: int) -> NDArray[Any]:

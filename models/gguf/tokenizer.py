@@ -27,19 +27,37 @@ from models.gguf.file import shown
 UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 2, 3, 4, 5  # tokenizer.ggml.token_type
 _REMEDY = "Get the file from another publisher, or use an MLX version of the model."
 
-# The published regular expression of Llama 3, which takes 3 digits where Qwen2 takes one.
+# The published regular expressions. Llama 3 takes 3 digits where Qwen2 takes one.
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_SPLIT_BY = {"llama-bpe": _WORDS % "{1,3}", "qwen2": _WORDS % ""}
+# Words end where small letters are followed by capital ones.
+_CASED_WORDS = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+%(ending)s"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%(ending)s"
+    r"|\p{N}%(digits)s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_SPLIT_BY = {
+    "llama-bpe": _WORDS % "{1,3}",
+    "dbrx": _WORDS % "{1,3}",
+    "qwen2": _WORDS % "",
+    "tekken": _CASED_WORDS % {"ending": "", "digits": ""},
+    "gpt-4o": _CASED_WORDS % {"ending": "(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "digits": "{1,3}"},
+}
 _SAME_AS = {
     "llama3": "llama-bpe",
     "llama-v3": "llama-bpe",
+    "lfm2": "llama-bpe",
+    "pixtral": "llama-bpe",
+    "smaug-bpe": "dbrx",
+    "llama4": "gpt-4o",
     "deepseek-r1-qwen": "qwen2",
     "starcoder": "smollm",
     "default": "gpt-2",
 }
+# Those that take a word that is a token as it is, and begin a text with a token.
+_WHOLE_WORDS = ("llama-bpe", "tekken")
 
 
 def tokenizer_files(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -48,6 +66,8 @@ def tokenizer_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     Raises Problem if the metadata holds no tokenizer, a broken one, or one of another kind.
     """
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
+    if _is_gemma(metadata):  # llama.cpp writes those of several spaces so
+        tokens = [token if token.strip(" ") else "▁" * len(token) for token in tokens]
     kinds = metadata.get("tokenizer.ggml.token_type", [1] * len(tokens))
     if not isinstance(kinds, list) or len(kinds) != len(tokens):
         raise _broken("its token types do not match its tokens")
@@ -123,7 +143,7 @@ def _byte_level(metadata: Mapping[str, Any], vocabulary: dict[str, int]) -> tupl
     for merge in _strings(metadata, "tokenizer.ggml.merges"):
         left, _, right = merge.partition(" ")
         merges.append((left, right))
-    tokenizer = Tokenizer(BPE(vocabulary, merges, ignore_merges=name == "llama-bpe"))
+    tokenizer = Tokenizer(BPE(vocabulary, merges, ignore_merges=name in _WHOLE_WORDS))
     first: pre_tokenizers.PreTokenizer
     if name in _SPLIT_BY:
         first = pre_tokenizers.Split(Regex(_SPLIT_BY[name]), "isolated")
@@ -141,16 +161,21 @@ def _byte_level(metadata: Mapping[str, Any], vocabulary: dict[str, int]) -> tupl
     if name == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer, name == "llama-bpe"
+    return tokenizer, name in _WHOLE_WORDS
 
 
 def _sentence_piece(
     metadata: Mapping[str, Any], vocabulary: dict[str, int], tokens: list[str], kinds: list[int]
 ) -> tuple[Tokenizer, bool]:
-    """Llama 2's kind. SentencePiece stores scores, not merges: the best score merges first."""
+    """Llama 2's kind. SentencePiece stores scores, not merges: the best score merges first.
+
+    Gemma's merges are in the order of the tokens, whatever the scores say.
+    """
     scores = metadata.get("tokenizer.ggml.scores")
     if not isinstance(scores, list) or len(scores) != len(tokens):
         raise _broken("its scores do not match its tokens")
+    if _is_gemma(metadata):
+        scores = [-index for index in range(len(tokens))]
     ranked = []
     for token, index in vocabulary.items():
         pairs = [
@@ -182,6 +207,11 @@ def _sentence_piece(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
     )
     return tokenizer, True
+
+
+def _is_gemma(metadata: Mapping[str, Any]) -> bool:
+    sentence_piece = metadata.get("tokenizer.ggml.model") == "llama"
+    return sentence_piece and metadata.get("general.architecture") == "gemma3"
 
 
 def _special_names(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, str | None]:

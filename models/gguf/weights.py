@@ -1,4 +1,4 @@
-"""Turns the blocks of a GGUF tensor into MLX's affine quantization with groups of 32.
+"""Turns the blocks of a GGUF tensor into MLX's quantization with groups of 32, affine or mxfp4.
 
 Affine means weight = scale * code + bias with one scale and bias per group. Nearly every common
 GGUF format already is that, so its codes are moved over unchanged instead of being quantized a
@@ -9,15 +9,18 @@ second time:
     Q5_0, Q5_1    5      none (bias = -16 scale for Q5_0)
     Q8_0          8      none (bias = -128 scale, codes + 128)
     Q4_K, Q5_K    4, 5   codes unchanged; scale and bias round to 16 bits (relative 2^-11)
+    MXFP4         4      none: MLX's mxfp4, whose groups have a power of two and no bias
     Q6_K          8      quantized again, as its groups of 16 do not fit groups of 32: adds a
                          deviation of 0.5% of the weights' own (1.9% with 6 bits)
     all others    6      quantized again (Q2_K, Q3_K, IQ...: at most 4.5 bits in the file)
 
+Where the activations need bfloat16, scales and biases round to it (relative 2^-8).
 Pure NumPy, by rows: the caller bounds memory by how many rows it passes. Formats are described
 in ggml's ggml-quants.h, the packing in MLX's `quantize`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from gguf import GGMLQuantizationType
@@ -30,6 +33,7 @@ _BITS = {
     GGMLQuantizationType.Q4_0: 4,
     GGMLQuantizationType.Q4_1: 4,
     GGMLQuantizationType.Q4_K: 4,
+    GGMLQuantizationType.MXFP4: 4,
     GGMLQuantizationType.Q5_0: 5,
     GGMLQuantizationType.Q5_1: 5,
     GGMLQuantizationType.Q5_K: 5,
@@ -48,11 +52,12 @@ class Packed:
     """Rows in MLX's layout.
 
     weight: uint32 (rows, columns * bits / 32); scales, biases: float32 (rows, columns / 32).
+    Those of mxfp4 have exponents as scales, uint8, and no biases.
     """
 
     weight: NDArray[numpy.uint32]
-    scales: Floats
-    biases: Floats
+    scales: NDArray[Any]
+    biases: Floats | None
 
 
 def bits_for(kind: GGMLQuantizationType) -> int:
@@ -60,13 +65,22 @@ def bits_for(kind: GGMLQuantizationType) -> int:
     return _BITS.get(kind, _REQUANTIZED_BITS)
 
 
+def mode_for(kind: GGMLQuantizationType) -> str:
+    """MLX's mode of quantization for a format."""
+    return "mxfp4" if kind == GGMLQuantizationType.MXFP4 else "affine"
+
+
 def pack_rows(rows: Bytes, kind: GGMLQuantizationType) -> Packed:
     """`rows`: the raw bytes of whole rows, (rows, bytes per row), of a quantized format.
 
     Raises NotImplementedError for a format that the gguf package cannot read.
     """
-    codes, scales, biases = _affine(rows, kind)
     count = rows.shape[0]
+    if mode_for(kind) == "mxfp4":
+        blocks = rows.reshape(-1, 17)
+        codes = _nibbles(blocks[:, 1:]).reshape(count, -1)
+        return Packed(_pack(codes, 4), blocks[:, 0].reshape(count, -1), None)
+    codes, scales, biases = _affine(rows, kind)
     return Packed(
         _pack(codes.reshape(count, -1), bits_for(kind)),
         scales.astype(numpy.float32).reshape(count, -1),

@@ -15,6 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from models.drafters.reading import kind_of
 from models.errors import Problem
+from models.gguf.file import part_names
 from models.in_words import one_line
 from models.model_folder import PICKLE_SUFFIXES
 
@@ -171,18 +172,20 @@ def _line(text: str) -> str:
 def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:
     """The files that are needed to load the model: no pickles, no code, no second copy of weights.
 
-    Where it holds GGUF files only, `gguf` names the one that is needed. Raises Problem where the
+    Where it holds GGUF files only, `gguf` names the one that is needed, or the first of those into
+    which a model is split. Raises Problem where the
     repository cannot be used.
     """
     names = [file.name for file in repository.files]
     if gguf is not None:
-        chosen = repository.file(gguf)
-        if chosen is None or not _GGUF.fullmatch(gguf):
-            offered = ", ".join(filter(_GGUF.fullmatch, names)) or "none"
+        needed_names = set(part_names(gguf))
+        chosen = tuple(file for file in repository.files if file.name in needed_names)
+        if not _GGUF.fullmatch(gguf) or not 0 < len(needed_names) == len(chosen):
             raise Problem(
-                f"{repository.name} has no GGUF file called {gguf!r}.", f"It has: {offered}."
+                f"{repository.name} has no GGUF file called {gguf!r}, or not all of its parts.",
+                f"It has: {_offered(names) or 'none'}.",
             )
-        return (chosen,)
+        return chosen
     if reason := why_not(names):
         raise Problem(f"{repository.name} cannot be used: {reason}", _remedy(names))
     return tuple(file for file in repository.files if _is_needed(file))
@@ -190,8 +193,7 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
 
 def _remedy(names: Collection[str]) -> str:
     """Return the remedy if the files are not those of a model."""
-    offered = ", ".join(filter(_GGUF.fullmatch, names))
-    if offered:
+    if offered := _offered(names):
         return f"Choose one of its files: {offered}."
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
         return (
@@ -199,6 +201,10 @@ def _remedy(names: Collection[str]) -> str:
             "safetensors/convert."
         )
     return "Choose another model."
+
+
+def _offered(names: Collection[str]) -> str:
+    return ", ".join(name for name in names if _GGUF.fullmatch(name) and part_names(name))
 
 
 def _is_needed(file: RepositoryFile) -> bool:

@@ -11,9 +11,11 @@ from filelock import FileLock
 
 from models.errors import Problem
 from models.files import data_folder, read_json_object, write_json
+from models.gguf.file import parts
 from models.model_folder import ADAPTER_CONFIG
 
 FILE_NAME = "model-folders.json"
+_PROJECTOR = "mmproj"  # begins the names of GGUF files that turn pictures into embeddings
 LEVELS = 2  # LM Studio and others have folders publisher/model
 
 
@@ -86,10 +88,11 @@ def _places(folder: Path, name: str, levels: int) -> Iterator[tuple[str, Path]]:
         return
     for child in children:
         below = child.name if levels == LEVELS else f"{name}/{child.name}"
-        if child.name.startswith("."):
+        if child.name.startswith((".", _PROJECTOR)):
             continue
-        if child.suffix.lower() == ".gguf" and child.is_file():
-            yield below, child
+        if child.suffix.lower() == ".gguf" and not child.is_dir():
+            if parts(child):
+                yield below, child
         elif levels > 0 and child.is_dir():
             yield from _places(child, below, levels - 1)
 

@@ -19,7 +19,7 @@ from models.drafters.reading import drafts
 from models.drafters.reading import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
-from models.gguf.file import read_gguf
+from models.gguf.file import is_gguf, parts, read_gguf
 from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
 from models.hub.marks import completed, mark_path
 from models.installed.last_used import last_used
@@ -99,11 +99,6 @@ def with_problem(model: Installed, problem: Problem) -> Installed:
     return replace(model, problem=problem.message, remedy=problem.remedy)
 
 
-def is_gguf(path: Path) -> bool:
-    """Whether it is a GGUF file, by its name."""
-    return path.suffix.lower() == ".gguf" and path.is_file()
-
-
 def _blank(place: ModelPlace) -> Installed:
     return Installed(
         name=place.name,
@@ -121,7 +116,9 @@ def _blank(place: ModelPlace) -> Installed:
 
 def _size_bytes(path: Path) -> int:
     try:
-        return path.stat().st_size if is_gguf(path) else size_bytes(path)
+        if is_gguf(path):
+            return sum(part.stat().st_size for part in parts(path) if part.is_file())
+        return size_bytes(path)
     except OSError:
         return 0
 
@@ -247,8 +244,10 @@ def leftover_bytes(repository: CachedRepository) -> int | None:
 
 
 def gguf_files(snapshot: Path) -> list[Path]:
-    """The GGUF files in a snapshot, at any depth."""
-    return sorted(path for path in files(snapshot) if path.suffix.lower() == ".gguf")
+    """The GGUF files in a snapshot, at any depth; of a model that was split, the first."""
+    return sorted(
+        path for path in files(snapshot) if path.suffix.lower() == ".gguf" and parts(path)
+    )
 
 
 def in_caches(folder: Path) -> Iterator[CachedRepository]:

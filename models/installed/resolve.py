@@ -21,10 +21,12 @@ from models.drafters.folders import (
 from models.drafters.kinds import check
 from models.errors import Problem
 from models.files import models_folder
+from models.gguf.file import is_gguf
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import Queue, repository_of
 from models.hub.repository import check_revision
-from models.installed.inventory import ModelEntry, is_gguf, models_of
+from models.installed.inventory import ModelEntry, models_of
+from models.installed.other_programs import ollama_name
 from models.installed.store import incomplete, inventory
 from models.model_folder import ModelFolder, open_model
 from models.records import MODULE_NAME, Installed
@@ -89,13 +91,14 @@ def resolve_target(
     """
     found = _find(text, home=home, cache=cache, drafts=False)
     if isinstance(found, Path):
-        return open_model(found, imports=models_folder(home), progress=progress)
+        name = ollama_name(found)
+        return open_model(found, imports=models_folder(home), name=name, progress=progress)
     if found.record.role != "chat" or isinstance(found.folder, DrafterFolder):
         raise Problem(
             f"{found.record.name} is a drafter, and cannot answer by itself.",
             f"Name it as the drafter: --drafter {text}",
         )
-    return _usable(found.folder, home, progress)
+    return _usable(found.folder, home, progress, name=found.record.name)
 
 
 def resolve_drafter(
@@ -114,7 +117,8 @@ def resolve_drafter(
         return _drafter_at(ModelFolder(found))
     if isinstance(found.folder, DrafterFolder):
         return found.folder
-    return DrafterFolder.of_model(_usable(found.folder, home, progress))
+    model = _usable(found.folder, home, progress, name=found.record.name)
+    return DrafterFolder.of_model(model)
 
 
 def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
@@ -287,12 +291,17 @@ def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry
 
 
 def _usable(
-    folder: ModelFolder, home: Path | None, progress: Callable[[int, int], None] | None
+    folder: ModelFolder,
+    home: Path | None,
+    progress: Callable[[int, int], None] | None,
+    *,
+    name: str,
 ) -> ModelFolder:
     """The entry's folder, as it was read for the list; GGUF files are imported first."""
-    if is_gguf(folder.path):
-        return open_model(folder.path, imports=models_folder(home), progress=progress)
-    return folder
+    if not is_gguf(folder.path):
+        return folder
+    called = "" if folder.path.suffix else name  # a file of Ollama's is called by its digest
+    return open_model(folder.path, imports=models_folder(home), name=called, progress=progress)
 
 
 def _is_revision(model: Installed, wanted: str) -> bool:
@@ -303,9 +312,12 @@ def _is_revision(model: Installed, wanted: str) -> bool:
 
 
 def _short_names(model: Installed) -> set[str]:
-    """Its short names: without the organization; a GGUF file also by its repository."""
+    """Its short names: without the organization; a GGUF file also by its repository, a model of
+    Ollama's without its tag."""
     name = model.name.lower()
     parts = name.split("/")
+    if model.origin == "ollama":
+        return {parts[-1], parts[-1].partition(":")[0], name.partition(":")[0]}
     if len(parts) > 2 and name.endswith(".gguf"):
         return {parts[-1], parts[-1].removesuffix(".gguf"), parts[1], "/".join(parts[:2])}
     return {parts[-1], parts[-1].removesuffix(".gguf")}

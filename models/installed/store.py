@@ -1,4 +1,5 @@
-"""The models on this machine: our own and heads, the Hugging Face cache, added folders.
+"""The models on this machine: our own and heads, the Hugging Face cache, added folders, and those
+of other programs.
 
 Knows the places, the records of what is in them, and what may be deleted. Each model that cannot be
 used has a reason, and a broken one does not hide others. Loads nothing.
@@ -12,6 +13,7 @@ from pathlib import Path
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
+from models.gguf.file import parts
 from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
@@ -37,6 +39,7 @@ from models.installed.inventory import (
     nothing_at,
 )
 from models.installed.last_used import forget_used
+from models.installed.other_programs import other_models
 from models.installed.removal import (
     remove_file,
     remove_folder_of_ours,
@@ -44,7 +47,7 @@ from models.installed.removal import (
     remove_snapshot,
 )
 from models.model_folder import ModelFolder
-from models.records import Incomplete, Installed
+from models.records import PROGRAM_NAMES, Incomplete, Installed
 from models.starter import MARKER_NAME, STARTER, shipped_starter
 
 SETTLED_SECONDS = 600  # no process works in a folder that has not changed for so long
@@ -53,20 +56,29 @@ _BEING_REMOVED = re.compile(r"\.removing-[a-z0-9_]{8}")
 _SEE = "See what there is: slipstream models list"
 
 
-def installed(*, home: Path | None = None, cache: Path | None = None) -> list[Installed]:
-    """All models and heads on this machine, usable or not: ours, the cache's, the added folders'.
+def installed(
+    *, home: Path | None = None, cache: Path | None = None, person: Path | None = None
+) -> list[Installed]:
+    """All models and heads on this machine, usable or not: ours, the cache's, the added folders',
+    other programs'.
 
-    `home` is the data folder, `cache` the Hugging Face cache; by default the user's.
+    `home` is the data folder, `cache` the Hugging Face cache, `person` the home folder in which
+    other programs keep theirs; by default the user's. With a `home`, none but `person` is searched.
     """
-    return [entry.record for entry in inventory(home=home, cache=cache)]
+    return [entry.record for entry in inventory(home=home, cache=cache, person=person)]
 
 
-def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[ModelEntry]:
+def inventory(
+    *, home: Path | None = None, cache: Path | None = None, person: Path | None = None
+) -> list[ModelEntry]:
     """Return the entries of `installed`, each with its folder, which need not be read again."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
+    if person is not None or home is None:
+        for place, problem in other_models(person or Path.home()):
+            found.append(nothing_at(place, problem) if problem else describe(place, home=home))
     first: dict[Path, ModelEntry] = {}
     for entry in found:
         first.setdefault(entry.folder.path.resolve(), entry)
@@ -100,6 +112,8 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
     Raises Problem if Slipstream may not delete it, or the disk refuses.
     """
     path, models = Path(model.path), models_folder(home)
+    if model.origin in PROGRAM_NAMES:  # whose folder may be a link into the cache
+        raise _not_ours(model)
     if not path.exists():
         raise Problem(f"{model.name} does not exist any more.", _SEE)
     freed = None
@@ -113,8 +127,9 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
         unmark(path, home=home)
         if snapshot == path or gguf_files(snapshot) == [path]:
             freed = remove_snapshot(snapshot)
-        else:
-            freed = remove_file(path, repository=repository)
+        else:  # the first part last: until then it is listed, and can be removed
+            there = [part for part in parts(path) if part.exists()]
+            freed = sum(remove_file(part, repository=repository) for part in reversed(there))
     if freed is None:
         raise _not_ours(model)
     forget_used(path, home=home)
@@ -244,6 +259,11 @@ def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -
 
 
 def _not_ours(model: Installed) -> Problem:
+    if program := PROGRAM_NAMES.get(model.origin):
+        return Problem(
+            f"{model.name} is in {program}'s folder, so Slipstream does not delete it.",
+            f"Delete it in {program}.",
+        )
     if model.origin == "folder":
         return Problem(
             f"{model.name} is in a folder that you added, so Slipstream does not delete it.",

@@ -12,10 +12,12 @@ from engine.cli.models.convert import Quantization, convert
 from engine.cli.models.convert_drafter import convert_drafter, for_drafters, keep_module
 from models.drafters.folders import DrafterFolder, own_module, read_drafter
 from models.errors import Problem
-from models.files import data_folder, models_folder
+from models.files import data_folder, file_stem, models_folder
+from models.gguf.file import is_gguf
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
 from models.installed.inventory import ModelPlace, describe
+from models.installed.other_programs import ollama_name
 from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
@@ -45,18 +47,18 @@ def convert_source(
     if not source:
         raise Problem("No model is named.", "Name the model to convert.")
     found = _find(source)
-    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
-    if is_gguf and quantization != Quantization():
+    if is_gguf(found) and quantization != Quantization():
         raise Problem(
             "A GGUF file is quantized already, and is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
         )
-    if adapter is not None and (is_gguf or module_only):
+    if adapter is not None and (is_gguf(found) or module_only):
         raise Problem(
             "An adapter is fused into a whole MLX model only.", "Name such a model, without --mtp."
         )
-    if is_gguf:
-        return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
+    if is_gguf(found):
+        stem = file_stem(ollama_name(found)) or found.stem
+        return import_gguf(found, folder or models_folder() / stem, progress=progress)
     files = ModelFolder(found)
     if adapter is not None:
         kept = quantization == Quantization()  # nothing was asked for

@@ -14,7 +14,7 @@ from models.drafters.folders import find_head, own_module
 from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
-from models.gguf.file import read_gguf
+from models.gguf.file import is_gguf, read_gguf
 from models.hub.cache_layout import cache_folder
 from models.hub.client import Hub
 from models.hub.repository import is_weights_name, needed
@@ -112,10 +112,10 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
 def _size(name: str, *, drafts: bool = False) -> ModelSize:
     """The size of an installed model, else from the catalog, else from the hub."""
     path = Path(name)
-    if name.lower().endswith(".gguf") and path.is_file():
-        return ModelSize(
-            path.name, path.stat().st_size, mlx_config(read_gguf(path, lists_of_strings=False))
-        )
+    if is_gguf(path):
+        file = read_gguf(path, lists_of_strings=False)
+        weights_bytes = sum(tensor.size_bytes for tensor in file.tensors.values())
+        return ModelSize(path.name, weights_bytes, mlx_config(file))
     try:
         return weigh(resolve_drafter(name) if drafts else resolve_target(name))
     except Problem:

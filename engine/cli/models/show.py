@@ -15,6 +15,7 @@ from models.in_words import ago, one_line, size
 from models.memory.shares import Plan
 from models.records import (
     KIND_NAMES,
+    PROGRAM_NAMES,
     Candidate,
     Download,
     Fit,
@@ -64,7 +65,9 @@ def show_local(console: Console, found: Inventory) -> None:
 
 
 def _role(model: Installed) -> str:
-    return _kind(model.drafter_kind) or model.role
+    role = _kind(model.drafter_kind) or model.role
+    program = PROGRAM_NAMES.get(model.origin)
+    return f"{role} ({program}'s)" if program else role
 
 
 def _kind(kind: str) -> str:

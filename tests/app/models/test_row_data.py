@@ -19,7 +19,16 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from models.records import Candidate, Download, Installed, Inventory, PairOffer, SearchResult
+from models.records import (
+    PROGRAM_NAMES,
+    Candidate,
+    Download,
+    Installed,
+    Inventory,
+    ModelOrigin,
+    PairOffer,
+    SearchResult,
+)
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
@@ -118,6 +127,16 @@ def test_what_is_on_the_disk() -> None:
     assert actions(disk_rows(Inventory((head,)), LoadedPair())[0]) == {"delete": True}
     (shipped,) = disk_rows(Inventory((replace(head, removable=False),)), LoadedPair())
     assert actions(shipped) == {"delete": False}
+
+
+@pytest.mark.parametrize(("origin", "program"), PROGRAM_NAMES.items())
+def test_a_model_of_another_program_says_whose_it_is(origin: ModelOrigin, program: str) -> None:
+    theirs = replace(INSTALLED[1], name="llama3.2:3b", origin=origin, removable=False)
+    (row,) = disk_rows(Inventory((theirs,)), LoadedPair())
+    assert f"in {program}'s folder" in row.line
+    use, delete = row.actions
+    assert (use.name, use.reason) == ("use", "")
+    assert f"Delete it in {program}" in delete.reason
 
 
 def test_candidates_with_their_reasons() -> None:

@@ -1,8 +1,13 @@
 """A GGUF file becomes a model folder that mlx-lm loads, with the weights the file has."""
 
 import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx_lm
@@ -12,11 +17,15 @@ from gguf import GGMLQuantizationType as Kind
 from mlx.utils import tree_map
 from mlx_lm.utils import load_model
 
+from models.errors import Problem
 from models.gguf import importing as importer
 from models.gguf.importing import import_gguf
-from tests.support.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_gguf import KINDS, TOKENS, TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
+UNTIED = {name: [False, True] if kind.ties else [True] for name, kind in KINDS.items()} | {
+    "lfm2": [False]
+}
 EXACT = [Kind.Q4_0, Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.Q8_0]
 
 
@@ -39,11 +48,12 @@ def dequantized(folder: Path) -> dict[str, numpy.ndarray]:
         if part in ("scales", "biases"):
             continue
         if part == "weight" and f"{module}.scales" in stored:
-            bits = settings.get(module, settings)["bits"]
-            scales, biases = (
-                stored[f"{module}.{part}"].astype(mx.float32) for part in ("scales", "biases")
-            )
-            array = mx.dequantize(array, scales, biases, group_size=32, bits=bits)
+            own = settings.get(module, settings)
+            chosen = {key: own[key] for key in ("group_size", "bits", "mode")}
+            scales, biases = (stored.get(f"{module}.{part}") for part in ("scales", "biases"))
+            if biases is not None:
+                scales, biases = (part.astype(mx.float32) for part in (scales, biases))
+            array = mx.dequantize(array, scales, biases, **chosen)
         weights[name] = numpy.array(array.astype(mx.float32))
     return weights
 
@@ -84,36 +94,145 @@ def test_mixed_float_types_become_float32(tmp_path: Path):
         numpy.testing.assert_array_equal(found[name], weights, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "kind", "untied"),
-    mostly_slow(
-        product(
-            ["llama", "qwen2"],
-            [Kind.F32, Kind.F16, Kind.BF16, Kind.Q4_1, Kind.Q5_0, Kind.Q8_0],
-            [False, True],
-        ),
-        quick=[("llama", Kind.Q4_1, True), ("qwen2", Kind.BF16, False), ("qwen2", Kind.Q8_0, True)],
-    ),
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_logits_equal_those_of_a_model_built_directly(
-    tmp_path: Path, architecture: str, kind: Kind, untied: bool
-):
-    tiny = TinyGguf(architecture, kind, head_kind=kind if untied else None)
-    expected = tiny.write(tmp_path / "a.gguf")
-    model, config = load_model(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
-    assert config["tie_word_embeddings"] is not untied
+def loaded(folder: Path) -> Any:
+    """The model in the folder as mlx-lm loads it, computing in float32."""
+    model, _ = load_model(folder)
     model.update(
         tree_map(
             lambda x: x.astype(mx.float32) if mx.issubdtype(x.dtype, mx.floating) else x,
             model.parameters(),
         )
     )
-    modules = __import__(f"mlx_lm.models.{architecture}", fromlist=["Model"])
-    direct = modules.Model(modules.ModelArgs.from_dict(config))
-    direct.load_weights([(name, mx.array(weights)) for name, weights in expected.items()])
-    ids = mx.array([[5, 9, 200, 31, 31, 7, 100]])
-    numpy.testing.assert_allclose(model(ids), direct(ids), atol=5e-3, rtol=5e-3)
+    return model
+
+
+def of_weights(tiny: TinyGguf, weights: Mapping[str, numpy.ndarray]) -> Any:
+    """mlx-lm's model of the configuration that was written down by hand."""
+    model = tiny.mlx_model()
+    model.load_weights([(name, mx.array(array)) for name, array in weights.items()])
+    return model
+
+
+IDS = mx.array([[5, 9, 200, 31, 31, 7, 100]])
+
+
+@pytest.mark.parametrize("architecture", KINDS)
+def test_logits_of_float_weights_are_exactly_those_of_mlx_lm(tmp_path: Path, architecture: str):
+    for untied in UNTIED[architecture]:
+        path = tmp_path / f"{untied}.gguf"
+        tiny = TinyGguf(architecture, head_kind=Kind.F32 if untied else None)
+        weights = tiny.write(path)
+        folder = import_gguf(path, tmp_path / f"{untied}")
+        config = json.loads((folder / "config.json").read_text())
+        assert config["tie_word_embeddings"] is not untied
+        numpy.testing.assert_array_equal(loaded(folder)(IDS), of_weights(tiny, weights)(IDS))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        [
+            *product(KINDS, [Kind.F16, Kind.BF16, Kind.Q4_0, Kind.Q8_0, Kind.Q4_1, Kind.Q5_0]),
+            ("gpt-oss", Kind.MXFP4),
+        ],
+        quick=[
+            *((name, Kind.Q4_0) for name in ("qwen3", "gemma3", "phi3", "lfm2")),
+            *((name, Kind.Q8_0) for name in ("qwen3moe", "mistral3", "smollm3")),
+            ("gpt-oss", Kind.MXFP4),
+            ("llama", Kind.BF16),
+        ],
+    ),
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_logits_of_quantized_weights_are_those_of_mlx_lm(
+    tmp_path: Path, architecture: str, kind: Kind
+):
+    tiny = TinyGguf(architecture, kind, head_kind=kind if True in UNTIED[architecture] else None)
+    weights = tiny.write(tmp_path / "a.gguf")
+    folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+    found = dequantized(folder)
+    assert found.keys() == weights.keys()
+    stored = {array.dtype for array in mx.load(str(folder / "model.safetensors")).values()}
+    precision = 2**-8 if mx.bfloat16 in stored else 2**-11
+    for name, array in weights.items():
+        # The smallest weight of a group rounds, and how far the largest is from it.
+        most = 3 * precision * numpy.abs(array).max()
+        numpy.testing.assert_allclose(found[name], array, rtol=0, atol=most, err_msg=name)
+    expected = of_weights(tiny, found)(IDS)
+    numpy.testing.assert_allclose(loaded(folder)(IDS), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_setting_that_is_read_wrongly_would_be_seen(tmp_path: Path):
+    """Each setting that only some architectures state changes the logits of the tiny models."""
+    same = []
+    for architecture, kind in KINDS.items():
+        tiny = TinyGguf(architecture, head_kind=None if kind.ties else Kind.F32)
+        weights = tiny.write(tmp_path / "a.gguf")
+        expected = numpy.array(of_weights(tiny, weights)(IDS))
+        for key, value in kind.stated.items():
+            if isinstance(value, float) and "beta" not in key:  # which so short a text hides
+                name = key.format(arch=architecture)
+                changed = replace(tiny, extra={name: 1.5 * value})
+                changed.write(tmp_path / "b.gguf")
+                folder = import_gguf(tmp_path / "b.gguf", tmp_path / name)
+                if numpy.array_equal(loaded(folder)(IDS), expected):
+                    same.append(name)
+    assert same == []
+
+
+def test_a_model_that_is_split_over_files(tmp_path: Path):
+    tiny = TinyGguf("qwen3", Kind.Q8_0)
+    writer = tiny.writer(tmp_path / "a.gguf", split_max_tensors=7)
+    expected = tiny.add_tensors(writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    first, *later = sorted(tmp_path.iterdir())
+    assert len(later) == 3
+    found = dequantized(import_gguf(first, tmp_path / "out"))
+    assert found.keys() == expected.keys()
+    with pytest.raises(Problem, match="split"):
+        import_gguf(later[0], tmp_path / "other")
+    later[0].rename(tmp_path / "kept")
+    with pytest.raises(Problem, match=later[0].name):
+        import_gguf(first, tmp_path / "other")
+    later[1].rename(later[0])
+    with pytest.raises(Problem, match="not part 2"):
+        import_gguf(first, tmp_path / "other")
+
+
+def test_the_factors_of_phi_become_longrope(tmp_path: Path):
+    long, short = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0] * 6
+    stated = {
+        "phi3.rope.dimension_count": 12,
+        "phi3.rope.scaling.original_context_length": 128,
+        "phi3.rope.scaling.attn_factor": math.sqrt(1 + math.log(4) / math.log(128)),
+    }
+    for factor, right in [(stated["phi3.rope.scaling.attn_factor"], True), (1.5, False)]:
+        tiny = TinyGguf("phi3", extra=stated | {"phi3.rope.scaling.attn_factor": factor})
+        writer = tiny.writer(tmp_path / "a.gguf")
+        weights = tiny.add_tensors(writer)
+        for name, values in (("long", long), ("short", short)):
+            writer.add_tensor(f"rope_factors_{name}.weight", numpy.array(values, numpy.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        if not right:
+            with pytest.raises(Problem, match="Phi"):
+                import_gguf(tmp_path / "a.gguf", tmp_path / "other")
+            continue
+        folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+        module = import_module("mlx_lm.models.phi3")
+        by_hand = tiny.config() | {
+            "partial_rotary_factor": 0.75,
+            "original_max_position_embeddings": 128,
+            "rope_scaling": {"type": "longrope", "long_factor": long, "short_factor": short},
+        }
+        model = module.Model(module.ModelArgs.from_dict(by_hand))
+        model.load_weights([(name, mx.array(array)) for name, array in weights.items()])
+        numpy.testing.assert_array_equal(loaded(folder)(IDS), model(IDS))
 
 
 def test_one_matrix_stored_twice_is_kept_once_with_more_bits(tmp_path: Path):
@@ -167,6 +286,7 @@ def test_llama3_position_factors_become_rope_scaling(tmp_path: Path):
                 "llama.rope.scaling.type": "yarn",
                 "llama.rope.scaling.factor": 4.0,
                 "llama.rope.scaling.original_context_length": 128,
+                "llama.rope.scaling.yarn_beta_fast": 16.0,
             },
             "yarn",
         ),
@@ -177,6 +297,7 @@ def test_scaled_positions(tmp_path: Path, extra: dict[str, object], rope_type: s
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
     scaling = json.loads((folder / "config.json").read_text())["rope_scaling"]
     assert (scaling["rope_type"], scaling["factor"]) == (rope_type, 4.0)
+    assert scaling.get("beta_fast") == extra.get("llama.rope.scaling.yarn_beta_fast")
     load_model(folder)
 
 

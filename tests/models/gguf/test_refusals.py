@@ -1,6 +1,8 @@
 """Hostile, broken and unsupported GGUF files end in a Problem and leave nothing behind."""
 
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,25 +12,44 @@ from hypothesis import strategies as st
 
 from models.errors import Problem
 from models.gguf import importing as importer
+from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
-from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.models.tiny_gguf import KINDS, TinyGguf
 from tests.support.mostly_slow import examples
 
+UNSTATED = ["{}.rope.scaling.type", "split.count", "general.alignment", "{}.attn_logit_softcapping"]
 KEYS = [
-    *TinyGguf().metadata(), "llama.rope.scaling.type", "split.count", "general.alignment"
-]  # fmt: skip
-ODD: list[object] = ["x", "", 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
+    (name, key.format(name))
+    for name in KINDS
+    for key in (*TinyGguf(name).metadata(), *UNSTATED)
+    if name == "llama" or key.startswith((name, "{}"))
+]
+ODD: list[object] = ["x", "", 0, 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
 
 
 def test_what_cannot_be_imported_is_named_and_leaves_nothing(
     tmp_path: Path, subtests: pytest.Subtests
 ):
     for tiny, named in [
-        (TinyGguf(architecture="gemma3"), "gemma3"),
+        (TinyGguf(architecture="gemma2"), "'gemma2'"),
         (TinyGguf(kind=Kind.F64), "F64"),
         (TinyGguf(rows=100), "embedding rows"),
         (TinyGguf(extra={"llama.expert_count": 8}), "mixture"),
         (TinyGguf(extra={"split.count": 3}), "split"),
+        (TinyGguf("gemma3", extra={"gemma3.final_logit_softcapping": 30.0}), "softcapping"),
+        (TinyGguf("gemma3", extra={"gemma3.attention.sliding_window": 0}), "sliding_window"),
+        (TinyGguf("gemma3", extra={"gemma3.rope.scaling.type": "yarn"}), "yarn"),
+        (TinyGguf("qwen3", extra={"qwen3.pooling_type": 3}), "pooling_type"),
+        (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "of which 5"),
+        (TinyGguf("qwen3moe", extra={"qwen3moe.expert_weights_scale": 2.0}), "weights_scale"),
+        (TinyGguf("phi3", extra={"phi3.rope.dimension_count": 20}), "rotated"),
+        (TinyGguf("phi3", more_tensors={"rope_factors_short.weight": (8,)}), "Phi's"),
+        (TinyGguf("qwen3", more_tensors={"rope_freqs.weight": (16,)}), "llama3"),
+        (TinyGguf("qwen3", extra={"qwen3.rope.scaling.attn_factor": 1.5}), "scaling"),
+        (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": [0, 2, 2]}), "head_count_kv"),
+        (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": 2}), "head_count_kv"),
+        (TinyGguf("lfm2", more_tensors={"output.weight": (260, 64)}), "output layer"),
+        (TinyGguf("gpt-oss", leave_out=("output.weight",)), "output.weight"),
         (TinyGguf(extra={"llama.attention.sliding_window": 64}), "sliding-window"),
         (TinyGguf(extra={"llama.rope.dimension_count": 8}), "rotated"),
         (TinyGguf(extra={"llama.rope.scaling.type": "longrope"}), "longrope"),
@@ -89,10 +110,11 @@ def test_no_gguf_at_all(tmp_path: Path, subtests: pytest.Subtests):
                 import_gguf(tmp_path / "a.gguf", tmp_path / "out")
 
 
-def test_every_truncation_is_refused(tmp_path: Path):
-    TinyGguf(layers=1).write(tmp_path / "a.gguf")
+@pytest.mark.parametrize("architecture", KINDS)
+def test_every_truncation_is_refused(tmp_path: Path, architecture: str):
+    TinyGguf(architecture).write(tmp_path / "a.gguf")
     data = (tmp_path / "a.gguf").read_bytes()
-    for length in [*range(0, 2000, 197), *range(2000, len(data), len(data) // 15), len(data) - 33]:
+    for length in [*range(0, 2000, 397), *range(2000, len(data), len(data) // 7), len(data) - 33]:
         (tmp_path / "b.gguf").write_bytes(data[:length])
         with pytest.raises(Problem):
             import_gguf(tmp_path / "b.gguf", tmp_path / "out")
@@ -103,9 +125,12 @@ def test_every_truncation_is_refused(tmp_path: Path):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(key=st.sampled_from(KEYS), value=st.sampled_from(ODD))
-def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path: Path, key: str, value: object):
-    TinyGguf(extra={key: value}, layers=1).write(tmp_path / "a.gguf")
+@given(place=st.sampled_from(KEYS), value=st.sampled_from(ODD))
+def test_metadata_of_any_type_is_a_problem_or_a_success(
+    tmp_path: Path, place: tuple[str, str], value: object
+):
+    architecture, key = place
+    TinyGguf(architecture, extra={key: value}).write(tmp_path / "a.gguf")
     said = ""
     try:
         shutil.rmtree(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
@@ -115,16 +140,44 @@ def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path: Path, key: str
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
+@pytest.mark.parametrize("architecture", KINDS)
+def test_a_tensor_that_is_missing_or_misshapen_is_named(
+    tmp_path: Path, architecture: str, subtests: pytest.Subtests
+):
+    tiny = TinyGguf(architecture)
+    names = list(tiny.tensors())
+    last = max(name.split(".")[1] for name in names if name.startswith("blk."))
+    names = [name for name in names if "blk" not in name or name.startswith(f"blk.{last}.")]
+    for number, name in enumerate(names):
+        misshapen = {name: (3, 32)} if number % 2 else {}
+        with subtests.test(name=name, misshapen=bool(misshapen)):
+            replace(tiny, leave_out=(name,), more_tensors=misshapen).write(tmp_path / "a.gguf")
+            named = "token embedding|" + re.escape(name)
+            with pytest.raises(Problem, match=named):
+                import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path):
     TinyGguf().write(tmp_path / "a.gguf")
     with pytest.raises(Problem, match="cannot be written"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "a.gguf" / "out")
 
 
-def test_infinite_scales_are_refused(tmp_path: Path):
-    TinyGguf(kind=Kind.Q8_0).write(tmp_path / "a.gguf")
+@pytest.mark.parametrize(
+    ("architecture", "kind", "scale"),
+    [
+        ("llama", Kind.Q8_0, b"\x00\x7c"),
+        ("gemma3", Kind.Q8_0, b"\x00\x7c"),
+        ("gpt-oss", Kind.MXFP4, b"\xff"),
+    ],
+)
+def test_infinite_scales_are_refused(tmp_path: Path, architecture: str, kind: Kind, scale: bytes):
+    tiny = TinyGguf(architecture, kind, head_kind=kind if architecture == "gpt-oss" else None)
+    tiny.write(tmp_path / "a.gguf")
+    part = "ffn_up_exps" if architecture == "gpt-oss" else "ffn_up"
+    start = read_gguf(tmp_path / "a.gguf").tensors[f"blk.1.{part}.weight"].offset
     data = bytearray((tmp_path / "a.gguf").read_bytes())
-    data[-64 * 96 // 32 * 34 :] = b"\x00\x7c" * (64 * 96 // 32 * 17)
+    data[start : start + len(scale)] = scale
     (tmp_path / "a.gguf").write_bytes(data)
     with pytest.raises(Problem, match="infinite"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "out")

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
+from transformers.integrations.gguf import GGUF_TOKENIZER_MAPPING, convert_gguf_tokenizer
 
 from models.errors import Problem
 from models.files import models_folder
@@ -87,6 +88,48 @@ def test_llama3_splits_digits_by_three_and_takes_whole_words_first():
     tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     encoded = tokenizer.encode("1234567 word")
     assert encoded.tokens == ["<|im_start|>", "123", "456", "7", "Ġword"]
+
+
+def of_transformers(metadata: dict[str, Any]) -> Tokenizer:
+    """The tokenizer that transformers makes of the same metadata."""
+    names = GGUF_TOKENIZER_MAPPING["tokenizer"]
+    stated = {
+        ours: metadata[f"tokenizer.{theirs}"]
+        for theirs, ours in names.items()
+        if f"tokenizer.{theirs}" in metadata
+    }
+    tokenizer, _ = convert_gguf_tokenizer(metadata["general.architecture"], stated)
+    return tokenizer
+
+
+@pytest.mark.parametrize("pre", ["llama-bpe", "lfm2", "dbrx", "tekken", "gpt-4o", "llama4"])
+def test_words_are_split_as_transformers_splits_them(pre: str):
+    metadata, _, _ = fixture_metadata("gpt-2")
+    metadata |= {"tokenizer.ggml.pre": pre, "general.architecture": "llama"}
+    ours = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    theirs = of_transformers(metadata)
+    for text in [*TEXTS, "HTTPServer isn't camelCase'S 12345 a/b//\n/ Ünïcode'LL ÉÀb\u0301c"]:
+        ids = ours.encode(text, add_special_tokens=False).ids
+        assert ids == theirs.encode(text, add_special_tokens=False).ids, text
+
+
+@pytest.mark.parametrize("architecture", ["gemma3", "phi3"])
+def test_pieces_are_joined_as_transformers_joins_them(architecture: str):
+    metadata, _, _ = fixture_metadata("sentencepiece")
+    metadata["general.architecture"] = architecture
+    if architecture == "gemma3":  # its scores say nothing, and several spaces are written so
+        tokens = metadata["tokenizer.ggml.tokens"]
+        several = ["▁" * count for count in range(2, 20)]
+        metadata["tokenizer.ggml.tokens"] = [
+            " " * len(token) if token in several else token for token in tokens
+        ]
+        metadata["tokenizer.ggml.scores"] = [0.0] * len(tokens)
+        metadata["tokenizer.ggml.add_space_prefix"] = False
+    ours = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    theirs = of_transformers(metadata)
+    for text in [*TEXTS, "a  b   c\n\nd", "def f():\n    return 1\n"]:
+        ids = ours.encode(text, add_special_tokens=False).ids
+        assert ids == theirs.encode(text, add_special_tokens=False).ids, text
 
 
 @pytest.mark.parametrize("adds", [True, False])

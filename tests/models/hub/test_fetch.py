@@ -219,6 +219,18 @@ def test_the_token_goes_to_the_hub_alone(client: Client):
     assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
 
 
+def test_a_gguf_model_that_is_split_is_fetched_whole(server: HubServer, tmp_path: Path):
+    name = "org/Split-GGUF"
+    split = {f"a-0000{number}-of-00002.gguf": b"GGUF" + bytes([number]) * 99 for number in (1, 2)}
+    server.repositories[name] = {**split, "b-00001-of-00002.gguf": b"GGUF", "c.gguf": b"GGUF"}
+    client = Client(server, tmp_path, name=name)
+    for lacking in ("a-00002-of-00002.gguf", "b-00001-of-00002.gguf"):
+        with pytest.raises(Problem, match="not all of its parts"):
+            client.fetch(gguf=lacking)
+    path = client.fetch(gguf="a-00001-of-00002.gguf")
+    assert {part.name: part.read_bytes() for part in path.parent.iterdir()} == split
+
+
 def test_a_chosen_gguf_file(server: HubServer, tmp_path: Path):
     name = "org/tiny-GGUF"
     server.repositories[name] = {

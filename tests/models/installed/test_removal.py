@@ -94,6 +94,15 @@ def test_the_main_revision_of_two(home: Path, cache: Path):
     assert not scan_cache_dir(cache).warnings
 
 
+def test_a_gguf_model_that_is_split_goes_with_all_its_files(home: Path, cache: Path):
+    split = {f"a-0000{number}-of-00002.gguf": b"%d" % number * 10 for number in (1, 2)}
+    snapshot = cached(cache, NAME, {**split, "b.gguf": b"b" * 20})
+    first = find(f"{NAME}/a-00001-of-00002.gguf", home, cache)
+    assert first.size_bytes == 20
+    assert store.remove(first, home=home, cache=cache) == 20
+    assert [path.name for path in snapshot.iterdir()] == ["b.gguf"]
+
+
 def test_one_gguf_file_of_two_and_then_the_other(home: Path, cache: Path):
     cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
     assert store.remove(find(f"{NAME}/a.gguf", home, cache), home=home, cache=cache) == 10

@@ -27,7 +27,7 @@ from models.pairing import candidates, rollback_note
 from models.safetensors_file import check_safetensors
 from models.token_tables import read_table
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
-from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.models.tiny_gguf import KINDS, TinyGguf
 
 MACHINE = Machine("m", 16 << 30, 10_000_000_000, unified=True)
 CATALOG = Path(__file__).parents[3] / "resources" / "catalog.json"
@@ -181,15 +181,12 @@ def _read_weights(folder: Path) -> None:
 
 
 def _gguf() -> list[Original]:
-    kinds = {"llama": GGMLQuantizationType.Q8_0, "qwen2": GGMLQuantizationType.F32}
     originals = []
     with tempfile.TemporaryDirectory() as place:
-        for architecture, kind in kinds.items():
+        for number, architecture in enumerate(KINDS):
             path = Path(place) / f"{architecture}.gguf"
-            tiny = TinyGguf(
-                architecture, layers=1, width=32, heads=2, key_heads=1, inner=32, kind=kind
-            )
-            tiny.write(path)
+            kind = (GGMLQuantizationType.Q8_0, GGMLQuantizationType.F32)[number % 2]
+            TinyGguf(architecture, inner=32, kind=kind).write(path)
             start = min(tensor.offset for tensor in read_gguf(path).tensors.values())
             originals.append(Original(path.read_bytes(), start))
     return originals

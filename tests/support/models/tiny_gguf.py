@@ -1,12 +1,27 @@
-"""Tiny GGUF files with random weights, and the same weights as MLX should see them."""
+"""Tiny GGUF files with random weights, and the same weights as MLX should see them.
+
+Tensors are mlx-lm's own, of a tiny configuration, under the names that the `gguf` package gives
+them; what llama.cpp's converters do to them is done here a second time.
+"""
 
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy
-from gguf import GGMLQuantizationType, GGUFWriter
+from gguf import (
+    MODEL_ARCH,
+    MODEL_ARCH_NAMES,
+    GGMLQuantizationType,
+    GGUFWriter,
+    Keys,
+    TokenType,
+    get_tensor_name_map,
+)
 from gguf.quants import dequantize, quantize
+from mlx.utils import tree_flatten
 from tokenizers.pre_tokenizers import ByteLevel
 
 ALPHABET = sorted(ByteLevel.alphabet())
@@ -16,6 +31,142 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+CONTEXT = 512
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An architecture as mlx-lm has it, and what only this one states.
+
+    settings: in config.json. stated: in the metadata. ties: whether the output layer may be the
+    embedding. parts: mlx-lm's names that are not those that llama.cpp's converter reads.
+    """
+
+    model_type: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    stated: dict[str, Any] = field(default_factory=dict)
+    ties: bool = True
+    parts: dict[str, str] = field(default_factory=dict)
+    layers: int = 2
+
+
+_PERMUTED = ("llama", "smollm3", "mistral3")
+_YARN = {
+    "factor": 4.0,
+    "original_max_position_embeddings": 4,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+}
+_YARN_STATED = {
+    Keys.Rope.SCALING_TYPE: "yarn",
+    Keys.Rope.SCALING_FACTOR: 4.0,
+    Keys.Rope.SCALING_ORIG_CTX_LEN: 4,
+    Keys.Rope.SCALING_YARN_BETA_FAST: 32.0,
+    Keys.Rope.SCALING_YARN_BETA_SLOW: 1.0,
+}
+KINDS = {
+    "llama": Kind("llama"),
+    "qwen2": Kind("qwen2"),
+    "qwen3": Kind(
+        "qwen3", {"head_dim": 32}, {Keys.Attention.KEY_LENGTH: 32, Keys.Attention.VALUE_LENGTH: 32}
+    ),
+    "qwen3moe": Kind(
+        "qwen3_moe",
+        {
+            "head_dim": 16,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": [],
+            "norm_topk_prob": True,
+        },
+        {
+            Keys.LLM.EXPERT_COUNT: 4,
+            Keys.LLM.EXPERT_USED_COUNT: 2,
+            Keys.LLM.EXPERT_FEED_FORWARD_LENGTH: 32,
+        },
+        parts={"mlp.switch_mlp.": "mlp.experts."},
+    ),
+    "gemma3": Kind(
+        "gemma3_text",
+        {
+            "head_dim": 32,
+            "sliding_window": 4,
+            "query_pre_attn_scalar": 32,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+        {
+            Keys.Attention.KEY_LENGTH: 32,
+            Keys.Attention.VALUE_LENGTH: 32,
+            Keys.Attention.SLIDING_WINDOW: 4,
+            Keys.Rope.SCALING_TYPE: "linear",
+            Keys.Rope.SCALING_FACTOR: 8.0,
+        },
+        layers=6,
+    ),
+    "mistral3": Kind(
+        "ministral3",
+        {
+            "rope_parameters": {
+                **_YARN,
+                "rope_type": "yarn",
+                "rope_theta": 10_000.0,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+                "llama_4_scaling_beta": 0.5,
+            }
+        },
+        {
+            **_YARN_STATED,
+            Keys.Rope.SCALING_YARN_LOG_MUL: 1.0,
+            Keys.Attention.TEMPERATURE_SCALE: 0.5,
+        },
+    ),
+    "phi3": Kind(
+        "phi3",
+        stated={
+            Keys.Rope.DIMENSION_COUNT: 16,
+            Keys.Rope.SCALING_ORIG_CTX_LEN: CONTEXT,
+            Keys.Attention.SLIDING_WINDOW: 4,
+        },
+    ),
+    "smollm3": Kind("smollm3", layers=4),
+    "lfm2": Kind(
+        "lfm2",
+        {
+            "norm_eps": 1e-5,
+            "conv_bias": False,
+            "conv_L_cache": 3,
+            "block_dim": 64,
+            "block_multiple_of": 256,
+            "block_ffn_dim_multiplier": 1.0,
+            "block_auto_adjust_ff_dim": False,
+            "layer_types": ["conv", "full_attention"],
+        },
+        {Keys.Attention.HEAD_COUNT_KV: [0, 2], Keys.ShortConv.L_CACHE: 3},
+    ),
+    "gpt-oss": Kind(
+        "gpt_oss",
+        {
+            "intermediate_size": 32,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "sliding_window": 4,
+            "rope_scaling": {**_YARN, "rope_type": "yarn"},
+        },
+        {
+            **_YARN_STATED,
+            Keys.LLM.EXPERT_COUNT: 4,
+            Keys.LLM.EXPERT_USED_COUNT: 2,
+            Keys.LLM.EXPERT_FEED_FORWARD_LENGTH: 32,
+            Keys.Attention.SLIDING_WINDOW: 4,
+        },
+        ties=False,
+        parts={"self_attn.sinks": "self_attn.sinks.weight"},
+    ),
+}
+ALWAYS_F32 = ("norm.weight", ".bias", "ffn_gate_inp.weight", "conv.weight", "attn_sinks.weight")
 
 
 @dataclass(frozen=True)
@@ -24,7 +175,7 @@ class TinyGguf:
 
     architecture: str = "llama"
     kind: GGMLQuantizationType = GGMLQuantizationType.F32
-    layers: int = 2
+    layers: int | None = None  # None: as few as show all kinds of layers
     width: int = 64
     heads: int = 4
     key_heads: int = 2
@@ -37,32 +188,79 @@ class TinyGguf:
     leave_out: tuple[str, ...] = ()
     more_tensors: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
+    @property
+    def model(self) -> Kind:
+        return KINDS.get(self.architecture, KINDS["llama"])
+
+    @property
+    def layer_count(self) -> int:
+        return self.model.layers if self.layers is None else self.layers
+
     def metadata(self) -> dict[str, Any]:
-        prefix = self.architecture
+        stated: dict[str, Any] = {
+            Keys.LLM.BLOCK_COUNT: self.layer_count,
+            Keys.LLM.CONTEXT_LENGTH: CONTEXT,
+            Keys.LLM.EMBEDDING_LENGTH: self.width,
+            Keys.LLM.FEED_FORWARD_LENGTH: self.inner,
+            Keys.Attention.HEAD_COUNT: self.heads,
+            Keys.Attention.HEAD_COUNT_KV: self.key_heads,
+            Keys.Attention.LAYERNORM_RMS_EPS: 1e-5,
+            Keys.Rope.FREQ_BASE: 10_000.0,
+            **self.model.stated,
+        }
         return {
             "general.architecture": self.architecture,
-            f"{prefix}.block_count": self.layers,
-            f"{prefix}.context_length": 512,
-            f"{prefix}.embedding_length": self.width,
-            f"{prefix}.feed_forward_length": self.inner,
-            f"{prefix}.attention.head_count": self.heads,
-            f"{prefix}.attention.head_count_kv": self.key_heads,
-            f"{prefix}.attention.layer_norm_rms_epsilon": 1e-5,
-            f"{prefix}.rope.freq_base": 10_000.0,
+            **{key.format(arch=self.architecture): value for key, value in stated.items()},
             "tokenizer.ggml.model": "gpt2",
             "tokenizer.ggml.pre": "gpt-2",
             "tokenizer.ggml.tokens": TOKENS,
-            "tokenizer.ggml.token_type": [1] * (len(ALPHABET) + 1) + [3] * len(SPECIAL),
+            "tokenizer.ggml.token_type": [TokenType.NORMAL.value] * (len(ALPHABET) + 1)
+            + [TokenType.CONTROL.value] * len(SPECIAL),
             "tokenizer.ggml.merges": ["a b"],
             "tokenizer.ggml.eos_token_id": TOKENS.index("<|im_end|>"),
             "tokenizer.ggml.bos_token_id": TOKENS.index("<|im_start|>"),
             "tokenizer.chat_template": TEMPLATE,
         } | self.extra
 
+    def config(self) -> dict[str, Any]:
+        """config.json of the same model, as its publisher would write it."""
+        return {
+            "model_type": self.model.model_type,
+            "hidden_size": self.width,
+            "num_hidden_layers": self.layer_count,
+            "intermediate_size": self.inner,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.key_heads,
+            "head_dim": self.width // self.heads,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10_000.0,
+            "max_position_embeddings": CONTEXT,
+            "vocab_size": len(TOKENS) if self.rows is None else self.rows,
+            "tie_word_embeddings": self.head_kind is None,
+            **self.model.settings,
+        }
+
+    def mlx_model(self) -> Any:
+        """mlx-lm's model of this configuration, with weights of its own."""
+        module = import_module(f"mlx_lm.models.{self.model.model_type}")
+        model = module.Model(module.ModelArgs.from_dict(self.config()))
+        if self.architecture == "gemma3" and self.head_kind is None:
+            model.sanitize({})
+        return model
+
     def write(self, path: Path) -> dict[str, numpy.ndarray]:
         """Write the file; return the dequantized weights under their MLX names."""
-        random = numpy.random.default_rng(7)
-        writer = GGUFWriter(path, self.architecture)
+        writer = self.writer(path)
+        weights = self.add_tensors(writer)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return weights
+
+    def writer(self, path: Path, **options: Any) -> GGUFWriter:
+        """A writer that has the metadata."""
+        writer = GGUFWriter(path, self.architecture, **options)
         for key, value in self.metadata().items():
             if key == "general.architecture" or value is None:
                 continue
@@ -76,69 +274,73 @@ class TinyGguf:
                 writer.add_uint32(key, value)
             else:
                 writer.add_array(key, value)
+        return writer
+
+    def add_tensors(self, writer: GGUFWriter) -> dict[str, numpy.ndarray]:
+        """Give the writer all tensors; return the dequantized weights under their MLX names."""
+        random = numpy.random.default_rng(7)
         weights: dict[str, numpy.ndarray] = {}
         embedding = numpy.zeros(0)
-        for name, (mlx_name, shape) in self._shapes().items():
+        for name, (mlx_name, shape) in self.tensors().items():
             if name in self.leave_out:
                 continue
             scale = 1 / numpy.sqrt(shape[-1])
             values = (random.standard_normal(shape) * scale).astype(numpy.float32)
-            kind = self.kind if len(shape) == 2 else GGMLQuantizationType.F32
+            kind = self.kind
             if name == "output.weight":
-                assert self.head_kind is not None
-                kind = self.head_kind
+                kind = self.head_kind or self.kind
                 if self.head_is_embedding:
                     values = embedding
             elif name == "token_embd.weight":
                 embedding = values
-            heads = {"attn_q": self.heads, "attn_k": self.key_heads}.get(name.split(".")[-2])
-            if self.architecture != "llama":
-                heads = None
+            elif name.endswith(ALWAYS_F32) or name == "rope_freqs.weight":
+                kind = GGMLQuantizationType.F32
+            if kind == GGMLQuantizationType.MXFP4 and "_exps." not in name:
+                kind = GGMLQuantizationType.Q8_0  # as in the files of gpt-oss
             if kind == GGMLQuantizationType.F64:  # which the importer is to refuse
                 writer.add_tensor(name, values.astype(numpy.float64))
                 continue
+            heads = {"attn_q": self.heads, "attn_k": self.key_heads}.get(name.split(".")[-2])
+            if self.architecture not in _PERMUTED:
+                heads = None
+            offset = numpy.float32(self.architecture == "gemma3" and name.endswith("norm.weight"))
+            values = values.reshape([n for n in shape if n != 1]) + offset
             data = quantize(permuted(values, heads) if heads else values, kind)
             writer.add_tensor(name, data, raw_dtype=kind)
             stored = dequantize(data, kind)
-            weights[mlx_name] = unpermuted(stored, heads) if heads else stored
+            stored = unpermuted(stored, heads) if heads else stored
+            weights[mlx_name] = (stored - offset).reshape(shape)
         if self.rope_factors is not None:
             factors = numpy.array(self.rope_factors, dtype=numpy.float32)
             writer.add_tensor("rope_freqs.weight", factors)
         for name, shape in self.more_tensors.items():
-            writer.add_tensor(name, numpy.zeros(shape, dtype=numpy.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+            writer.add_tensor(name, numpy.ones(shape, dtype=numpy.float32))
         return weights
 
-    def _shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        head_width = self.width // self.heads
-        keys = self.key_heads * head_width
-        vocabulary = (len(TOKENS) if self.rows is None else self.rows, self.width)
-        shapes = {"token_embd.weight": ("model.embed_tokens.weight", vocabulary)}
-        parts: dict[str, tuple[str, tuple[int, ...]]] = {
-            "attn_norm.weight": ("input_layernorm.weight", (self.width,)),
-            "ffn_norm.weight": ("post_attention_layernorm.weight", (self.width,)),
-            "attn_q.weight": ("self_attn.q_proj.weight", (self.width, self.width)),
-            "attn_k.weight": ("self_attn.k_proj.weight", (keys, self.width)),
-            "attn_v.weight": ("self_attn.v_proj.weight", (keys, self.width)),
-            "attn_output.weight": ("self_attn.o_proj.weight", (self.width, self.width)),
-            "ffn_gate.weight": ("mlp.gate_proj.weight", (self.inner, self.width)),
-            "ffn_up.weight": ("mlp.up_proj.weight", (self.inner, self.width)),
-            "ffn_down.weight": ("mlp.down_proj.weight", (self.width, self.inner)),
+    def tensors(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Name in the file -> name in MLX, and the shape there."""
+        parameters = {
+            name: array.shape for name, array in tree_flatten(self.mlx_model().parameters())
         }
-        if self.architecture == "qwen2":
-            parts["attn_q.bias"] = ("self_attn.q_proj.bias", (self.width,))
-            parts["attn_k.bias"] = ("self_attn.k_proj.bias", (keys,))
-            parts["attn_v.bias"] = ("self_attn.v_proj.bias", (keys,))
-        for layer in range(self.layers):
-            for part, (name, shape) in parts.items():
-                shapes[f"blk.{layer}.{part}"] = (f"model.layers.{layer}.{name}", shape)
-        shapes["output_norm.weight"] = ("model.norm.weight", (self.width,))
-        if self.head_kind is not None:
-            shapes["output.weight"] = ("lm_head.weight", vocabulary)
-        return shapes
+        known = get_tensor_name_map(_architectures()[self._known], self.layer_count)
+        found = {}
+        for mlx_name, shape in parameters.items():
+            name = mlx_name
+            for part, theirs in self.model.parts.items():
+                name = name.replace(part, theirs)
+            name = known.get_name(name, try_suffixes=(".weight", ".bias"))
+            assert name, mlx_name
+            found[name] = (mlx_name, shape)
+        return found
+
+    @property
+    def _known(self) -> str:
+        return self.architecture if self.architecture in KINDS else "llama"
+
+
+@cache
+def _architectures() -> dict[str, MODEL_ARCH]:
+    return {name: architecture for architecture, name in MODEL_ARCH_NAMES.items()}
 
 
 def permuted(rows: numpy.ndarray, heads: int) -> numpy.ndarray:

@@ -14,7 +14,7 @@ from tests.support.models.hub_server import HubServer, serving_hub
 
 @pytest.fixture
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> Path:
-    """The folder under which everything lies, home/ and hub/. On the CPU, and in no terminal."""
+    """The folder with home/, hub/ and person/, where all lies. On the CPU, and in no terminal."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))  # for child processes
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -23,6 +23,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: No
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
     return tmp_path
 
 

@@ -89,6 +89,17 @@ def test_all_that_is_here(run: Command, imported: Path, hub: HubServer, tmp_path
     assert not CONTROLS.search(shown.out.replace("\n", ""))
 
 
+def test_what_another_program_keeps(run: Command, surroundings: Path) -> None:
+    folder = surroundings / "person" / ".lmstudio" / "models" / "anna" / "small"
+    tiny.write_folder("llama", folder)
+    names = {one["name"]: one for one in answer_of(run("models", "list", "--json"))["installed"]}
+    found = names["anna/small"]
+    assert (found["origin"], found["path"], found["removable"]) == ("lm-studio", str(folder), False)
+    assert "LM Studio" in run("models", "list").out
+    assert_refused(run("models", "remove", "anna/small", "--yes"), "LM Studio's folder")
+    assert (folder / "config.json").exists()
+
+
 def test_folders(run: Command, surroundings: Path, tmp_path: Path) -> None:
     assert "--add FOLDER" in run("models", "folders").out
     assert_refused(run("models", "folders", "--add", tmp_path / "none"), "no folder")

@@ -1,0 +1,99 @@
+"""The models that LM Studio and Ollama keep on this machine: where they are, and their names.
+
+Knows how these programs lay out their folders. Reads names and Ollama's manifests, no model, and
+never changes anything there.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from models.errors import Problem
+from models.files import read_json_object
+from models.installed import added_folders
+from models.installed.inventory import ModelPlace
+from models.model_folder import ModelFolder
+
+_LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")  # the second one until 2025
+_OLLAMA, _OLLAMA_VARIABLE = ".ollama/models", "OLLAMA_MODELS"
+_OWN_PREFIXES = ("registry.ollama.ai/library/", "registry.ollama.ai/")  # which Ollama leaves out
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})", re.ASCII)
+_MAXIMUM_MANIFEST_BYTES = 1_000_000
+_LAYER = "application/vnd.ollama.image."
+
+type Found = tuple[ModelPlace, Problem | None]
+
+
+def other_models(person: Path) -> Iterator[Found]:
+    """The models of other programs in the home folder `person`, with the reason against each.
+
+    Those without a reason may be unusable, too: nobody has looked into them yet.
+    """
+    for folder in _LM_STUDIO:
+        for name, path in added_folders.places(person / folder):
+            yield ModelPlace(name, ModelFolder(path), "lm-studio", removable=False), None
+    named = os.environ.get(_OLLAMA_VARIABLE)
+    yield from _in_ollama(Path(named) if named else person / _OLLAMA)
+
+
+def ollama_name(blob: Path) -> str:
+    """The name that Ollama has for the model in the file `blob`; empty where it is none of its."""
+    if not _DIGEST.fullmatch(blob.name):
+        return ""
+    found = (place for place, _ in _in_ollama(blob.parent.parent) if place.path.name == blob.name)
+    return next((place.name for place in found), "")
+
+
+def _in_ollama(root: Path) -> Iterator[Found]:
+    """Ollama's models in the folder `root`: host/namespace/model/tag below `manifests`."""
+    manifests = root / "manifests"
+    try:
+        paths = sorted(path for path in manifests.glob("*/*/*/*") if not path.is_dir())
+    except OSError:
+        return
+    for path in paths:
+        *model, tag = path.relative_to(manifests).parts
+        if any(part.startswith(".") for part in (*model, tag)):
+            continue
+        name = f"{'/'.join(model)}:{tag}"
+        for prefix in _OWN_PREFIXES:
+            name = name.removeprefix(prefix)
+        try:
+            blob, problem = _blob(root, path, name), None
+        except Problem as error:
+            blob, problem = path, error
+        yield ModelPlace(name, ModelFolder(blob), "ollama", removable=False), problem
+
+
+def _blob(root: Path, manifest: Path, name: str) -> Path:
+    """The GGUF file that the manifest names. Raises Problem where it names none that is whole."""
+    again = f"Fetch it again: ollama pull {name}"
+    try:
+        read = read_json_object(manifest, maximum_bytes=_MAXIMUM_MANIFEST_BYTES)
+    except Problem as problem:
+        raise Problem(f"Ollama's manifest of {name} is damaged.", again) from problem
+    layers = read.get("layers")
+    layers = [each for each in layers if isinstance(each, dict)] if isinstance(layers, list) else []
+    kinds = [layer.get("mediaType") for layer in layers]
+    if f"{_LAYER}adapter" in kinds:
+        raise Problem(
+            f"{name} is an adapter on another model.", "Choose a model that is whole in one file."
+        )
+    if kinds.count(f"{_LAYER}model") != 1:
+        raise Problem(
+            f"Ollama keeps {name} in another way than in one GGUF file.", "Choose another model."
+        )
+    layer = layers[kinds.index(f"{_LAYER}model")]
+    digest = _DIGEST.fullmatch(str(layer.get("digest")))
+    if digest is None:
+        raise Problem(f"Ollama's manifest of {name} is damaged.", again)
+    for separator in "-:":  # the second one until 2024
+        blob = root / "blobs" / f"sha256{separator}{digest[1]}"
+        try:
+            if blob.stat().st_size == layer.get("size"):
+                return blob
+        except OSError:
+            continue
+        raise Problem(f"The file of {name} in Ollama's folder is not whole.", again)
+    raise Problem(f"The file of {name} is missing in Ollama's folder.", again)

@@ -1,0 +1,237 @@
+"""What LM Studio and Ollama keep is found under their names, and is never changed."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gguf import GGMLQuantizationType
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.installed import store
+from models.installed.resolve import resolve_drafter, resolve_target
+from models.records import Installed
+from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.models.tiny_store import cached, model_files, write
+
+LAYER = "application/vnd.ollama.image."
+
+
+@pytest.fixture(autouse=True)
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of a person, in which nothing is yet."""
+    folder = tmp_path / "person"
+    folder.mkdir()
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def listed(cache: Path) -> dict[str, Installed]:
+    return {model.name: model for model in store.installed(cache=cache)}
+
+
+def gguf(architecture: str = "llama", **changes: Any) -> bytes:
+    path = Path(os.environ["HOME"]).parent / "made.gguf"
+    TinyGguf(architecture, **changes).write(path)
+    return path.read_bytes()
+
+
+def layer(kind: str, data: bytes) -> dict[str, Any]:
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    return {"mediaType": f"{LAYER}{kind}", "digest": digest, "size": len(data)}
+
+
+def in_ollama(root: Path, name: str, layers: dict[str, bytes], *, between: str = "-") -> Path:
+    """A model as Ollama keeps it, by its name with host, namespace and tag; its manifest."""
+    model, tag = name.split(":")
+    (root / "blobs").mkdir(parents=True, exist_ok=True)
+    for data in layers.values():
+        digest = hashlib.sha256(data).hexdigest()
+        (root / "blobs" / f"sha256{between}{digest}").write_bytes(data)
+    manifest = root / "manifests" / model / tag
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    described = [layer(kind, data) for kind, data in layers.items()]
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": described}))
+    return manifest
+
+
+def test_lm_studio(person: Path, cache: Path):
+    old, new = person / ".cache" / "lm-studio" / "models", person / ".lmstudio" / "models"
+    write(new / "mlx-community" / "Tiny-4bit", model_files())
+    write(new / "lmstudio-community" / "Tiny-GGUF", {"t.gguf": gguf(), "mmproj-t.gguf": b"GGUF"})
+    write(new / "publisher" / "broken", model_files(model_type="unheard-of"))
+    write(old / "publisher" / "older", model_files())
+    for name in ("s-00001-of-00002.gguf", "s-00002-of-00002.gguf"):
+        write(new / "publisher" / "split", {name: b"GGUF"})
+    (new / "publisher" / "gone.gguf").symlink_to(person / "nowhere.gguf")
+    (new / "publisher" / "round").symlink_to(new)
+    before = sorted(person.rglob("*"))
+    found = listed(cache)
+    assert {name: model.problem == "" for name, model in found.items()} == {
+        "mlx-community/Tiny-4bit": True,
+        "lmstudio-community/Tiny-GGUF/t.gguf": True,
+        "publisher/older": True,
+        "publisher/broken": False,
+        "publisher/gone.gguf": False,
+        "publisher/split/s-00001-of-00002.gguf": False,
+    }
+    assert {(model.origin, model.removable) for model in found.values()} == {("lm-studio", False)}
+    assert sorted(person.rglob("*")) == before
+
+
+def test_ollama(person: Path, cache: Path):
+    root = person / ".ollama" / "models"
+    in_ollama(
+        root,
+        "registry.ollama.ai/library/tiny:3b",
+        {"model": gguf("qwen3"), "template": b"{{ .Prompt }}", "license": b"free"},
+    )
+    old = {"model": gguf(kind=GGMLQuantizationType.Q8_0)}
+    in_ollama(root, "registry.ollama.ai/anna/tiny:latest", old, between=":")
+    in_ollama(root, "hf.co/anna/tiny-GGUF:Q8_0", {"model": gguf("gemma2")})
+    found = listed(cache)
+    assert {name: model.model_type for name, model in found.items()} == {
+        "tiny:3b": "qwen3",
+        "anna/tiny:latest": "llama",
+        "hf.co/anna/tiny-GGUF:Q8_0": "gemma2",
+    }
+    assert {(model.origin, model.removable) for model in found.values()} == {("ollama", False)}
+    assert found["tiny:3b"].context_length == 512
+    assert found["tiny:3b"].size_bytes == len(gguf("qwen3"))
+    assert [name for name, model in found.items() if model.problem] == ["hf.co/anna/tiny-GGUF:Q8_0"]
+
+
+def test_the_folder_that_ollama_is_told_of(
+    person: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    in_ollama(tmp_path / "disk", "registry.ollama.ai/library/tiny:3b", {"model": gguf()})
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "disk"))
+    assert set(listed(cache)) == {"tiny:3b"}
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "gone"))
+    assert listed(cache) == {}
+
+
+def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person: Path, cache: Path):
+    root = person / ".ollama" / "models"
+    data, place = {"model": gguf()}, "registry.ollama.ai/library"
+    blob = root / "blobs" / f"sha256-{hashlib.sha256(data['model']).hexdigest()}"
+    whole = in_ollama(root, f"{place}/whole:1", data).read_text()
+    in_ollama(root, f"{place}/adapted:1", {**data, "adapter": b"x"})
+    in_ollama(root, f"{place}/in-parts:1", {"tensor": b"x"})
+    for name, text in {
+        "no-json": "{",
+        "a-list": "[]",
+        "no-layers": "{}",
+        "outside": whole.replace("sha256:", "../../sha256:"),
+        "missing": whole.replace(blob.name[-8:], "0" * 8),
+        "cut": whole.replace(f'"size": {len(data["model"])}', '"size": 5'),
+    }.items():
+        in_ollama(root, f"{place}/{name}:1", data).write_text(text)
+    (root / "manifests" / place / "dangling").mkdir()
+    (root / "manifests" / place / "dangling" / "1").symlink_to(root / "nowhere")
+    (root / "manifests" / place / ".DS_Store").write_bytes(b"x")
+    found = listed(cache)
+    assert found.pop("whole:1").problem == ""
+    assert {name: model.problem for name, model in found.items()} == {
+        "adapted:1": "adapted:1 is an adapter on another model.",
+        "in-parts:1": "Ollama keeps in-parts:1 in another way than in one GGUF file.",
+        "no-json:1": "Ollama's manifest of no-json:1 is damaged.",
+        "a-list:1": "Ollama's manifest of a-list:1 is damaged.",
+        "no-layers:1": "Ollama keeps no-layers:1 in another way than in one GGUF file.",
+        "outside:1": "Ollama's manifest of outside:1 is damaged.",
+        "missing:1": "The file of missing:1 is missing in Ollama's folder.",
+        "cut:1": "The file of cut:1 in Ollama's folder is not whole.",
+        "dangling:1": "Ollama's manifest of dangling:1 is damaged.",
+    }
+    assert all(model.remedy for model in found.values())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(f"{LAYER}model"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["layers", "mediaType", "digest", "size"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(manifest=JSON | st.fixed_dictionaries({"layers": st.lists(JSON, max_size=3)}))
+def test_any_manifest_is_a_line(person: Path, cache: Path, manifest: Any):
+    root = person / ".ollama" / "models"
+    path = root / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "3b"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(manifest))
+    (model,) = store.installed(cache=cache)
+    assert (model.name, model.origin) == ("tiny:3b", "ollama")
+    assert model.problem
+    assert "\n" not in model.problem
+
+
+def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(
+    person: Path, cache: Path, tmp_path: Path
+):
+    root = person / ".ollama" / "models"
+    in_ollama(root, "registry.ollama.ai/library/tiny:3b", {"model": gguf("qwen3")})
+    studio = write(person / ".lmstudio" / "models" / "anna" / "small", model_files())
+    before = {path: path.stat().st_mtime_ns for path in person.rglob("*")}
+    by_path = resolve_target(listed(cache)["tiny:3b"].path, cache=cache)
+    for text in ("tiny:3b", "tiny", "TINY:3B"):
+        folder = resolve_target(text, cache=cache)
+        assert folder.path == by_path.path
+        assert folder.path.parent == tmp_path / "home" / "models"
+        assert folder.name.startswith("tiny 3b-")
+        assert folder.config["model_type"] == "qwen3"
+    assert resolve_drafter("tiny:3b", cache=cache).path == by_path.path
+    assert resolve_target("anna/small", cache=cache).path == studio
+    assert {path: path.stat().st_mtime_ns for path in person.rglob("*")} == before
+
+
+def test_they_are_not_removed(person: Path, cache: Path):
+    in_ollama(
+        person / ".ollama" / "models", "registry.ollama.ai/library/tiny:3b", {"model": gguf()}
+    )
+    snapshot = cached(person / "elsewhere", "org/model", model_files())
+    studio = person / ".lmstudio" / "models" / "anna"
+    studio.mkdir(parents=True)
+    (studio / "linked").symlink_to(snapshot)
+    before = sorted(person.rglob("*"))
+    for name, program in (("tiny:3b", "Ollama's folder"), ("anna/linked", "LM Studio's folder")):
+        with pytest.raises(Problem, match=program):
+            store.remove(listed(cache)[name], cache=person / "elsewhere")
+    assert sorted(person.rglob("*")) == before
+
+
+def test_a_model_that_the_cache_has_too_is_listed_once(person: Path, cache: Path):
+    snapshot = cached(cache, "org/model", model_files())
+    studio = person / ".lmstudio" / "models" / "org"
+    studio.mkdir(parents=True)
+    (studio / "model").symlink_to(snapshot)
+    assert {name: model.origin for name, model in listed(cache).items()} == {"org/model": "hub"}
+
+
+def test_a_folder_with_many_files_is_looked_at_by_their_names(
+    person: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    studio = person / ".lmstudio" / "models" / "anna" / "many"
+    studio.mkdir(parents=True)
+    for number in range(1_000):
+        (studio / f"{number}.txt").touch()
+    looked = []
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: looked.append(path) or is_file(path))
+    assert listed(cache) == {}
+    assert len(looked) < 50
