@@ -14,6 +14,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.conversation.loading import LoadedModel, load
+from engine.conversation.template import encode_prompt
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
@@ -23,6 +24,7 @@ from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import shape_for
+from engine.request import Prompt, asked
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -158,30 +160,15 @@ def _questions(
 ) -> list[TokenizedPrompt]:
     """Encode the prompts, by the target's chat template if it has one. Raises `Problem`."""
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
-    asked = []
+    questions = []
     for number, text in enumerate(texts):
-        rendered = _as_chat(text, target)
-        tokens = target.tokenizer.encode(rendered, add_special_tokens=False, verbose=False)
+        prompt = asked(text) if target.tokenizer.has_chat_template else Prompt(text=text)
+        tokens = encode_prompt(target.tokenizer, prompt)
         if 2 <= len(tokens) <= longest:
-            asked.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
-    if len(asked) < _FEWEST_PROMPTS:
+            questions.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
+    if len(questions) < _FEWEST_PROMPTS:
         raise Problem(
-            f"Only {len(asked)} of the {len(texts)} prompts can be used.",
+            f"Only {len(questions)} of the {len(texts)} prompts can be used.",
             f"Give {_FEWEST_PROMPTS} or many more, of at most {max(0, longest)} tokens each.",
         )
-    return asked
-
-
-def _as_chat(text: str, target: LoadedModel) -> str:
-    if not target.tokenizer.has_chat_template:
-        return text
-    try:
-        rendered: str = target.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
-        )
-    except Exception as error:  # a template is a program
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise Problem(
-            f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
-        ) from error
-    return rendered
+    return questions
