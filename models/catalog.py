@@ -390,7 +390,7 @@ class _Look:
             largest_context=needed.largest_context,
             expanded=needed.weights_bytes > target.size.size_bytes,
             caution=self._caution(memory_class_gb, needed) if needed.fits else "",
-            long_bytes=long.needed_bytes,
+            long_bytes=long.needed_bytes if self.machine.unified else 0,
             tokens_per_second=expected.tokens_per_second if expected else None,
             gain=expected.gain if expected else None,
             sources=expected.sources if expected else (),
@@ -423,8 +423,10 @@ class _Look:
         return best
 
     def _long(self, target: CatalogModel, drafter: ModelSize | None) -> Fit:
-        context = min(LONG_CONTEXT, target.context)
-        return fit(target.size, drafter, context=context, machine=self.machine.usual)
+        # On a CPU weights are expanded where a usual context leaves room for that.
+        context = LONG_CONTEXT if self.machine.unified else DEFAULT_CONTEXT
+        asked = min(context, target.context)
+        return fit(target.size, drafter, context=asked, machine=self.machine.usual)
 
     def _note(self, drafter: CatalogDrafter | None) -> str:
         """What to know of drafting here before anything else; empty where it gains."""

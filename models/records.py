@@ -242,9 +242,10 @@ class PairOffer:
     names or sizes could not be looked up.
     `reason` says why it cannot be chosen; empty where it can. `choice`: what makes it one of the
     few that are shown first, the best of which is `recommended`. `long_bytes`: what it takes with
-    32,768 tokens read, or with all of its context. `tokens_per_second` and `gain` (times plain) are
-    expected, None where nothing is known of this machine; `sources` says where the figures come
-    from, a line each. `note` is to be read before anything else. `abilities`: a word or two each.
+    32,768 tokens read, or with all of its context; 0 on a CPU. `tokens_per_second` and `gain`
+    (times plain) are expected, None where nothing is known of this machine; `sources` says where
+    the figures come from, a line each. `note` is to be read before anything else. `abilities`: a
+    word or two each.
     """
 
     target: str

@@ -221,7 +221,7 @@ def expect(
     known = chips or load_chips()
     if measured is not None:
         plain, curve = 1 / measured.pass_seconds, measured.curve
-        sources = ["Passes: measured on this Mac."]
+        sources = ["Passes: measured on this machine."]
     elif chip is not None:
         reading = target.read_bytes / (_USED * chip.bandwidth_gb_s * 1e9)
         layer = _EXPERTS_SECONDS if target.experts else _LAYER_SECONDS

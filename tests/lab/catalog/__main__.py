@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from models import in_words
-from models.catalog import Catalog, load_catalog, offers
+from models.catalog import Catalog, CatalogDrafter, CatalogModel, load_catalog, offers
 from models.errors import Problem
 from models.hub.client import Hub
 from models.memory.machine import Machine, mac
@@ -76,7 +76,8 @@ def _compared(published: float, expected: float) -> str:
 
 def old(catalog: Catalog, today: date) -> Iterator[str]:
     """The entries whose source was read more than half a year ago."""
-    for entry in (*catalog.models.values(), *catalog.drafters):
+    entries: list[CatalogModel | CatalogDrafter] = [*catalog.models.values(), *catalog.drafters]
+    for entry in entries:
         year, month = map(int, entry.seen.split("-"))
         age = 12 * (today.year - year) + today.month - month
         if age > _OLD_MONTHS:
