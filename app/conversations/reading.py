@@ -82,10 +82,7 @@ def chained(names: Iterable[str]) -> dict[str, str]:
 
 
 def tree_of(
-    parents: Mapping[str, str],
-    entry: Callable[[str, int | None], Entry | None],
-    *,
-    leaf: str,
+    parents: Mapping[str, str], entry: Callable[[str, int | None], Entry | None], *, leaf: str
 ) -> tuple[tuple[Entry, ...], int | None]:
     """Return the entries of messages that name their parents, parents first, and the index of the
     leaf: of the message `leaf`, or else of the last one.

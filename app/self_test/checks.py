@@ -122,10 +122,7 @@ def examine(
     if observed.window is not None:
         first_paint = window.pop("painted_at") - run.began  # both by the system's clock
         window["first_paint_seconds"] = round(first_paint, 3)
-    versions = {
-        "slipstream": metadata.version("slipstream"),
-        "python": platform.python_version(),
-    }
+    versions = {"slipstream": metadata.version("slipstream"), "python": platform.python_version()}
     for part in (window, engine):
         versions |= {name: part.pop(name) for name in _VERSIONS if name in part}
     return SelfTestReport(

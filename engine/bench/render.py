@@ -13,13 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.figures import Ratio
-from engine.bench.report import (
-    ALL,
-    BenchReport,
-    ResultRow,
-    read_report,
-    temperature_words,
-)
+from engine.bench.report import ALL, BenchReport, ResultRow, read_report, temperature_words
 from models.errors import Problem
 
 _POSITIONS = 8  # of a draft; the JSON file has them all

@@ -15,7 +15,6 @@ from time import perf_counter
 import mlx.core as mx
 
 from engine.bench.cooling import Cooling, SlowdownMonitor, is_hot
-from engine.bench.figures import seconds_to_go
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
     Roofline,
@@ -27,21 +26,14 @@ from engine.bench.measure import (
 from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import (
-    HEADROOM,
-    Load,
-    Peer,
-    Runner,
-    Workload,
-    drafter_maker,
-    make_runners,
-)
+from engine.bench.runners import HEADROOM, Load, Peer, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
 from engine.near_ties import Fork
 from engine.request import asked
 from models.errors import Problem
+from models.in_words import left
 from models.model_folder import ModelFolder
 
 _WARM_UP_TOKENS = 12
@@ -69,10 +61,7 @@ def run_bench(
     """
     check(options)
     prompts = load_prompts(
-        options.prompts,
-        sets=options.sets,
-        per_category=options.per_category,
-        attach=options.attach,
+        options.prompts, sets=options.sets, per_category=options.per_category, attach=options.attach
     )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
@@ -136,14 +125,9 @@ def run_bench(
                 peak_rss_bytes=peak_rss_bytes(),
             )
             _keep(setup, answers, options)
-            left = seconds_to_go(
-                [answer.measured.stats for answer in answers],
-                prompts=number + 1,
-                left=[len(ids) for _, ids in fitting[number + 1 :]],
-                limit=options.max_tokens,
-                elapsed_seconds=clock() - began,
-            )
-            progress(f"{number + 1} of {len(fitting)}: {prompt.id}, about {_span(left)} to go")
+            done = number + 1
+            to_go = (clock() - began) / done * (len(fitting) - done)
+            progress(f"{done} of {len(fitting)}: {prompt.id}, {left(to_go)}")
     except KeyboardInterrupt:
         progress(f"Stopped; {len(answers)} answers were measured.")
         _keep(setup, answers, options)
@@ -298,7 +282,3 @@ def _answers(
                     measured=measured,
                     peak_bytes=peak_bytes,
                 )
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

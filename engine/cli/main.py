@@ -243,9 +243,7 @@ def distil(
 
 
 @app.command(
-    "import",
-    rich_help_panel=MODELS,
-    epilog=examples("slipstream import model.gguf models/model"),
+    "import", rich_help_panel=MODELS, epilog=examples("slipstream import model.gguf models/model")
 )
 def import_model(
     *,

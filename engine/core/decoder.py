@@ -18,7 +18,7 @@ from engine.core.model_parts import HiddenStates, StateRecorder, recording, stan
 from engine.core.recurrent import Recurrences
 from engine.core.split_attention import LEAST_KEYS, in_parts
 from engine.cpu.chunks import TimedChunks
-from engine.cpu.passes import stand_ins
+from engine.cpu.exponentials import stand_ins
 from engine.device import backend
 from models.drafters.kinds import Tap
 from models.limits import CACHE_BLOCK, PREFILL_ROWS

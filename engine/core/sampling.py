@@ -26,10 +26,7 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours 
 
 
 def scores(
-    logits: mx.array,
-    history: mx.array | None,
-    sampling: Sampling,
-    masks: mx.array | None = None,
+    logits: mx.array, history: mx.array | None, sampling: Sampling, masks: mx.array | None = None
 ) -> mx.array:
     """Logits after bias and penalties, float32; -inf where `masks`, of truth values, forbids.
 

@@ -18,15 +18,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.core.sampling import (
-    Candidates,
-    History,
-    candidates,
-    draw,
-    entries,
-    joined,
-    likeliest,
-)
+from engine.core.sampling import Candidates, History, candidates, draw, entries, joined, likeliest
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays

@@ -32,8 +32,6 @@ from models.drafters.folders import DrafterFolder
 from models.drafters.medusa import MedusaShape
 from models.drafters.refusal import damaged, refused_as_damaged
 
-MEDUSA_WEIGHTS_NAME = "medusa_lm_head.safetensors"
-
 
 class ResidualLayer(nn.Module):
     """Changes a state before a head predicts from it. Untrained, it changes nothing."""
@@ -56,15 +54,11 @@ class MedusaHead(nn.Module):
         self.blocks = [ResidualLayer(shape.hidden_size) for _ in range(shape.layers)]
         self.output = nn.Linear(shape.hidden_size, shape.rows, bias=False)
 
-    def residual(self, states: mx.array) -> mx.array:
-        """The states (..., width) that the output layer reads."""
-        for block in self.blocks:
-            states = block(states)
-        return states
-
     def __call__(self, states: mx.array) -> mx.array:
         """(..., width) to logits (..., rows)."""
-        return self.output(self.residual(states))
+        for block in self.blocks:
+            states = block(states)
+        return self.output(states)
 
 
 class MedusaHeads(nn.Module):
