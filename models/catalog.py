@@ -1,58 +1,90 @@
-"""The catalog: recommended pairs by the memory that they are meant for, and which suits here.
+"""The catalog: targets and drafters that others have published, and which of them suit a machine.
 
-Reads resources/catalog.json, and says of each pair whether it has room on a machine. Knows nothing
-of downloads, and uses no network: names on the hub and sizes are as good as the evidence that the
-catalog states for each. Its tests check that the catalog that ships is consistent.
+Reads resources/catalog.json, and says of each target whether it has room, which drafter is expected
+to gain the most there, and how fast the two would write (`models.speed`). Knows nothing of
+downloads, and uses no network: names on the hub, sizes and acceptance are as good as the source
+that each entry states. Its tests check that the catalog that ships is consistent.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from models import in_words
-from models.drafters.kinds import DrafterKind, plain_name
+from models.architectures import known_to_mlx
+from models.drafters.kinds import DrafterDescription, DrafterKind, plain_name
 from models.errors import Problem
 from models.files import read_json_object
+from models.limits import LONGEST_DRAFT
 from models.memory.fit import DEFAULT_CONTEXT, fit
-from models.memory.machine import Machine
+from models.memory.machine import Machine, mac
 from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters
+from models.memory.shape import Shape, read_shape
 from models.memory.shares import plan
-from models.records import Fit, Installed, PairOffer
+from models.model_folder import MOST_LAYERS
+from models.records import MODULE_NAME, Choice, Fit, Installed, PairOffer
+from models.speed import (
+    WORTH,
+    Chip,
+    Drafts,
+    Expected,
+    Measured,
+    Weights,
+    expect,
+    load_chips,
+)
 from models.starter import STARTER
 from models.typed_json import decode
 
-VERSION = 1
+VERSION = 2
 MAXIMUM_CATALOG_BYTES = 2_000_000
-LEAVES_ROOM = 0.85  # of the available memory, so that the context can grow
 SPARE_DISK_BYTES = 1_000_000_000
+LEAVES_ROOM = 0.98  # of the available memory, where a long context was read
+LONG_CONTEXT = 32_768  # for which there is room where a pair is recommended
+AS_FAST_AS_READING = 10.0  # tokens a second: some 450 words a minute
+MEMORY_SIZES_GB = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # of Macs
+# What a quicker or a smaller choice may lack of the best one's quality.
+_QUICKER_LACKS, _SMALLER_LACKS = 10, 20
 
 _PATH = Path(__file__).parent.parent / "resources" / "catalog.json"
 _MOST_BYTES = 10**13
 _MOST_TOKENS = 1 << 24
-_MOST_MEMORY_GB = 1 << 20
+_BITS = (2, 3, 4, 5, 6, 8, 16)
 
 
 @dataclass(frozen=True)
 class CatalogModel:
-    """A model that a pair is made of.
+    """A published model; one with a `quality` is a target, any other only drafts.
 
-    `name` is its hub id, or the starter's name. `download_bytes` may be fewer than `weights_bytes`:
-    the starter comes in an archive. `verified`: name and size were looked up in public;
-    `source` says where. `config` has those fields of config.json on which memory depends.
+    `name` is its hub id, or the starter's name. `bits`: of most of its weights. `download_bytes`
+    may be fewer than `weights_bytes`: the starter comes in an archive. `verified`: name and size
+    were looked up in public; `source` says where, and `seen` in which month. `config` has those
+    fields of config.json on which memory depends; its architecture alone where no more is known.
+    `active_share`: the part of the weights that a token needs; 0 where the config says it.
+    `languages`: how many its makers name, 0 where not known. `quality` orders targets by the
+    quality of their answers, from 1 to 100.
     """
 
     name: str
     family: str
+    bits: int
     weights_bytes: int
     download_bytes: int
     licence: str
     context: int
     verified: bool
     source: str
+    seen: str
+    languages: int
+    thinking: bool
+    tools: bool
     config: Mapping[str, Any]
+    quality: int = 0
+    good_for: str = ""
+    active_share: float = 0.0
 
     def __post_init__(self) -> None:
         sizes = (self.weights_bytes, self.download_bytes)
@@ -60,6 +92,8 @@ class CatalogModel:
             raise ValueError(f"the size of {self.name[:80]!r} cannot be")
         if not 0 < self.context <= _MOST_TOKENS:
             raise ValueError(f"the context of {self.name[:80]!r} cannot be")
+        if self.bits not in _BITS or not 0 <= self.active_share <= 1:
+            raise ValueError(f"the bits or the active_share of {self.name[:80]!r} cannot be")
 
     @cached_property
     def parameters(self) -> Parameters | None:
@@ -68,93 +102,153 @@ class CatalogModel:
 
     @property
     def size(self) -> ModelSize:
-        """Its sizes, for reckoning memory."""
-        values = self.parameters.total if self.parameters else 0
-        return ModelSize(self.name, self.weights_bytes, self.config, values=values)
+        """Its sizes in memory: what it sees with, if it does, is fetched and not loaded."""
+        values = self.parameters.total if self.parameters and not self.active_share else 0
+        counted = round(values * self.stored_bits / 8) or self.weights_bytes
+        loaded = min(self.weights_bytes, counted)
+        return ModelSize(self.name, loaded, self.config, values=values, part=self.shape)
 
-
-@dataclass(frozen=True)
-class CatalogPair:
-    """A target and its drafting model; None where it needs none.
-
-    `quality` orders pairs by the quality of the answers, mainly by size; higher is better.
-    """
-
-    target: CatalogModel
-    drafter: CatalogModel | None
-    memory_class_gb: int
-    quality: int
-    good_for: str
-    drafter_kinds: tuple[str, ...]
+    @cached_property
+    def shape(self) -> Shape:
+        """Its layers and widths, which are read once. Raises Problem where they are not known."""
+        return read_shape(self.config)
 
     @property
-    def models(self) -> tuple[CatalogModel, ...]:
-        return (self.target,) if self.drafter is None else (self.target, self.drafter)
+    def stored_bits(self) -> float:
+        """Of each weight, with its part of scales and biases."""
+        return self.bits if self.bits == 16 else self.bits + 0.5
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the config says more than the architecture."""
+        return len(self.config) > 1
+
+    @property
+    def reads(self) -> Weights:
+        """What a plain token reads."""
+        nested = self.config.get("text_config")
+        told = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
+        experts = any("experts" in key for key in told)
+        counted, layers = self.parameters, told.get("num_hidden_layers")
+        layers = layers if type(layers) is int and 0 <= layers <= MOST_LAYERS else 0
+        if self.active_share or counted is None:
+            read = self.weights_bytes * (self.active_share or 1.0)
+            return Weights(read, 0.05 * read, self.bits, layers, experts)
+        size = self.stored_bits / 8
+        return Weights(counted.active * size, counted.embedding * size, self.bits, layers, experts)
 
 
 @dataclass(frozen=True)
 class CatalogDrafter:
-    """A drafter that others have trained, as it was found named in public; none was fetched.
+    """A drafter of others, as it was found named in public; none was fetched.
 
     `name` is its hub id, with a file for a part of a repository. `targets` are plain names (see
     `plain_name`) of the models that it was trained for. `size_bytes` is 0 and `licence` empty where
     not known. `reason` says why it cannot be used; empty where nothing speaks against it.
+    `committed`: tokens of a round that drafts `drafted`, by the target's bits, as `source` measured
+    them; none where nobody published any.
     """
 
     name: str
     kind: DrafterKind
     targets: tuple[str, ...]
+    source: str
+    seen: str
     size_bytes: int = 0
     licence: str = ""
     reason: str = ""
+    drafted: int = 0
+    committed: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.size_bytes <= _MOST_BYTES:
             raise ValueError(f"the size of {self.name[:80]!r} cannot be")
+        committed = self.committed or {}
+        if not (
+            0 <= self.drafted <= LONGEST_DRAFT
+            and all(1 <= each <= self.drafted + 1 for each in committed.values())
+            and all(bits in map(str, _BITS) for bits in committed)
+        ):
+            raise ValueError(f"the acceptance of {self.name[:80]!r} cannot be")
 
     def suits(self, target: str) -> bool:
         """Whether it was trained for the target of that name, or for what that was made from."""
         given = plain_name(target)
         return any(given == each or given.startswith(f"{each}-") for each in self.targets)
 
+    def bytes_for(self, target: CatalogModel) -> int:
+        """The size of its weights: as published, else as is usual beside that target."""
+        usual = load_chips().usual_of(self.kind).share * target.weights_bytes * 16 / target.bits
+        return self.size_bytes or round(usual)
+
+    def drafts_for(self, target: CatalogModel) -> Drafts:
+        """What it reads, and how many of its tokens are accepted: as published, else as is usual
+        for its kind."""
+        usual = load_chips().usual_of(self.kind)
+        read = float(self.bytes_for(target))
+        if not self.committed:
+            source = f"usual for {self.kind}: {usual.source}"
+            return Drafts(self.kind, read, usual.drafted, usual.committed, source)
+        bits = min(self.committed, key=lambda each: abs(int(each) - target.bits))
+        return Drafts(self.kind, read, self.drafted, self.committed[bits], self.source)
+
 
 @dataclass(frozen=True)
 class Catalog:
-    """All models by name, and the pairs made of them; the starter pair is among those.
-
-    `drafters` are those that others have trained, best known first.
-    """
+    """All models by name, the starter among them, and drafters, best known first."""
 
     models: Mapping[str, CatalogModel]
-    pairs: tuple[CatalogPair, ...]
     drafters: tuple[CatalogDrafter, ...] = ()
+
+    @property
+    def targets(self) -> list[CatalogModel]:
+        """The models to chat with."""
+        return [model for model in self.models.values() if model.quality]
 
     def drafters_for(self, target: str) -> list[CatalogDrafter]:
         """Those for the target of that name."""
         return [drafter for drafter in self.drafters if drafter.suits(target)]
 
+    def find(self, name: str) -> CatalogModel | None:
+        """The model of that name, whatever its case."""
+        return next(
+            (self.models[each] for each in self.models if each.lower() == name.lower()), None
+        )
 
-@dataclass(frozen=True)
-class _PairEntry:
-    """A pair as the file has it: models by their names, an empty name for no drafter."""
+    def relative(self, name: str) -> CatalogModel | None:
+        """The same model in other bits; None where there is none."""
+        return next(
+            (each for each in self.targets if plain_name(each.name) == plain_name(name)), None
+        )
 
-    target: str
-    drafter: str
-    memory_class_gb: int
-    quality: int
-    good_for: str
-    drafter_kinds: tuple[Literal["model", "lookup", "head", "early-exit"], ...]
+    def like(self, target: ModelSize) -> CatalogModel | None:
+        """The largest target with the same architecture and vocabulary."""
+        kind = target.config.get("model_type"), target.shape.vocabulary
+        found = [
+            each
+            for each in self.targets
+            if each.has_shape and (each.config.get("model_type"), each.shape.vocabulary) == kind
+        ]
+        return max(found, key=lambda each: each.weights_bytes, default=None)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.memory_class_gb <= _MOST_MEMORY_GB:
-            raise ValueError(f"the memory_class_gb of {self.target[:80]!r} cannot be")
+    def download_bytes(self, drafter: CatalogDrafter, target: CatalogModel) -> int:
+        """What is fetched of a drafter: the usual size where its own is not known."""
+        if drafter.name in self.models:
+            return self.models[drafter.name].download_bytes
+        return drafter.bytes_for(target)
+
+    def size_of(self, drafter: CatalogDrafter, target: CatalogModel) -> ModelSize:
+        """The size of a drafter, for reckoning memory: the usual one where its own is not known."""
+        if drafter.name in self.models:
+            return self.models[drafter.name].size
+        network = DrafterDescription(drafter.kind, "official")
+        return ModelSize(drafter.name, drafter.bytes_for(target), {}, network=network)
 
 
 @dataclass(frozen=True)
 class _CatalogFile:
     version: int
     models: dict[str, dict[str, Any]]
-    pairs: tuple[_PairEntry, ...]
     drafters: tuple[CatalogDrafter, ...] = ()
 
 
@@ -174,31 +268,15 @@ def load_catalog(path: Path | None = None) -> Catalog:
             name: decode(CatalogModel, entry | {"name": name}, place=f"model {name[:80]!r}")
             for name, entry in file.models.items()
         }
-        pairs = tuple(_joined(entry, models) for entry in file.pairs)
-        catalog = Catalog(models, pairs, file.drafters)
-        if version != VERSION or (STARTER.name,) not in map(_names, catalog.pairs):
-            raise ValueError("its version is not known, or the starter pair is not listed")
+        catalog = Catalog(models, file.drafters)
+        if version != VERSION or STARTER.name not in models:
+            raise ValueError("its version is not known, or the starter is not listed")
     except (ValueError, LookupError) as error:
         raise Problem(
             f"The catalog {path} is not usable: {str(error)[:300].rstrip('.')}.",
             "Install Slipstream again, or use the catalog that came with it.",
         ) from error
     return catalog
-
-
-def _joined(entry: _PairEntry, models: Mapping[str, CatalogModel]) -> CatalogPair:
-    return CatalogPair(
-        target=models[entry.target],
-        drafter=models[entry.drafter] if entry.drafter else None,
-        memory_class_gb=entry.memory_class_gb,
-        quality=entry.quality,
-        good_for=entry.good_for,
-        drafter_kinds=entry.drafter_kinds,
-    )
-
-
-def _names(pair: CatalogPair) -> tuple[str, ...]:
-    return tuple(model.name for model in pair.models)
 
 
 def offers(
@@ -209,90 +287,180 @@ def offers(
     context: int = DEFAULT_CONTEXT,
     free_bytes: int | None = None,
     macs: Sequence[Machine] = (),
+    measured: Mapping[str, Measured] | None = None,
 ) -> list[PairOffer]:
-    """Every pair as this machine sees it: the recommended one first, then the best that fit.
+    """Every target as this machine sees it, with the drafter that gains the most there: the choices
+    first, then the best that fit.
 
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
     beside the weights. `free_bytes`, on the disk, where known. `macs`: those that could hold a
-    target together, this one first.
-    Exactly one is recommended: the best with a drafter of its own that leaves room while no other
-    program is busy, else the starter pair. On the CPU its weights are expanded: drafting never
-    pays with quantized ones.
+    target together, this one first. `measured`: calibrations of this machine, by target.
+    Exactly one is recommended: the best that leaves room while no other program is busy, and
+    writes as fast as a person reads; else the starter. On the CPU its weights are expanded:
+    drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
-    seen = [
-        _see(pair, machine, here, context, free_bytes, catalog.drafters_for(pair.target.name))
-        for pair in catalog.pairs
-    ]
+    look = _Look(catalog, machine, here, context, free_bytes, measured or {})
+    seen = [look.at(model) for model in catalog.targets if model.has_shape]
     seen = [each if each.fit.fits else _together(each, macs, free_bytes) for each in seen]
-    best = _recommended(seen, machine, free_bytes)
+    chosen = _choices(seen, machine, free_bytes)
 
-    def order(each: _Seen) -> tuple[bool, bool, bool, float]:
+    def order(each: _Seen) -> tuple[bool, bool, bool, bool, float]:
         offer = each.offer
-        return each is not best, bool(offer.reason), bool(offer.caution), -each.pair.quality
+        choice = chosen.get(each.target.name)
+        return (
+            choice != "best",
+            choice is None,
+            bool(offer.reason),
+            bool(offer.caution),
+            -each.target.quality,
+        )
 
     seen.sort(key=order)
-    return [replace(each.offer, recommended=each is best) for each in seen]
+    return [
+        replace(
+            each.offer,
+            choice=chosen.get(each.target.name, ""),
+            recommended=chosen.get(each.target.name) == "best",
+        )
+        for each in seen
+    ]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """`fit` is at the moment, `usual` while no other program is busy."""
+    """`fit` is at the moment, `long` with a long context while no other program is busy."""
 
-    pair: CatalogPair
+    target: CatalogModel
+    drafter: ModelSize | None
     fit: Fit
-    usual: Fit
+    long: Fit
     offer: PairOffer
 
 
-def _see(
-    pair: CatalogPair,
-    machine: Machine,
-    here: Collection[str],
-    context: int,
-    free_bytes: int | None,
-    published: Sequence[CatalogDrafter],
-) -> _Seen:
-    """The offer of one pair, before one is recommended."""
-    missing = [model for model in pair.models if model.name not in here]
-    download_bytes = sum(model.download_bytes for model in missing)
-    drafter = pair.drafter.size if pair.drafter else None
-    asked = min(max(context, 1), pair.target.context)
-    needed = fit(pair.target.size, drafter, context=asked, machine=machine)
-    usual = fit(pair.target.size, drafter, context=asked, machine=machine.usual)
-    reason = "" if needed.fits else needed.reason
-    reason = reason or _no_room_on_disk(download_bytes, free_bytes)
-    offer = PairOffer(
-        target=pair.target.name,
-        drafter=pair.drafter.name if pair.drafter else "",
-        family=pair.target.family,
-        good_for=pair.good_for,
-        licence=pair.target.licence,
-        context=pair.target.context,
-        memory_class_gb=pair.memory_class_gb,
-        drafter_kinds=_kinds(pair, published),
-        download_bytes=download_bytes,
-        needed_bytes=needed.needed_bytes,
-        available_bytes=needed.available_bytes,
-        installed=not missing,
-        recommended=False,
-        verified=all(model.verified for model in pair.models),
-        reason=reason,
-        needed_context=needed.context,
-        largest_context=needed.largest_context,
-        expanded=needed.weights_bytes > pair.target.weights_bytes,
-        caution=_caution(pair, needed, machine) if needed.fits else "",
-    )
-    return _Seen(pair, needed, usual, offer)
+@dataclass(frozen=True)
+class _Look:
+    """How a machine sees targets. `here`: the names of what is installed."""
+
+    catalog: Catalog
+    machine: Machine
+    here: Collection[str]
+    context: int
+    free_bytes: int | None
+    measured: Mapping[str, Measured]
+
+    @cached_property
+    def chip(self) -> Chip | None:
+        """The machine's chip; None where it has no graphics that MLX uses."""
+        if not self.machine.unified:
+            return None
+        return load_chips().find(self.machine.name, self.machine.memory_bytes)
+
+    def at(self, target: CatalogModel) -> _Seen:
+        """The offer of one target, before any is chosen."""
+        published = self.catalog.drafters_for(target.name)
+        drafter, expected = self._drafter(target, published)
+        size = self.catalog.size_of(drafter, target) if drafter else None
+        asked = min(max(self.context, 1), target.context)
+        needed = fit(target.size, size, context=asked, machine=self.machine)
+        long = self._long(target, size)
+        fetched = {target.name: target.download_bytes}
+        if drafter:
+            fetched[drafter.name] = self.catalog.download_bytes(drafter, target)
+        missing = [name for name in fetched if name not in self.here]
+        download_bytes = sum(fetched[name] for name in missing)
+        memory_class_gb = _memory_class(target)
+        offer = PairOffer(
+            target=target.name,
+            drafter=drafter.name if drafter else "",
+            family=target.family,
+            good_for=target.good_for,
+            licence=target.licence,
+            context=target.context,
+            memory_class_gb=memory_class_gb,
+            drafter_kinds=_kinds(published),
+            download_bytes=download_bytes,
+            needed_bytes=needed.needed_bytes,
+            available_bytes=needed.available_bytes,
+            installed=not missing,
+            recommended=False,
+            verified=target.verified,
+            reason=self._reason(target, needed, download_bytes),
+            needed_context=needed.context,
+            largest_context=needed.largest_context,
+            expanded=needed.weights_bytes > target.size.size_bytes,
+            caution=self._caution(memory_class_gb, needed) if needed.fits else "",
+            long_bytes=long.needed_bytes if self.machine.unified else 0,
+            tokens_per_second=expected.tokens_per_second if expected else None,
+            gain=expected.gain if expected else None,
+            sources=expected.sources if expected else (),
+            note=self._note(drafter),
+            abilities=_abilities(target),
+        )
+        return _Seen(target, size, needed, long, offer)
+
+    def _drafter(
+        self, target: CatalogModel, published: Sequence[CatalogDrafter]
+    ) -> tuple[CatalogDrafter | None, Expected | None]:
+        """The drafter that is expected to gain the most and leaves room, with the pair's speed.
+
+        None where none gains. Where nothing is known of the machine's speed, the smallest model.
+        """
+        measured = self.measured.get(target.name)
+        plain = expect(target.reads, None, chip=self.chip, measured=measured)
+        whole = [each for each in published if not each.reason and MODULE_NAME not in each.name]
+        if plain is None:
+            return next((each for each in whole if each.kind == "model"), None), None
+        best: tuple[CatalogDrafter | None, Expected] = None, plain
+        for drafter in whole:
+            found = expect(
+                target.reads, drafter.drafts_for(target), chip=self.chip, measured=measured
+            )
+            if found is None or found.gain < max(WORTH, best[1].gain * 1.001):
+                continue
+            if _has_room(self._long(target, self.catalog.size_of(drafter, target))):
+                best = drafter, found
+        return best
+
+    def _long(self, target: CatalogModel, drafter: ModelSize | None) -> Fit:
+        # On a CPU weights are expanded where a usual context leaves room for that.
+        context = LONG_CONTEXT if self.machine.unified else DEFAULT_CONTEXT
+        asked = min(context, target.context)
+        return fit(target.size, drafter, context=asked, machine=self.machine.usual)
+
+    def _note(self, drafter: CatalogDrafter | None) -> str:
+        """What to know of drafting here before anything else; empty where it gains."""
+        if drafter is not None or self.chip is None or self.chip.generation not in ("M1", "M2"):
+            return ""
+        return (
+            f"On an {self.chip.name} drafts cost about what they save: answers are written "
+            "plainly, and copies from the text are tried."
+        )
+
+    def _reason(self, target: CatalogModel, needed: Fit, download_bytes: int) -> str:
+        """Why it cannot be chosen; empty where it can."""
+        if not known_to_mlx(str(target.config.get("model_type"))):
+            return "mlx-lm does not know its architecture yet."
+        reason = "" if needed.fits else needed.reason
+        return reason or _no_room_on_disk(download_bytes, self.free_bytes)
+
+    def _caution(self, memory_class_gb: int, needed: Fit) -> str:
+        """What to know of a target that fits, but is meant for machines with more memory."""
+        if _is_meant_for(memory_class_gb, self.machine):
+            return ""
+        return (
+            f"It is meant for {memory_class_gb} GB of memory, and this machine has "
+            f"{in_words.size(self.machine.memory_bytes)}: conversations of up to "
+            f"{needed.largest_context:,} tokens fit."
+        )
 
 
 def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> _Seen:
     """A pair that does not fit this machine, as several see it."""
-    drafter = alone.pair.drafter.size if alone.pair.drafter else None
     if len(macs) < 2:
         return alone
     try:
-        made = plan(alone.pair.target.size, macs, drafter=drafter, context=alone.fit.context)
+        made = plan(alone.target.size, macs, drafter=alone.drafter, context=alone.fit.context)
     except Problem:
         return alone
     if not made.fits_all:
@@ -309,26 +477,42 @@ def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> 
     return replace(alone, offer=offer)
 
 
-def _kinds(pair: CatalogPair, published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
-    """All ways to draft for the target: the pair's own, and what others have trained for it."""
-    usable = (drafter.kind for drafter in published if not drafter.reason)
-    return tuple(dict.fromkeys((*pair.drafter_kinds, *usable)))
+def _kinds(published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
+    """All ways to draft for a target: what others have published, and what needs no download."""
+    usable = dict.fromkeys(drafter.kind for drafter in published if not drafter.reason)
+    return (*usable, "lookup", "head", "early-exit")
 
 
-def _is_meant_for(pair: CatalogPair, machine: Machine) -> bool:
+def _abilities(target: CatalogModel) -> tuple[str, ...]:
+    """What it can do, a word or two each."""
+    languages = {0: "", 1: "English"}.get(target.languages, f"{target.languages} languages")
+    able = ("thinks" if target.thinking else "", "tools" if target.tools else "", languages)
+    return tuple(filter(None, able))
+
+
+def _memory_class(target: CatalogModel) -> int:
+    """The smallest memory of a Mac, in GB, in which a long context fits beside the target."""
+    macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
+    largest = macs[MEMORY_SIZES_GB[-1]]
+    context = min(LONG_CONTEXT, target.context)
+    needed = fit(target.size, None, context=context, machine=largest).needed_bytes
+    fitting = (size for size in macs if needed <= LEAVES_ROOM * macs[size].available_bytes)
+    return next(fitting, 2 * MEMORY_SIZES_GB[-1])
+
+
+def _has_room(long: Fit) -> bool:
+    """Whether something is left where a long context was read."""
+    return long.needed_bytes <= LEAVES_ROOM * long.available_bytes
+
+
+def _is_expanded(each: _Seen) -> bool:
+    """Whether the weights are held as float32 while no other program is busy."""
+    return each.long.weights_bytes > each.target.size.size_bytes
+
+
+def _is_meant_for(memory_class_gb: int, machine: Machine) -> bool:
     """Whether a machine has the memory; what the system keeps for itself is not missed."""
-    return 0.95e9 * pair.memory_class_gb <= machine.memory_bytes
-
-
-def _caution(pair: CatalogPair, needed: Fit, machine: Machine) -> str:
-    """What to know of a pair that fits, but is meant for machines with more memory."""
-    if _is_meant_for(pair, machine):
-        return ""
-    return (
-        f"It is meant for {pair.memory_class_gb} GB of memory, and this machine has "
-        f"{in_words.size(machine.memory_bytes)}: conversations of up to "
-        f"{needed.largest_context:,} tokens fit."
-    )
+    return 0.95 * (memory_class_gb << 30) <= machine.memory_bytes
 
 
 def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
@@ -341,18 +525,46 @@ def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
     )
 
 
-def _recommended(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> _Seen:
-    """The best pair that usually leaves room; of equals the one that is installed."""
+def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> dict[str, Choice]:
+    """The best target that usually leaves room, and where there are any a quicker and a smaller
+    one that is not much worse, by name; of equals the one that is installed."""
     roomy = [
         each
         for each in seen
-        if each.usual.fits
+        if _has_room(each.long)
+        and each.target.verified
+        and known_to_mlx(str(each.target.config.get("model_type")))
         and not _no_room_on_disk(each.offer.download_bytes, free_bytes)
-        and each.pair.drafter is not None
-        and each.usual.needed_bytes <= LEAVES_ROOM * each.usual.available_bytes
-        and _is_meant_for(each.pair, machine)
-        and (machine.unified or each.usual.weights_bytes > each.pair.target.weights_bytes)
+        and _is_meant_for(each.offer.memory_class_gb, machine)
+        and (each.offer.tokens_per_second or AS_FAST_AS_READING) >= AS_FAST_AS_READING
+        and (machine.unified or (each.drafter and _is_expanded(each)))
     ]
     if not roomy:
-        return next(each for each in seen if each.pair.target.name == STARTER.name)
-    return max(roomy, key=lambda each: (each.pair.quality, each.offer.installed))
+        return {STARTER.name: "best"}
+    best = max(roomy, key=lambda each: (each.target.quality, each.offer.installed))
+    chosen: dict[str, Choice] = {best.target.name: "best"}
+
+    def left(lacking: int) -> list[_Seen]:
+        least = best.target.quality - lacking
+        return [
+            each
+            for each in roomy
+            if each.target.quality >= least and each.target.name not in chosen
+        ]
+
+    speed = best.offer.tokens_per_second
+    quicker = [
+        each for each in left(_QUICKER_LACKS) if (each.offer.tokens_per_second or 0) > (speed or 0)
+    ]
+    if speed is not None and quicker:
+        quickest = max(quicker, key=lambda each: each.offer.tokens_per_second or 0)
+        chosen[quickest.target.name] = "quickest"
+    smaller = [
+        each
+        for each in left(_SMALLER_LACKS)
+        if 1.5 * each.offer.needed_bytes < best.offer.needed_bytes
+    ]
+    if smaller:
+        smallest = min(smaller, key=lambda each: each.offer.needed_bytes)
+        chosen[smallest.target.name] = "smallest"
+    return chosen

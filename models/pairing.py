@@ -20,13 +20,15 @@ from models.drafters.kinds import DrafterDescription, check, verifier_note
 from models.drafters.mtp import had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
+from models.installed.resolve import published_name
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from models.records import MODULE_NAME, Candidate, Fit, Obstacle
+from models.records import Candidate, Fit, Obstacle
+from models.speed import expect, load_chips
 from models.token_tables import TokenDifference, compare, same_file, shared_parts
 
 RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted
@@ -70,9 +72,7 @@ def candidates(
             model = entry.record
             found.append(judge.model(entry, model.name if names[model.name] == 1 else model.path))
     if catalog is not None:
-        family = _family(catalog, name, judge.size)
-        found += [judge.absent(model) for model in family if model.name not in names]
-        here = {*names, *map(_published_name, installed)}
+        here = {*names, *map(published_name, installed)}
         listed = published(catalog, name, judge.size, machine=machine, context=context)
         found += [candidate for candidate in listed if candidate.drafter not in here]
     return sorted(found, key=_rank)
@@ -86,37 +86,49 @@ def published(
     machine: Machine,
     context: int = DEFAULT_CONTEXT,
 ) -> list[Candidate]:
-    """The drafters that others have trained for the target called `name`, none of them installed;
-    those that cannot be used come last.
+    """The drafters of others for the target called `name`, none of them installed, with what each
+    is expected to gain on this machine; those that cannot be used come last.
 
-    The target need not be installed either. Raises Problem where its config is malformed.
+    The target need not be installed either. One that the catalog does not list gets the smaller
+    models of its family, found by its architecture. Raises Problem where its config is malformed.
     """
-    asked = min(max(context, 1), read_shape(target.config).context_length or context)
+    asked = min(max(context, 1), target.shape.context_length or context)
+    known = catalog.find(name) or catalog.relative(name) or catalog.like(target)
+    if known is None:
+        return []
+    listed = catalog.drafters_for(name)
+    if not listed:
+        family = catalog.drafters_for(known.name)
+        listed = [each for each in family if each.kind == "model"]
+    chip = load_chips().find(machine.name, machine.memory_bytes) if machine.unified else None
     found = []
-    for drafter in catalog.drafters_for(name):
+    for drafter in listed:
+        if drafter.name == name or not _is_smaller(catalog.models.get(drafter.name), target):
+            continue
+        size = catalog.size_of(drafter, known)
+        needed = fit(target, size, context=asked, machine=machine)
+        expected = expect(known.reads, drafter.drafts_for(known), chip=chip)
         get = f"slipstream models pull {drafter.name}"
-        size = f", {in_words.size(drafter.size_bytes)}" if drafter.size_bytes else ""
+        taken = f", {in_words.size(drafter.size_bytes)}" if drafter.size_bytes else ""
         obstacle: Obstacle = "not installed"
-        reason = f"It is not downloaded{size}: {get}"
-        network = DrafterDescription(drafter.kind, "official")
+        reason = f"It is not downloaded{taken}: {get}"
         if drafter.reason:
             reason, obstacle = drafter.reason, "unsupported"
-        elif drafter.size_bytes:
-            own = ModelSize(drafter.name, drafter.size_bytes, {}, network=network)
-            needed = fit(target, own, context=asked, machine=machine)
-            if not needed.fits:
-                reason, obstacle = needed.reason, "no room"
+        elif not needed.fits:
+            reason, obstacle = needed.reason, "no room"
         found.append(
             Candidate(
                 drafter.name,
                 drafter.kind,
                 False,
                 reason,
+                cost_ratio=_model_ratio(catalog.models.get(drafter.name), known),
                 installed=False,
                 size_bytes=drafter.size_bytes,
                 obstacle=obstacle,
                 licence=drafter.licence,
-                tried=False,
+                tried=drafter.kind == "model",
+                gain=expected.gain if expected else None,
             )
         )
     return sorted(found, key=_rank)
@@ -292,24 +304,6 @@ class _Judge:
         reason = _sentence("Its sizes fit the target", note, _cost(ratio))
         return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
 
-    def absent(self, model: CatalogModel) -> Candidate:
-        """A model of the family that is not installed."""
-        needed = fit(self.size, model.size, context=self._context, machine=self._machine)
-        ratio = self._ratio(needed, model.config)
-        get = f"slipstream models pull {model.name}"
-        reason = f"It is not downloaded, {in_words.size(model.download_bytes)}: {get}"
-        return Candidate(
-            model.name,
-            "model",
-            False,
-            reason if needed.fits else needed.reason,
-            ratio,
-            installed=False,
-            size_bytes=model.download_bytes,
-            obstacle="not installed" if needed.fits else "no room",
-            licence=model.licence,
-        )
-
     def _fit(self, drafter: ModelSize) -> Fit:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
 
@@ -362,45 +356,27 @@ def _sentence(*parts: str) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-def _family(catalog: Catalog, name: str, target: ModelSize) -> list[CatalogModel]:
-    """Drafting models of the target's family, found by name, else by architecture and rows."""
-    kind = target.config.get("model_type"), read_shape(target.config).vocabulary
-    known = catalog.models.get(name)
-    for model in catalog.models.values():
-        if (
-            known is None
-            and (model.config["model_type"], read_shape(model.config).vocabulary) == kind
-        ):
-            known = model
-    drafters = {
-        pair.drafter.name: pair.drafter
-        for pair in catalog.pairs
-        if pair.drafter is not None and known is not None and pair.target.family == known.family
-    }
-    return [
-        model for model in drafters.values() if model.name != name and _is_smaller(model, target)
-    ]
-
-
-def _published_name(entry: ModelEntry) -> str:
-    """The catalog's name of an MTP module that was fetched out of a repository."""
-    is_module = entry.record.drafter_kind == "mtp" and not entry.record.problem
-    source = entry.folder.config.get("source") if is_module else None
-    name = source.get("repository") if isinstance(source, dict) else None
-    return f"{name}/{MODULE_NAME}" if isinstance(name, str) else ""
-
-
-def _is_smaller(model: CatalogModel, target: ModelSize) -> bool:
+def _is_smaller(model: CatalogModel | None, target: ModelSize) -> bool:
+    """Whether a token of `model` reads less than the target's; so does any network's (None)."""
+    if model is None:
+        return True
     theirs, ours = model.parameters, count_parameters(target.config)
     if theirs is None or ours is None:
         return model.weights_bytes < target.size_bytes
     return theirs.active < ours.active
 
 
+def _model_ratio(model: CatalogModel | None, target: CatalogModel) -> float | None:
+    """The weights that a token of a small model reads, over the target's."""
+    return None if model is None else model.reads.read_bytes / target.reads.read_bytes
+
+
 def _rank(candidate: Candidate) -> tuple[int, float]:
     """Sorts the best first: by kind, then by how near a model is to the best size."""
     ratio = candidate.cost_ratio
     distance = abs(math.log(ratio / _BEST_RATIO)) if ratio else 0.0
+    if candidate.gain is not None and not candidate.works and candidate.obstacle == "not installed":
+        return 7, -candidate.gain
     if not candidate.works:
         later = candidate.obstacle == "unsupported" and 8
         return (9 if candidate.installed or candidate.kind == "head" else later or 7), distance

@@ -11,6 +11,7 @@ from typing import Literal
 
 ModelOrigin = Literal["starter", "hub", "imported", "folder", "lm-studio", "ollama"]
 ModelRole = Literal["chat", "drafter", "head"]
+Choice = Literal["", "best", "quickest", "smallest"]
 Obstacle = Literal[
     "",
     "damaged",
@@ -212,7 +213,8 @@ class Candidate:
     predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
     a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
     where not known. `tried`: whether the makers of Slipstream have run this drafter.
-    `shared_tokens`: the part of a model's tokens that the target has too.
+    `shared_tokens`: the part of a model's tokens that the target has too. `gain`: how many times as
+    fast as plain decoding the two are expected to be on this machine; None where not known.
     """
 
     drafter: str
@@ -226,6 +228,7 @@ class Candidate:
     licence: str = ""
     tried: bool = True
     shared_tokens: float = 1.0
+    gain: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,12 @@ class PairOffer:
     `caution` is what to know of a pair that fits. `macs`: how many must hold it together where this
     one alone cannot; then all figures of memory are theirs together. `verified` is false where
     names or sizes could not be looked up.
-    `reason` says why it cannot be chosen; empty where it can.
+    `reason` says why it cannot be chosen; empty where it can. `choice`: what makes it one of the
+    few that are shown first, the best of which is `recommended`. `long_bytes`: what it takes with
+    32,768 tokens read, or with all of its context; 0 on a CPU. `tokens_per_second` and `gain`
+    (times plain) are expected, None where nothing is known of this machine; `sources` says where
+    the figures come from, a line each. `note` is to be read before anything else. `abilities`: a
+    word or two each.
     """
 
     target: str
@@ -262,3 +270,10 @@ class PairOffer:
     expanded: bool = False
     caution: str = ""
     macs: int = 1
+    choice: Choice = ""
+    long_bytes: int = 0
+    tokens_per_second: float | None = None
+    gain: float | None = None
+    sources: tuple[str, ...] = ()
+    note: str = ""
+    abilities: tuple[str, ...] = ()

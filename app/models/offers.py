@@ -104,6 +104,28 @@ def offer_key(offer: PairOffer) -> str:
     return f"{offer.target}+{offer.drafter}"
 
 
+CHOICES = {
+    "best": "Best that fits this machine",
+    "quickest": "Quickest",
+    "smallest": "Smallest",
+    "": "Recommended for this machine",
+}
+
+
+def speed_line(offer: PairOffer) -> str:
+    """Return the expected speed: "About 24 tokens a second · 2.7× plain"; empty if not known."""
+    if not offer.tokens_per_second:
+        return ""
+    speed = f"About {offer.tokens_per_second:.0f} tokens a second"
+    gain = f"{offer.gain:.1f}× plain" if offer.gain and offer.drafter else "written plainly"
+    return DOT.join((speed, gain))
+
+
+def sources_text(offer: PairOffer) -> str:
+    """Return where the figures of an offer come from, a line each."""
+    return "\n".join(("Expected from published figures, not measured here:", *offer.sources))
+
+
 def offer_title(offer: PairOffer) -> str:
     name = formatting.short_name(offer.target)
     return f"{name} with {formatting.short_name(offer.drafter)}" if offer.drafter else name
@@ -115,6 +137,7 @@ def offer_facts(offer: PairOffer) -> str:
     facts = (
         "On this machine" if offer.installed else download and f"{download} to download",
         formatting.format_context(offer.context),
+        DOT.join(offer.abilities),
         formatting.format_licence(offer.licence),
         "" if offer.verified else "Not verified on the hub",
     )
@@ -122,7 +145,9 @@ def offer_facts(offer: PairOffer) -> str:
 
 
 def drafters_line(offer: PairOffer) -> str:
-    """Return a line about the drafters that the catalog knows for it."""
+    """Return a line about what drafts: the draft model of the pair, else what the catalog knows."""
+    if offer.drafter:
+        return f"Draft model: {formatting.short_name(offer.drafter)}"
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
     kinds = [names.get(kind) or KIND_NAMES.get(kind, kind) for kind in offer.drafter_kinds]
     return f"Drafts by: {', '.join(kinds)}" if kinds else ""
@@ -132,7 +157,8 @@ def memory_line(offer: PairOffer) -> str:
     """Return a line about the memory it needs, of the memory of this machine."""
     available = in_words.size(offer.available_bytes)
     place = "these Macs together" if offer.macs > 1 else "this machine"
-    return f"{_needs(offer)}, of the {available} that models can use on {place}"
+    long = f", {in_words.size(offer.long_bytes)} at 32,768" if offer.long_bytes else ""
+    return f"{_needs(offer)}{long}, of the {available} that models can use on {place}"
 
 
 def _needs(offer: PairOffer) -> str:
@@ -155,7 +181,8 @@ def _offer_row(state: OfferState) -> RowData:
         state.key,
         offer_title(offer),
         f"Good for {offer.good_for}",
-        remark=state.status_text or needs + offer_facts(offer),
+        remark=state.status_text
+        or DOT.join(filter(None, (speed_line(offer), needs + offer_facts(offer)))),
         badge="In use" if state.in_use else "",
         reason=offer.reason or offer.caution,
         warns=not offer.reason,

@@ -3,6 +3,7 @@
 Knows widgets only. An empty page always says why it is empty.
 """
 
+from itertools import zip_longest
 from typing import Literal
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -18,13 +19,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.models.formatting import short_name
 from app.models.offers import (
+    CHOICES,
     OfferState,
     drafters_line,
     memory_line,
     offer_facts,
     offer_rows,
     offer_title,
+    sources_text,
+    speed_line,
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows
@@ -87,7 +92,8 @@ class Page(QWidget):
 
 
 class PairCard(Card):
-    """The recommended pair: what it is good for, what it needs, and one button.
+    """A pair that was chosen for this machine: what it is good for, how fast it is expected to be,
+    what it needs, and one button.
 
     Signals: `asked(str, str)`: the offer's key and the action's name.
     """
@@ -99,7 +105,9 @@ class PairCard(Card):
         self._offer_state: OfferState | None = None
         self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
         self._title = ToneLabel(scale=1.5, bold=True)
+        self._note = ToneLabel(tone="warning")
         self._good_for = ToneLabel()
+        self._speed = ToneLabel(bold=True)
         self._facts = ToneLabel(tone="muted", scale=0.92)
         self._drafters = ToneLabel(tone="muted", scale=0.92)
         self._memory = ToneLabel(tone="muted", scale=0.92)
@@ -117,7 +125,15 @@ class PairCard(Card):
         self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         text = QVBoxLayout()
         text.setSpacing(4)
-        for label in (self._above, self._title, self._good_for, self._facts, self._drafters):
+        for label in (
+            self._above,
+            self._title,
+            self._note,
+            self._good_for,
+            self._speed,
+            self._facts,
+            self._drafters,
+        ):
             text.addWidget(label)
         text.addSpacing(6)
         text.addWidget(self._memory)
@@ -143,8 +159,11 @@ class PairCard(Card):
         """Show this offer."""
         self._offer_state = state
         offer, action = state.offer, state.action
-        self._above.say("Recommended for this machine")
-        self._title.say(offer_title(offer))
+        self._above.say(CHOICES[offer.choice])
+        self._title.say(short_name(offer.target))
+        self._note.say(offer.note, "warning")
+        self._speed.say(speed_line(offer))
+        self._speed.setToolTip(sources_text(offer) if offer.sources else "")
         self._good_for.say(f"Good for {offer.good_for}")
         self._facts.say(offer_facts(offer))
         self._drafters.say(drafters_line(offer))
@@ -161,8 +180,18 @@ class PairCard(Card):
         self.button.setAccessibleName(f"{action.text}: {offer_title(offer)}")
         self.button.setAccessibleDescription(action.reason)
         self.setAccessibleName(
-            f"Recommended for this machine: {offer_title(offer)}. Good for {offer.good_for}. "
-            f"{offer_facts(offer)}. {memory_line(offer)}"
+            ". ".join(
+                part.rstrip(".")
+                for part in (
+                    f"{CHOICES[offer.choice]}: {offer_title(offer)}",
+                    offer.note,
+                    f"Good for {offer.good_for}",
+                    speed_line(offer),
+                    offer_facts(offer),
+                    memory_line(offer),
+                )
+                if part
+            )
         )
 
     def _ask(self) -> None:
@@ -171,25 +200,36 @@ class PairCard(Card):
 
 
 class OffersPage(Page):
-    """The recommended pair as a card, and the other pairs below it."""
+    """The few pairs that are chosen for this machine as cards, and the others below them.
+
+    Attributes: `card`, the recommended pair's; `cards`, all of them.
+    """
 
     def __init__(self) -> None:
         super().__init__("Pairs for this machine")
-        self.card = PairCard()
-        self.rows.put_first(self.card)
-        self.card.asked.connect(self.asked)
-        self.card.hide()
+        self.cards = tuple(PairCard() for _ in ("best", "quickest", "smallest"))
+        self.card = self.cards[0]
+        chosen = QWidget()
+        column = QVBoxLayout(chosen)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(10)
+        for card in self.cards:
+            column.addWidget(card)
+            card.asked.connect(self.asked)
+            card.hide()
+        self.rows.put_first(chosen)
 
     def show_offers(
         self, states: tuple[OfferState, ...], *, asking: str, problem: Problem | None
     ) -> None:
         """Show these offers."""
-        best = next((state for state in states if state.offer.recommended), None)
-        if best is not None:
-            self.card.show_state(best)
-        self.card.setVisible(best is not None)
+        chosen = [state for state in states if state.offer.recommended or state.offer.choice]
+        for card, state in zip_longest(self.cards, chosen[: len(self.cards)]):
+            if state is not None:
+                card.show_state(state)
+            card.setVisible(state is not None)
         self.show_rows(
-            offer_rows([state for state in states if state is not best]),
+            offer_rows([state for state in states if state not in chosen]),
             asking=asking,
             problem=problem,
             empty="The catalog has no pairs. Search for a model instead.",

@@ -311,10 +311,9 @@ def candidate_rows(
     in_use = {loaded.drafter, *((model.name, model.path) if model else ())}
     known = {candidate.drafter for candidate in candidates}
     return (
-        _candidate_row(_AUTOMATIC, in_use, None),
         *(
             _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
-            for candidate in candidates
+            for candidate in (*(() if "auto" in known else (_AUTOMATIC,)), *candidates)
         ),
         *(_opened_row(path, in_use=path in in_use) for path in opened if path not in known),
     )
@@ -336,7 +335,8 @@ def _opened_row(path: str, *, in_use: bool) -> RowData:
 def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | None) -> RowData:
     size = in_words.size(candidate.size_bytes) if candidate.size_bytes else ""
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
-    facts = [kind or KIND_NAMES.get(candidate.kind, ""), size]
+    gain = f"Expected {candidate.gain:.1f}× plain" if candidate.gain is not None else ""
+    facts = [kind or KIND_NAMES.get(candidate.kind, ""), size, gain]
     if not candidate.tried:
         licence = "License: not known"
         if candidate.licence:

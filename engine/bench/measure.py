@@ -23,6 +23,7 @@ from mlx.utils import tree_flatten
 from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.draft_length.costs import Calibration
+from models.speed import RowCurve
 
 # Far more than any cache on the chip holds; for a GPU so much that its launch takes no share.
 _PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works beside the host
@@ -51,25 +52,19 @@ class PassCurve:
 
     def relative(self, rows: float) -> float:
         """The cost of a pass over `rows` rows / that over one row, interpolated linearly."""
-        known = [(point.rows, point.seconds / self.points[0].seconds) for point in self.points]
-        if len(known) == 1:
-            return rows
-        place = next((i for i, (r, _) in enumerate(known[1:-1], 1) if rows <= r), len(known) - 1)
-        (r0, c0), (r1, c1) = known[place - 1], known[place]
-        return c0 + (c1 - c0) * (rows - r0) / (r1 - r0)
-
-    def gain(self, length: int, *, acceptance: float) -> float:
-        """The speed-up of drafts of `length` tokens, each accepted with chance `acceptance`."""
-        committed = sum(acceptance**i for i in range(length + 1))
-        step = (self.step_seconds or 0.0) / self.points[0].seconds
-        return committed / (self.relative(length + 1) + length * step)
+        return self.by_rows.cost(rows)
 
     def best(self, *, acceptance: float) -> tuple[int, float]:
-        """Return the draft length (0 or more) with the largest speed-up, and that speed-up."""
-        lengths = range(self.points[-1].rows)
-        gains = {length: self.gain(length, acceptance=acceptance) for length in lengths}
-        length = max(lengths, key=lambda each: gains[each])
-        return length, gains[length]
+        """The draft length (0 or more) with the largest speed-up, and that speed-up."""
+        step = (self.step_seconds or 0.0) / self.points[0].seconds
+        longest = self.points[-1].rows - 1
+        return self.by_rows.best(acceptance=acceptance, step=step, longest=longest)
+
+    @property
+    def by_rows(self) -> RowCurve:
+        """The costs without their seconds."""
+        first = self.points[0].seconds
+        return RowCurve(tuple((point.rows, point.seconds / first) for point in self.points))
 
 
 def curve_of(calibration: Calibration, drafters: Sequence[str]) -> PassCurve:

@@ -35,6 +35,7 @@ from models.files import models_folder
 from models.in_words import size
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder, inspect
+from models.speed import Chip, PublishedCurve, load_chips, longest_that_gains
 from models.starter import STARTER, shipped_starter
 
 _KV_PROBE = 64
@@ -157,6 +158,9 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
         yield check_version(package, installed)
     yield Check("window", _window())
     yield Check("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
+    chip = load_chips().find(machine.processor, machine.memory_bytes)
+    if chip is not None:
+        yield check_chip(chip)
     memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
     yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
@@ -214,7 +218,7 @@ class _PairChecks:
         except Problem as problem:
             yield _refused("drafter", problem)
             return
-        yield check_drafter(self._name, session.drafter.name)
+        yield check_drafter(self._name, session.drafter.name, drafters.why)
         with at_depth(session.decoder, _KV_PROBE):
             token = cache_bytes(session.decoder) / _KV_PROBE
         yield check_fit(
@@ -231,7 +235,11 @@ class _PairChecks:
             yield Symptom.BUSY.found("passes", "timings varied too much to calibrate")
             return
         self.curve = curve_of(calibration, session.drafter.name.split("+"))
-        yield from check_curve(self.curve, drafts=session.drafter.name != "none")
+        yield from check_curve(
+            self.curve,
+            drafts=session.drafter.name != "none",
+            known=_published_curve(self._machine, folder),
+        )
 
 
 def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
@@ -321,13 +329,41 @@ def check_fit(*, weights: int, token: float, context: int, free: int, device: in
     return Symptom.SHORT_CONTEXT.found("fit", f"{fact}; there is room for {tokens:,}")
 
 
-def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
-    """The costs of passes and of a drafted token, and the gain that drafting can have."""
+def check_chip(chip: Chip) -> Check:
+    """What is published of the chip: the speed of its memory, and the drafts that gain on it."""
+    four, eight = (longest_that_gains(chip, bits) for bits in (4, 8))
+    fact = f"{chip.name}, {chip.bandwidth_gb_s} GB/s"
+    if not four and not eight:
+        return Check("drafts", f"{fact}: published figures say that drafts seldom gain on it")
+    most = f"up to {four} tokens with 4-bit weights, {eight} with 8-bit"
+    return Check("drafts", f"{fact}: by published figures this Mac gains from drafts of {most}")
+
+
+def _published_curve(machine: MachineDescription, target: ModelFolder) -> PublishedCurve | None:
+    """What rows are known to cost on this chip; None where the chip is not in the table."""
+    chips = load_chips()
+    chip = chips.find(machine.processor, machine.memory_bytes)
+    settings = target.config.get("quantization")
+    bits = settings.get("bits") if isinstance(settings, dict) else None
+    return chips.curve(chip, bits if type(bits) is int else 16) if chip else None
+
+
+def check_curve(
+    curve: PassCurve, *, drafts: bool, known: PublishedCurve | None = None
+) -> Iterator[Check]:
+    """The costs of passes and of a drafted token, and the gain that drafting can have.
+
+    `known`: what others published of this chip, or of the nearest one.
+    """
     first = curve.points[0].seconds
     longest = curve.points[-1].rows
     widths = [rows for rows in _SHOWN_ROWS if rows <= longest]
     costs = ", ".join(f"{rows} rows {curve.relative(rows):.2f}" for rows in widths)
-    yield Check("passes", f"one row takes {1e3 * first:.1f} ms; times that: {costs}")
+    fact = f"one row takes {1e3 * first:.1f} ms; times that: {costs}"
+    if known is not None:
+        told = ", ".join(f"{known.curve.cost(rows):.2f}" for rows in widths)
+        fact += f"; known for {known.chip}, {known.bits} bits: {told}"
+    yield Check("passes", fact)
     if curve.step_seconds is not None:
         share = curve.step_seconds / first
         fact = f"{1e3 * curve.step_seconds:.1f} ms a token, {share:.0%} of a pass"
@@ -348,11 +384,11 @@ def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
         yield Check("gain", f"{fact}{_TYPICAL:.0%}")
 
 
-def check_drafter(asked: str, found: str) -> Check:
-    """The drafter that is used: `found` is the name of the one that `asked` led to."""
+def check_drafter(asked: str, found: str, why: str = "") -> Check:
+    """The drafter that is used: `found` is the name of the one that `asked` led to, and `why`."""
     if asked.strip() == "auto" and found == "suffix":
         return Symptom.NO_HEAD.found("drafter", "suffix: no head was distilled for this target")
-    return Check("drafter", found)
+    return Check("drafter", f"{found}: {why}" if why else found)
 
 
 def _window() -> str:

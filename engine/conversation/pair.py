@@ -3,8 +3,9 @@
 A drafter is named by one word, or by several joined with `+`, asked in that order:
 `none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
 `head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
-layers), or a model or a head: its folder, its hub id or its name. `auto` is the best that needs no
-choice: `suffix+head` where there is a head, else `suffix`. The words are resolved before anything
+layers), or a model or a head: its folder, its hub id or its name. `auto` is `suffix`
+with the best that is here: the target's own MTP module, else a drafter that others have trained for
+it, else its head. The words are resolved before anything
 is loaded (`models.installed.resolve`).
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from engine.draft_length.acceptance import Acceptance
-from engine.draft_length.costs import Calibration
+from engine.draft_length.costs import Calibration, PassCosts
 from models.files import data_folder, write_text
 
 _VERSION = 11
@@ -55,6 +55,17 @@ class CalibrationStore:
                     calibration = Calibration.from_json(value["costs"])
                 acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
+
+    def passes_of(self, target: str) -> PassCosts | None:
+        """The costs of passes of the target with this fingerprint, as the newest file has them,
+        whatever drafted; None where it was never calibrated."""
+        files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in reversed(files):
+            with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+                value = json.loads(path.read_text(encoding="utf-8"))
+                if value["version"] == _VERSION and value["pair"]["target"] == target:
+                    return Calibration.from_json(value["costs"]).passes
+        return None
 
     def write(
         self, key: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from models.drafters.folders import module_folder
@@ -93,6 +94,21 @@ def fetch_module(
     return folder
 
 
+def weigh_module(repository: Repository, *, hub: Hub) -> int:
+    """The bytes of the MTP module of `repository`, from its headers alone; 0 where it has none.
+    Raises Problem."""
+    with TemporaryDirectory() as parts:
+        work = _Work(repository, hub, Path(parts), Stop(), 1.0, {}, hub.config(repository))
+        try:
+            return sum(len(span.bytes) for span in work.find())
+        except NoModule:
+            return 0
+
+
+class NoModule(Problem):
+    """A repository has no module that Slipstream knows."""
+
+
 @dataclass
 class _Work:
     """The state of a fetch. `spans` is known once the headers are read; `done`: bytes by span."""
@@ -110,7 +126,7 @@ class _Work:
         """Find the tensors, and bring all spans. Raises Problem, Stopped, OSError."""
         self.config = self.hub.config(self.repository)
         refuse_absurd(self.config)
-        self.spans = tuple(self._find())
+        self.spans = tuple(self.find())
         needed = sum(len(span.bytes) for span in self.spans)
         free = shutil.disk_usage(self.parts).free
         if 2 * needed > free:  # the parts, and the file that is made of them
@@ -144,7 +160,7 @@ class _Work:
         """Return the file that the bytes of a span are kept in."""
         return self.parts / f"{span.file.digest[:16]}-{span.bytes.start}-{span.bytes.stop}"
 
-    def _find(self) -> Iterator[_Span]:
+    def find(self) -> Iterator[_Span]:
         """The module's tensors, as they lie in the files."""
         config = self.config or {}
         beside = self.repository.file(MODULE_NAME)
@@ -214,7 +230,7 @@ class _Work:
         return data
 
     def _no_module(self) -> Problem:
-        return Problem(
+        return NoModule(
             f"{self.repository.name} has no MTP module that Slipstream knows.", _NO_MODULE
         )
 

@@ -8,9 +8,11 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.catalog import load_catalog
 from models.drafters.folders import (
     DrafterFolder,
     find_head,
@@ -18,7 +20,7 @@ from models.drafters.folders import (
     own_module,
     read_drafter,
 )
-from models.drafters.kinds import check
+from models.drafters.kinds import check, plain_name
 from models.errors import Problem
 from models.files import models_folder
 from models.gguf.file import is_gguf
@@ -28,6 +30,9 @@ from models.hub.repository import check_revision
 from models.installed.inventory import ModelEntry, models_of
 from models.installed.other_programs import ollama_name
 from models.installed.store import incomplete, inventory
+from models.memory.fit import DEFAULT_CONTEXT, fit
+from models.memory.machine import this_machine
+from models.memory.model_size import weigh
 from models.model_folder import ModelFolder, open_model
 from models.records import MODULE_NAME, Installed
 from models.starter import STARTER, Step, ensure_starter
@@ -52,10 +57,12 @@ class NamedDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Drafters:
-    """The drafters of a target: the `name` as written, and its `parts`, asked in this order."""
+    """The drafters of a target: the `name` as written, and its `parts`, asked in this order. `why`
+    says why `auto` took these, in a sentence; empty for others."""
 
     name: str
     parts: tuple[NamedDrafter, ...]
+    why: str = ""
 
 
 def open_target(
@@ -128,11 +135,73 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
     Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
     """
     if name.strip() == "auto":
-        head = find_head(target.fingerprint)
-        heads = () if head is None else (NamedDrafter("head", head),)
-        return Drafters(name, (NamedDrafter("suffix"), *heads))
+        taken, why = _automatic(target)
+        return Drafters(name, (NamedDrafter("suffix"), *taken), why)
     parts = [part.strip() for part in name.split("+")]
     return Drafters(name, tuple(_named_drafter(part, target) for part in parts))
+
+
+def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
+    """The drafter with weights that `auto` takes, if any, and why.
+
+    It is the target's own MTP module, else a drafter of others that is here and was trained for it,
+    else its head.
+    """
+    with suppress(Problem):  # a damaged module is not taken
+        module = own_module(target)
+        if module is not None and _has_room(target, module):
+            return (NamedDrafter("mtp", module),), "The target brings its own MTP module."
+    for entry in _trained(target):
+        folder, name = entry.folder, entry.record.name
+        if isinstance(folder, DrafterFolder) and _has_room(target, folder):
+            return (NamedDrafter(name, folder),), f"{name} is here, and was trained for the target."
+    head = find_head(target.fingerprint)
+    if head is not None:
+        return (NamedDrafter("head", head),), "A head was distilled for the target here."
+    return (
+        (),
+        "No drafter that was trained for the target is here, so what the text repeats is copied.",
+    )
+
+
+def _trained(target: ModelFolder) -> list[ModelEntry]:
+    """The drafters here that others have trained for `target`, the best known first."""
+    entries = inventory()
+    name = next(
+        (each.record.name for each in entries if each.folder.path == target.path), target.name
+    )
+    listed = [drafter.name.lower() for drafter in load_catalog().drafters_for(name)]
+
+    def suits(entry: ModelEntry) -> bool:
+        folder = entry.folder
+        if entry.record.problem or not isinstance(folder, DrafterFolder):
+            return False
+        if folder.kind == "head" or folder.description.is_whole_model:
+            return False
+        by_name = plain_name(folder.description.verifier) == plain_name(name)
+        if not by_name and published_name(entry).lower() not in listed:
+            return False
+        return not check(folder.description, target.config, fingerprint=target.fingerprint)
+
+    def rank(entry: ModelEntry) -> int:
+        place = published_name(entry).lower()
+        return listed.index(place) if place in listed else len(listed)
+
+    return sorted(filter(suits, entries), key=rank)
+
+
+def published_name(entry: ModelEntry) -> str:
+    """The name of a drafter as it was published, also of a module that was fetched out of a
+    repository."""
+    source = entry.folder.config.get("source") if entry.record.drafter_kind == "mtp" else None
+    name = source.get("repository") if isinstance(source, dict) else None
+    return f"{name}/{MODULE_NAME}" if isinstance(name, str) else entry.record.name
+
+
+def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
+    """Whether both fit in memory, which a person who asks for `auto` did not decide."""
+    found = fit(weigh(target), weigh(drafter), context=DEFAULT_CONTEXT, machine=this_machine())
+    return found.fits
 
 
 def drafts_without_weights(name: str) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from models.architectures import known_to_mlx
 from models.catalog import (
-    LEAVES_ROOM,
+    AS_FAST_AS_READING,
+    MEMORY_SIZES_GB,
     SPARE_DISK_BYTES,
     VERSION,
     Catalog,
@@ -20,14 +22,14 @@ from models.catalog import (
 from models.drafters.kinds import plain_name
 from models.errors import Problem
 from models.in_words import size
-from models.installed.inventory import is_known, role_of
+from models.installed.inventory import role_of
 from models.memory.machine import Machine, mac
 from models.memory.shape import read_shape
 from models.records import Installed, PairOffer
+from models.speed import Measured, RowCurve
 from models.starter import STARTER
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-MEMORY_CLASSES_GB = (8, 16, 24, 36, 48, 64, 128)  # that pairs are meant for
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
 
 
@@ -36,8 +38,8 @@ def catalog() -> Catalog:
     return load_catalog()
 
 
-def a_mac(memory_gb: float) -> Machine:
-    return mac("Mac", {"hw.memsize": str(int(memory_gb * (1 << 30)))})
+def a_mac(memory_gb: float, chip: str = "M4 Pro") -> Machine:
+    return mac(f"Apple {chip}", {"hw.memsize": str(int(memory_gb * (1 << 30)))})
 
 
 def installed(name: str, *, problem: str = "") -> Installed:
@@ -57,51 +59,53 @@ def flaws(catalog: Catalog) -> Iterator[str]:
     for name, model in catalog.models.items():
         if name != STARTER.name and _NAME.fullmatch(name) is None:
             yield f"the name of a model: {name}"
-        for text in (model.family, model.licence, model.source):
+        for text in (model.family, model.source, model.good_for or "-", model.licence or "-"):
             if not 0 < len(text) <= 200 or not text.isprintable():
                 yield f"a text of {name}: {text!r}"
-        try:
-            read_shape(model.config)
-        except Problem as problem:
-            yield f"config of {name}: {problem.message}"
-    for pair in catalog.pairs:
-        where = f"pair {pair.target.name}"
-        if pair.drafter is pair.target:
-            yield f"{where}: its drafter"
-        if pair.memory_class_gb not in MEMORY_CLASSES_GB:
-            yield f"{where}: memory_class_gb"
-        if not 0 < pair.quality <= 1000:
-            yield f"{where}: quality"
-        if not 0 < len(pair.good_for) <= 200 or not pair.good_for.isprintable():
-            yield f"{where}: good_for"
-        kinds = pair.drafter_kinds
-        if len(set(kinds)) < len(kinds) or ("model" in kinds) != (pair.drafter is not None):
-            yield f"{where}: drafter_kinds"
+        if not 0 <= model.quality <= 100 or bool(model.quality) != bool(model.good_for):
+            yield f"{name}: quality"
+        if not re.fullmatch(r"20\d\d-[01]\d", model.seen):
+            yield f"{name}: seen"
+        if model.has_shape:
+            try:
+                read_shape(model.config)
+            except Problem as problem:
+                yield f"config of {name}: {problem.message}"
     for drafter in catalog.drafters:
         if any(target != plain_name(target) for target in drafter.targets) or not drafter.targets:
             yield f"{drafter.name}: targets"
-        if drafter.kind in ("head", "model") or not re.fullmatch(r"[\w./-]{3,100}", drafter.name):
-            yield f"{drafter.name}: kind or name"
+        if not any(drafter.suits(model.name) for model in catalog.targets):
+            yield f"{drafter.name}: no target"
+        is_model = drafter.kind == "model"
+        if drafter.kind == "head" or is_model != (drafter.name in catalog.models):
+            yield f"{drafter.name}: kind"
+        if not re.fullmatch(r"[\w./-]{3,100}", drafter.name):
+            yield f"{drafter.name}: name"
+        if not drafter.source or not re.fullmatch(r"20\d\d-[01]\d", drafter.seen):
+            yield f"{drafter.name}: source"
         if drafter.reason and not drafter.reason.endswith("."):
             yield f"{drafter.name}: reason"
     if len({drafter.name for drafter in catalog.drafters}) < len(catalog.drafters):
         yield "a drafter that is listed twice"
-    names = [tuple(model.name for model in pair.models) for pair in catalog.pairs]
-    if len(set(names)) < len(names):
-        yield "a pair that is listed twice"
 
 
 def test_drafters_that_others_trained(catalog: Catalog, subtests: pytest.Subtests):
     for name, kinds in [
-        ("mlx-community/Qwen3-8B-4bit", {"eagle-3", "p-eagle", "dflash", "dspark", "pard"}),
-        ("mlx-community/Qwen3-4B-Instruct-2507-8bit", {"eagle-3", "dflash", "dspark", "pard"}),
-        ("mlx-community/Qwen3.5-4B-MLX-4bit", {"dflash", "mtp"}),
+        (
+            "mlx-community/Qwen3-8B-4bit",
+            {"eagle-3", "p-eagle", "dflash", "dspark", "pard", "model"},
+        ),
+        (
+            "mlx-community/Qwen3-4B-Instruct-2507-8bit",
+            {"eagle-3", "dflash", "dspark", "pard", "model"},
+        ),
+        ("mlx-community/Qwen3.5-4B-MLX-4bit", {"dflash", "mtp", "model"}),
         ("mlx-community/Qwen3.5-35B-A3B-4bit", {"dflash", "mtp"}),
         ("mlx-community/Qwen3.8-27B-4bit", {"dflash2", "dspark", "mtp"}),
         ("mlx-community/gemma-4-31b-it-4bit", {"dflash", "eagle-3", "gemma-4-assistant"}),
         ("mlx-community/gpt-oss-20b-MXFP4-Q8", {"dflash", "eagle-3"}),
-        ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", {"eagle-3", "pard"}),
-        ("mlx-community/gemma-3-4b-it-qat-4bit", set()),
+        ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", {"eagle-3", "pard", "model"}),
+        ("mlx-community/gemma-3-4b-it-qat-4bit", {"model"}),
         ("smollm2-135m-instruct", set()),
     ]:
         with subtests.test(name=name):
@@ -119,86 +123,144 @@ def test_it_has_no_flaws(catalog: Catalog):
     assert list(flaws(catalog)) == []
 
 
-def test_all_families_and_memory_classes_are_there(catalog: Catalog):
-    assert len(catalog.pairs) >= 15
-    families = {pair.target.family for pair in catalog.pairs}
-    wanted = {"Qwen3", "Qwen3.5", "Llama 3", "Gemma 3", "SmolLM2", "SmolLM3", "Mistral"}
-    assert families >= wanted | {"gpt-oss", "LFM2"}
-    assert {pair.memory_class_gb for pair in catalog.pairs} == set(MEMORY_CLASSES_GB)
-    assert sum(pair.drafter is not None for pair in catalog.pairs) >= 15
+def test_all_families_are_there(catalog: Catalog):
+    families = {model.family for model in catalog.targets}
+    wanted = {"Qwen3", "Qwen3.5", "Qwen3.8", "Llama 3", "Gemma 3", "Gemma 4", "SmolLM2", "SmolLM3"}
+    assert families >= wanted | {"gpt-oss", "LFM2", "LFM2.5", "Mistral"}
 
 
-def test_every_model_is_one_that_mlx_lm_knows_and_is_used(catalog: Catalog):
-    used = {model.name for pair in catalog.pairs for model in pair.models}
-    assert used == catalog.models.keys()
+def test_every_model_is_used(catalog: Catalog):
+    drafting = {drafter.name for drafter in catalog.drafters}
     for model in catalog.models.values():
-        assert is_known(model.config), model.name
+        assert model.quality or model.name in drafting, model.name
         assert role_of(model.config) == "chat", model.name
-        assert model.name == STARTER.name or model.name.startswith("mlx-community/")
+
+
+def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog: Catalog):
+    strange = {"model_type": "unheard_of", **catalog.models[STARTER.name].config}
+    strange["model_type"] = "unheard_of"
+    name = "mlx-community/Qwen3.5-9B-MLX-4bit"
+    models = {**catalog.models, name: replace(catalog.models[name], config=strange)}
+    found = offers(replace(catalog, models=models), machine=a_mac(16))
+    assert "mlx-lm" in next(offer.reason for offer in found if offer.target == name)
+    assert recommended(found).target != name
 
 
 def test_sizes_agree_with_configs(catalog: Catalog):
     for model in catalog.models.values():
-        assert model.parameters is not None
+        if model.parameters is None or model.active_share:
+            continue
         bits = 8 * model.weights_bytes / model.parameters.total
-        if "8bit" in model.name:
-            assert 8.4 < bits < 9, model.name
-        else:  # what sees pictures is in 16 bits, and the smaller the model, the more that is
-            most = 4.7 if model.name.count("gpt-oss") or not _sees(model.config) else 7.6
-            assert 4.2 < bits < most, model.name
+        least, most = {2: (2.1, 2.7), 4: (4.2, 5.0), 8: (8.4, 9.0), 16: (15.9, 16.6)}[model.bits]
+        if _sees(model.config):  # in 16 bits, and the smaller the model, the more that is
+            most *= 1.7
+        assert least < bits < most, model.name
 
 
 def _sees(config: Any) -> bool:
-    nested = "text_config" in config
-    return nested or config["model_type"] in ("gemma3_text",) or config["hidden_size"] == 576
+    kinds = ("gemma3_text", "gemma4", "muse_glimmer", "gpt_oss")
+    return "text_config" in config or config["model_type"] in kinds or config["hidden_size"] == 576
 
 
-def test_drafters_are_much_cheaper_than_their_targets(catalog: Catalog):
-    for pair in catalog.pairs:
-        if pair.drafter is not None:
-            assert pair.drafter.parameters is not None
-            assert pair.target.parameters is not None
-            ratio = pair.drafter.parameters.active / pair.target.parameters.active
-            assert ratio < 0.4, pair.target.name
-            assert pair.drafter.family == pair.target.family
+def test_small_models_are_much_cheaper_than_their_targets(catalog: Catalog):
+    for drafter in catalog.drafters:
+        if drafter.kind == "model":
+            for target in catalog.targets:
+                if drafter.suits(target.name):
+                    reads = catalog.models[drafter.name].reads.read_bytes
+                    assert reads < 0.5 * target.reads.read_bytes, (drafter.name, target.name)
 
 
 def test_what_is_not_verified_says_what_is_known_of_it(catalog: Catalog):
     for model in catalog.models.values():
-        assert "size from the config" not in model.source or not model.verified
-        assert "checked" in model.source or "named" in model.source or model.name == STARTER.name
+        assert re.search("checked|named|starter", model.source), model.name
 
 
 # Offers
 
 
 def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, subtests: pytest.Subtests):
-    quality = {pair.target.name: pair.quality for pair in catalog.pairs}
+    quality = {model.name: model.quality for model in catalog.targets}
     qualities = []
-    for memory_gb in MEMORY_CLASSES_GB:
+    for memory_gb in MEMORY_SIZES_GB:
         with subtests.test(memory_gb=memory_gb):
             machine = a_mac(memory_gb)
             found = offers(catalog, machine=machine)
-            assert len(found) == len(catalog.pairs)
+            assert len(found) == sum(model.has_shape for model in catalog.targets)
             best = recommended(found)
             assert found[0] is best
             assert best.reason == ""
-            assert best.drafter  # though without one, larger targets would do
-            assert best.needed_bytes <= LEAVES_ROOM * machine.available_bytes
+            assert best.long_bytes <= machine.available_bytes
             for offer in found:
-                assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
-                if offer.reason:
+                if known_to_mlx(str(catalog.models[offer.target].config["model_type"])):
+                    assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
+                if offer.needed_bytes > machine.available_bytes:
                     assert f"{size(machine.available_bytes)} are available" in offer.reason
-            chosen = [not offer.reason for offer in found[1:]]
+            chosen = [bool(offer.choice) for offer in found]
             assert chosen == sorted(chosen, reverse=True)
+            possible = [not offer.reason for offer in found if not offer.choice]
+            assert possible == sorted(possible, reverse=True)
             qualities.append(quality[best.target])
     assert qualities == sorted(qualities)  # more memory never recommends less
-    assert len(set(qualities)) >= 6
+    assert len(set(qualities)) >= 5
 
 
-def test_what_fits_without_room_to_spare_is_not_recommended(catalog: Catalog):
+def test_the_choices_differ_in_what_they_promise(catalog: Catalog, subtests: pytest.Subtests):
+    for chip, memory_gb in [("M2", 16), ("M4 Pro", 24), ("M4 Pro", 48), ("M5 Max", 128)]:
+        with subtests.test(chip=chip, memory_gb=memory_gb):
+            found = offers(catalog, machine=a_mac(memory_gb, chip))
+            chosen = {offer.choice: offer for offer in found if offer.choice}
+            best, smallest = chosen["best"], chosen["smallest"]
+            assert best.tokens_per_second is not None
+            assert 1.5 * smallest.needed_bytes < best.needed_bytes
+            if "quickest" in chosen:
+                assert (chosen["quickest"].tokens_per_second or 0) > best.tokens_per_second
+            for offer in chosen.values():
+                assert (offer.tokens_per_second or 0) >= AS_FAST_AS_READING
+                assert offer.needed_bytes < offer.long_bytes
+                assert offer.verified
+                assert offer.sources
+                assert offer.abilities
+                assert not offer.caution
+
+
+def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog: Catalog):
+    target = "mlx-community/Qwen3.8-27B-8bit"
+
+    def seen(chip: str) -> PairOffer:
+        found = offers(catalog, machine=a_mac(64, chip))
+        return next(offer for offer in found if offer.target == target)
+
+    losing, gaining = seen("M1 Max"), seen("M4 Max")
+    assert (losing.drafter, losing.gain) == ("", 1.0)
+    assert "M1 Max" in losing.note
+    assert gaining.drafter
+    assert not gaining.note
+    assert (gaining.gain or 0) > 2
+    assert "drafts" in gaining.sources[-1].lower()
+    assert losing.download_bytes == catalog.models[target].download_bytes
+
+
+def test_a_calibration_takes_the_place_of_published_figures(catalog: Catalog):
+    target = "mlx-community/Qwen3.8-27B-8bit"
+    steep = Measured(0.2, RowCurve(((1, 1.0), (2, 2.0), (8, 8.0))))
+    found = offers(catalog, machine=a_mac(64, "M4 Max"), measured={target: steep})
+    offer = next(offer for offer in found if offer.target == target)
+    assert offer.tokens_per_second == pytest.approx(5.0)
+    assert offer.drafter == ""
+    assert "measured" in offer.sources[0]
+    assert not offer.choice, "it is slower than a person reads"
+
+
+def test_nothing_is_expected_of_a_chip_that_is_not_in_the_table(catalog: Catalog):
+    found = offers(catalog, machine=a_mac(48, "M99"))
+    assert {offer.tokens_per_second for offer in found} == {None}
+    assert recommended(found).target == "mlx-community/Qwen3.8-27B-8bit"
+
+
+def test_what_has_no_room_for_a_long_context_is_not_recommended(catalog: Catalog):
     best = recommended(offers(catalog, machine=a_mac(16)))
-    tight = Machine("m", 16 << 30, best.needed_bytes + 1, unified=True)
+    tight = Machine("Apple M4 Pro", 16 << 30, best.needed_bytes + 1, unified=True)
     found = offers(catalog, machine=tight)
     assert next(offer for offer in found if offer.target == best.target).reason == ""
     assert recommended(found).target != best.target
@@ -225,13 +287,12 @@ def test_memory_is_computed_at_one_context(catalog: Catalog):
     assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
 
 
-def test_a_pair_is_as_verified_as_the_less_known_of_the_two(catalog: Catalog):
-    pair = next(pair for pair in catalog.pairs if pair.drafter and pair.target.verified)
-    assert pair.drafter
-    doubtful = replace(pair, drafter=replace(pair.drafter, verified=False))
-    pairs = tuple(doubtful if each is pair else each for each in catalog.pairs)
-    found = offers(replace(catalog, pairs=pairs), machine=a_mac(16))
-    assert not next(offer for offer in found if offer.target == pair.target.name).verified
+def test_what_is_not_verified_is_not_recommended(catalog: Catalog):
+    best = recommended(offers(catalog, machine=a_mac(48))).target
+    models = {**catalog.models, best: replace(catalog.models[best], verified=False)}
+    found = offers(replace(catalog, models=models), machine=a_mac(48))
+    assert not next(offer for offer in found if offer.target == best).verified
+    assert recommended(found).target != best
 
 
 def test_the_starter_is_recommended_where_nothing_fits(catalog: Catalog):
@@ -262,7 +323,7 @@ def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalo
 
 def test_pairs_for_more_memory_come_behind_those_for_this_machine(catalog: Catalog):
     found = offers(catalog, machine=Machine("m", 24 << 30, 22 * 10**9, unified=False))
-    rest = [offer for offer in found if not offer.reason and not offer.recommended]
+    rest = [offer for offer in found if not offer.reason and not offer.choice]
     assert {bool(offer.caution) for offer in rest} == {False, True}
     assert rest == sorted(rest, key=lambda offer: bool(offer.caution))
 
@@ -271,7 +332,7 @@ def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
 
     def offer(*here: Installed) -> PairOffer:
-        found = offers(catalog, machine=a_mac(16), installed=here)
+        found = offers(catalog, machine=a_mac(16, "M99"), installed=here)
         return next(offer for offer in found if offer.target == target)
 
     sizes = {name: catalog.models[name].download_bytes for name in (target, drafter)}
@@ -286,6 +347,7 @@ def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
 def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog: Catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
     here = [installed(target), installed(drafter)]
+    here += [installed(each.name) for each in catalog.drafters]
     found = offers(catalog, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES - 1)
     reasons = {offer.target: offer.reason for offer in found}
     assert reasons[target] == ""
@@ -333,7 +395,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 def test_a_newer_version_says_what_to_do(tmp_path: Path):
-    for version, shown in ((VERSION + 1, "version 2, newer"), (10**400, "version 1000000000, ")):
+    for version, shown in ((VERSION + 1, "version 3, newer"), (10**400, "version 1000000000, ")):
         newer = changed(tmp_path / "c.json", lambda c, v=version: c.update(version=v))
         with pytest.raises(Problem, match=shown) as problem:
             load_catalog(newer)
@@ -344,8 +406,8 @@ def _model(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
     return lambda c: c["models"]["mlx-community/Qwen3-8B-4bit"].update({field: value})
 
 
-def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda c: c["pairs"][1].update({field: value})
+def _drafter(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda c: c["drafters"][0].update({field: value})
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtests):
@@ -355,7 +417,8 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtest
         (lambda c: c.pop("version"), "version"),
         (lambda c: c.update(more=1), "catalog has no field"),
         (lambda c: c.update(models=[]), "catalog.models"),
-        (lambda c: c.update(pairs={}), "catalog.pairs"),
+        (lambda c: c.update(pairs={}), "catalog has no field"),
+        (lambda c: c.update(drafters={}), "catalog.drafters"),
         (lambda c: c["models"].update({"a/b": 3}), "catalog.models"),
         (_model("weights_bytes", 0), "the size of"),
         (_model("weights_bytes", 4.5e9), "weights_bytes"),
@@ -365,19 +428,17 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtest
         (_model("verified", 1), "verified"),
         (_model("config", []), "config"),
         (_model("more", 1), "has no field"),
-        (_pair("target", "mlx-community/Unheard-of"), "Unheard-of"),
-        (_pair("target", ""), "not usable"),
-        (_pair("drafter", None), "drafter"),
-        (_pair("memory_class_gb", 8.0), "memory_class_gb"),
-        (_pair("memory_class_gb", [8]), "memory_class_gb"),
-        (_pair("memory_class_gb", 10**400), "memory_class_gb"),
-        (_pair("good_for", None), "good_for"),
-        (_pair("drafter_kinds", ["model", "magic"]), "drafter_kinds"),
-        (_pair("drafter_kinds", [["model"]]), "drafter_kinds"),
-        (_pair("drafter_kinds", "model"), "drafter_kinds"),
-        (_pair("more", 1), "pairs"),
-        (lambda c: c["pairs"].append(3), "pairs"),
-        (lambda c: c["pairs"].pop(0), "starter"),
+        (_model("bits", 7), "the bits"),
+        (_model("active_share", 1.5), "active_share"),
+        (_model("quality", None), "quality"),
+        (_drafter("kind", "magic"), "kind"),
+        (_drafter("targets", None), "targets"),
+        (_drafter("size_bytes", 10**14), "the size of"),
+        (_drafter("committed", {"8": 9.0}), "the acceptance of"),
+        (_drafter("committed", [1]), "committed"),
+        (_drafter("more", 1), "drafters"),
+        (lambda c: c["drafters"].append(3), "drafters"),
+        (lambda c: c["models"].pop(STARTER.name), "starter"),
     ]:
         with subtests.test(named=named):
             with pytest.raises(Problem, match=named) as problem:
@@ -393,14 +454,14 @@ def test_every_flaw_is_found(tmp_path: Path, subtests: pytest.Subtests):
         (_model("family", ""), "a text of"),
         (_model("licence", "\x1b[31m"), "a text of"),
         (_model("source", "x" * 201), "a text of"),
-        (_model("config", {"model_type": "qwen3"}), "config"),
-        (_model("config", {"model_type": 3}), "config"),
-        (_pair("drafter", "mlx-community/SmolLM2-1.7B-Instruct-4bit"), "its drafter"),
-        (_pair("memory_class_gb", 17), "memory_class_gb"),
-        (_pair("quality", 0), "quality"),
-        (_pair("drafter_kinds", ["lookup"]), "drafter_kinds"),
-        (_pair("drafter_kinds", ["model", "model"]), "drafter_kinds"),
-        (lambda c: c["pairs"].append(c["pairs"][0]), "twice"),
+        (_model("seen", "yesterday"), "seen"),
+        (_model("quality", 101), "quality"),
+        (_model("config", {"model_type": "qwen3", "hidden_size": 1}), "config"),
+        (_drafter("targets", ["nothing-here"]), "no target"),
+        (_drafter("targets", ["Qwen3.8-27B"]), "targets"),
+        (_drafter("kind", "model"), "kind"),
+        (_drafter("source", ""), "source"),
+        (lambda c: c["drafters"].append(c["drafters"][0]), "twice"),
     ]:
         with subtests.test(named=named):
             found = list(flaws(load_catalog(changed(tmp_path / "c.json", change))))

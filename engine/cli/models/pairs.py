@@ -4,62 +4,129 @@ Finds sizes and configs of the models that a person names: among installed ones,
 catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.cli.models.local import free_bytes
 from engine.cluster.followers import ask_machines
 from engine.cluster.hosts import read_hosts
-from models.catalog import load_catalog, offers
+from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from models.catalog import Catalog, load_catalog, offers
 from models.drafters.folders import find_head, own_module
+from models.drafters.mtp import had_module
 from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import is_gguf, read_gguf
 from models.hub.cache_layout import cache_folder
 from models.hub.client import Hub
-from models.hub.repository import is_weights_name, needed
-from models.installed.resolve import drafts_without_weights, resolve_drafter, resolve_target
+from models.hub.fetch_module import weigh_module
+from models.hub.repository import Repository, is_weights_name, needed
+from models.in_words import size
+from models.installed.inventory import is_known
+from models.installed.resolve import (
+    drafts_without_weights,
+    resolve_drafter,
+    resolve_drafters,
+    resolve_target,
+)
 from models.installed.store import installed, inventory
 from models.memory.fit import fit
-from models.memory.machine import this_machine
+from models.memory.machine import Machine, this_machine
 from models.memory.model_size import ModelSize, weigh
 from models.memory.shares import Plan, plan
 from models.model_folder import ModelFolder
 from models.pairing import candidates, published
-from models.records import Candidate, Fit, PairOffer
+from models.records import MODULE_NAME, Candidate, Fit, PairOffer
+from models.speed import WORTH, Measured, RowCurve
 
 
 def offers_here(hosts: Path | None = None) -> list[PairOffer]:
     """The catalog's pairs, the recommended one first. Raises `Problem` where the Macs in a hostfile
     do not say how much memory they have."""
     macs = ask_machines(read_hosts(hosts)) if hosts else ()
+    catalog = load_catalog()
     return offers(
-        load_catalog(),
+        catalog,
         machine=this_machine(),
         installed=installed(),
         free_bytes=free_bytes(cache_folder()),
         macs=[machine for _, machine in macs],
+        measured=_calibrated(catalog),
     )
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
     """The target's name, and every way to draft for it, best first. Raises `Problem`.
 
-    For a target of the catalog that is not installed: what others have trained for it.
+    For a target that is not installed: the drafters of others, from the catalog, else from what
+    the hub says of it. Nothing is fetched but its config and headers.
     """
+    catalog, machine = load_catalog(), this_machine()
     try:
         folder = resolve_target(target)
     except Problem:
-        catalog = load_catalog()
-        known = catalog.models.get(target)
-        if known is None:
+        known = catalog.find(target)
+        if known is not None and known.has_shape:
+            return known.name, published(catalog, known.name, known.size, machine=machine)
+        if not _may_be_on_hub(target):
             raise
-        return target, published(catalog, target, known.size, machine=this_machine())
+        return _candidates_on_hub(target, catalog, machine)
     entries = inventory()
     place = folder.path.resolve()
     named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
-    found = candidates(folder, installed=entries, machine=this_machine(), catalog=load_catalog())
-    return (named or [folder.name])[0], found
+    found = candidates(folder, installed=entries, machine=machine, catalog=catalog)
+    return (named or [folder.name])[0], [_automatic(folder, found), *found]
+
+
+def _automatic(folder: ModelFolder, found: Sequence[Candidate]) -> Candidate:
+    """What `auto` takes and why, and what would gain more."""
+    drafters = resolve_drafters("auto", folder)
+    reason = drafters.why
+    if len(drafters.parts) == 1 or drafters.parts[1].name == "head":
+        absent = [each for each in found if each.obstacle == "not installed" and each.gain]
+        best = max(absent, key=lambda each: each.gain or 0.0, default=None)
+        if best is not None and best.gain is not None and best.gain >= WORTH:
+            taken = f", {size(best.size_bytes)}" if best.size_bytes else ""
+            reason += f" Better: {best.drafter}{taken}, expected {best.gain:.1f} times plain."
+    return Candidate("auto", "auto", True, reason)
+
+
+def _candidates_on_hub(
+    target: str, catalog: Catalog, machine: Machine
+) -> tuple[str, list[Candidate]]:
+    """As `candidates_for`, of a target that neither this machine nor the catalog has."""
+    hub = Hub()
+    name, _, revision = target.partition("@")
+    repository = hub.describe(name, revision or None)
+    weighed = _size_on_hub(repository, hub)
+    if not is_known(weighed.config):
+        kind = ascii(weighed.config.get("model_type"))[:60]
+        raise Problem(
+            f"mlx-lm does not know the architecture of {repository.name}, {kind}.",
+            "Choose another model: slipstream models pair",
+        )
+    found = published(catalog, repository.name, weighed, machine=machine)
+    module_bytes = weigh_module(repository, hub=hub) if had_module(weighed.config) else 0
+    if module_bytes:
+        module = f"{repository.name}/{MODULE_NAME}"
+        if module not in {each.drafter for each in found}:
+            get = f"slipstream models pull {module}"
+            reason = f"It is the target's own, {size(module_bytes)}: {get}"
+            found.insert(
+                0,
+                Candidate(
+                    module,
+                    "mtp",
+                    False,
+                    reason,
+                    installed=False,
+                    size_bytes=module_bytes,
+                    obstacle="not installed",
+                    tried=False,
+                ),
+            )
+    return repository.name, found
 
 
 def fit_of(target: str, drafter: str, *, context: int) -> Fit:
@@ -67,8 +134,8 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
 
     `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
     """
-    size, found = _size(target), _heaviest(drafter, target)
-    return fit(size, found, context=context, machine=this_machine())
+    weighed, found = _size(target), _heaviest(drafter, target)
+    return fit(weighed, found, context=context, machine=this_machine())
 
 
 def plan_of(
@@ -119,21 +186,43 @@ def _size(name: str, *, drafts: bool = False) -> ModelSize:
     try:
         return weigh(resolve_drafter(name) if drafts else resolve_target(name))
     except Problem:
-        known = load_catalog().models.get(name)
-        if known is not None:
+        known = load_catalog().find(name)
+        if known is not None and known.has_shape:
             return known.size
-        if name.count("/") != 1 or path.exists() or name[0] in "~./":
+        if not _may_be_on_hub(name):
             raise
-    return _size_on_hub(name)
-
-
-def _size_on_hub(name: str) -> ModelSize:
     hub = Hub()
-    organization_name, _, revision = name.partition("@")
-    repository = hub.describe(organization_name, revision or None)
+    repository_name, _, revision = name.partition("@")
+    return _size_on_hub(hub.describe(repository_name, revision or None), hub)
+
+
+def _may_be_on_hub(name: str) -> bool:
+    """Whether a person may mean a repository by this name."""
+    return name.count("/") == 1 and not Path(name).exists() and name[0] not in "~./"
+
+
+def _size_on_hub(repository: Repository, hub: Hub) -> ModelSize:
     weights = [file for file in needed(repository) if is_weights_name(file.name)]
     config, size_bytes = hub.config(repository), sum(file.size_bytes for file in weights)
     network = None
     if kind_of(config) not in (None, "model", "pard"):
         network = classify(config, {}, name=repository.name)
     return ModelSize(repository.name, size_bytes, config, network=network)
+
+
+def _calibrated(catalog: Catalog) -> dict[str, Measured]:
+    """What calibrations on this machine found, by the names of installed targets of the catalog."""
+    store = CalibrationStore(calibration_folder())
+    found = {}
+    for entry in inventory():
+        name = entry.record.name
+        if name not in catalog.models or entry.record.problem:
+            continue
+        if not isinstance(entry.folder, ModelFolder):
+            continue
+        passes = store.passes_of(entry.folder.fingerprint)
+        if passes is not None and passes.rows[0] == 1:
+            first = passes.seconds[0]
+            costs = zip(passes.rows, (each / first for each in passes.seconds), strict=True)
+            found[name] = Measured(first, RowCurve(tuple(costs)))
+    return found

@@ -114,11 +114,11 @@ def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> No
 
 
 def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
-    """Draw the catalog's pairs for this machine, the recommended one first."""
+    """Draw the catalog's pairs for this machine: the few that are chosen, and the others."""
     for offer in offers:
-        if offer.recommended:
-            _recommended(console, offer)
-    others = [offer for offer in offers if not offer.recommended]
+        if offer.recommended or offer.choice:
+            _chosen(console, offer)
+    others = [offer for offer in offers if not offer.recommended and not offer.choice]
     if others:
         _line(console, "Also in the catalog", style="bold")
     for offer in others:
@@ -127,7 +127,8 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
             continue
         fetched = "here" if offer.installed else f"{size(offer.download_bytes)} to fetch"
         together = f" on {offer.macs} Macs" if offer.macs > 1 else ""
-        facts = f"needs {size(offer.needed_bytes)}{together}, {fetched}"
+        speed = f"{_speed(offer)}, " if offer.tokens_per_second else ""
+        facts = f"{speed}needs {size(offer.needed_bytes)}{together}, {fetched}"
         _entry(console, "✓", "green", offer.target, facts)
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
@@ -148,12 +149,18 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
         if candidate.works and candidate.cost_ratio is not None:
             share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
             facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
+        if candidate.gain is not None:
+            facts.append(f"expected {candidate.gain:.2f} times plain")
         mark, style = ("✓", "green") if candidate.works else ("✗", "bold red")
         _entry(console, mark, style, candidate.drafter, ", ".join(facts))
         _line(console, candidate.reason, indent=2)
     if not candidates:
         _line(console, "Nobody is known to have trained one; lookup needs no model.", indent=2)
-    if not any(candidate.works for candidate in candidates):
+    absent = [each for each in candidates if each.obstacle == "not installed" and each.gain]
+    if absent and not any(candidate.kind == "auto" for candidate in candidates):
+        best = max(absent, key=lambda each: each.gain or 0.0)
+        _line(console, f"→ Both at once: slipstream models pull {target} {best.drafter}", indent=2)
+    elif not any(candidate.works for candidate in candidates):
         _line(console, "→ It answers without one: --drafter none", indent=2)
 
 
@@ -199,12 +206,32 @@ def show_plan(console: Console, macs: Sequence[str], made: Plan) -> None:
         _line(console, f"The longest context that fits: {longest:,} tokens.", indent=2)
 
 
-def _recommended(console: Console, offer: PairOffer) -> None:
-    _line(console, "For this machine", style="bold")
-    needs = f"{size(offer.needed_bytes)} of {size(offer.available_bytes)}"
-    _entry(console, "★", "bold yellow", offer.target, f"needs {needs} of memory")
-    drafter = f" ({offer.drafter})" if offer.drafter else ""
-    _line(console, f"drafted by {_drafts(offer)}{drafter}; {offer.good_for}", indent=2)
+_CHOICES = {
+    "best": "Best that fits",
+    "quickest": "Quickest",
+    "smallest": "Smallest",
+    "": "Recommended",
+}
+
+
+def _chosen(console: Console, offer: PairOffer) -> None:
+    """Draw a pair that is chosen for this machine, with its figures and where they come from."""
+    console.print(
+        Text.assemble((f"{_CHOICES[offer.choice]}: ", "bold green"), (_tidy(offer.target), "bold")),
+        highlight=False,
+        soft_wrap=True,
+    )
+    if offer.note:
+        _line(console, offer.note, style="bold yellow", indent=2)
+    drafter = f"with {offer.drafter}; " if offer.drafter else ""
+    _line(console, f"{drafter}good for {offer.good_for}", indent=2)
+    if offer.abilities:
+        _line(console, ", ".join(offer.abilities), indent=2)
+    if offer.tokens_per_second:
+        _line(console, _speed(offer), indent=2)
+    long = f", {size(offer.long_bytes)} at 32,768" if offer.long_bytes else ""
+    needs = f"needs {size(offer.needed_bytes)}{long}, of {size(offer.available_bytes)} available"
+    _line(console, needs, indent=2)
     if offer.reason:
         _line(console, f"→ {offer.reason}", indent=2)
     elif offer.installed:
@@ -213,10 +240,14 @@ def _recommended(console: Console, offer: PairOffer) -> None:
     else:
         words = f"{offer.target} {offer.drafter}".strip()
         _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
+    for source in offer.sources:
+        _line(console, source, style="dim", indent=4)
 
 
-def _drafts(offer: PairOffer) -> str:
-    return ", ".join(_kind(kind) or kind for kind in offer.drafter_kinds) or "none"
+def _speed(offer: PairOffer) -> str:
+    """The expected speed: "about 24 tokens a second, 2.7 times plain"."""
+    plain = f", {offer.gain:.1f} times plain" if offer.gain and offer.drafter else ", plain"
+    return f"about {offer.tokens_per_second:.0f} tokens a second{plain}"
 
 
 def _fetched(offer: PairOffer) -> str:

@@ -97,8 +97,8 @@ def test_a_curve_between_its_points_and_beyond() -> None:
 
 def test_what_drafting_can_gain() -> None:
     free = linear(0.0)
-    assert free.gain(3, acceptance=1.0) == pytest.approx(4.0)
-    assert free.gain(3, acceptance=0.5) == pytest.approx(1.875)
+    assert free.by_rows.gain(3, acceptance=1.0) == pytest.approx(4.0)
+    assert free.by_rows.gain(3, acceptance=0.5) == pytest.approx(1.875)
     assert free.best(acceptance=0.9)[0] == 7
     dear = linear(1.0)  # every row costs a plain pass, as on a CPU with quantized weights
     assert dear.best(acceptance=1.0)[1] == pytest.approx(1.0)

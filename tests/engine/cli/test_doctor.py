@@ -18,6 +18,7 @@ from engine.cli.doctor import (
     Symptom,
     check_backend,
     check_blas,
+    check_chip,
     check_curve,
     check_drafter,
     check_fit,
@@ -34,6 +35,7 @@ from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.replies.syntax import ReasoningMarks, ReplySyntax
 from models.errors import Problem
 from models.model_folder import ModelFolder
+from models.speed import load_chips
 from tests.support.engine.tiny import write_folder
 
 GB = 1_000_000_000
@@ -276,4 +278,17 @@ def test_what_a_curve_says() -> None:
 def test_a_target_without_a_head_of_its_own() -> None:
     assert check_drafter("auto", "suffix+head").symptom is None
     assert check_drafter("lookup", "lookup").symptom is None
+    assert "It is here." in check_drafter("auto", "suffix+mtp", "It is here.").fact
     assert check_drafter("auto", "suffix").symptom is Symptom.NO_HEAD
+
+
+def test_what_a_chip_is_known_for() -> None:
+    chips = load_chips()
+    losing, gaining = (chips.find(name, 48 << 30) for name in ("M1 Pro", "M4 Pro"))
+    assert losing is not None
+    assert gaining is not None
+    assert "seldom" in check_chip(losing).fact
+    assert "273 GB/s" in check_chip(gaining).fact
+    known = chips.curve(gaining, 4)
+    (passes,) = check_curve(curve(0.01, 0.01, 0.01, 0.01), drafts=False, known=known)
+    assert "M4 Pro, 4 bits" in passes.fact

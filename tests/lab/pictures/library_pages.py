@@ -7,11 +7,14 @@ from PySide6.QtTest import QTest
 
 from app.window import Window
 from models.answers import Found, Offered, Rated
+from models.catalog import load_catalog, offers
+from models.records import Inventory
+from tests.lab.catalog.__main__ import pretended
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import CANDIDATES, FOUND, INVENTORY_ANSWER, OFFERS
 
 Save = Callable[[str, Callable[[str], None]], None]
-QUIET = {**INVENTORY_ANSWER, "downloads": []}
+QUIET = replace(INVENTORY_ANSWER, downloads=())
 
 
 def draw_library(window: Window, save: Save) -> None:
@@ -24,12 +27,17 @@ def draw_library(window: Window, save: Save) -> None:
         QTest.qWait(60)
         save(f"library-{name}", lambda path: _grab(window, path))
 
-    def answer(inventory: dict[str, object]) -> None:
+    def answer(inventory: Inventory) -> None:
         commands.answer_all(inventory, Offered(OFFERS), Rated("", CANDIDATES))
 
     grab("waits")
     answer(QUIET)
     grab("offers")
+    for chip, memory_gb in (("M1", 8), ("M4", 16), ("M4 Pro", 48)):
+        found = offers(load_catalog(), machine=pretended(chip, memory_gb))
+        window.library.refresh_offers()
+        commands.answer_all(QUIET, Offered(tuple(found)), Rated("", CANDIDATES))
+        grab(f"offers-{chip.replace(' ', '-').lower()}-{memory_gb}")
     view.show_page("search")
     grab("search-empty")
     view.search.field.setText("qwen3")

@@ -1,6 +1,7 @@
 """What a person writes is the one model that is meant, or a line that says why there is none."""
 
 import contextlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -355,3 +356,32 @@ def test_the_largest_lookahead() -> None:
     for sizes in ("17,5,0", "10,5,7", "33,3,0"):
         with pytest.raises(Problem, match="64 at most"):
             lookahead_sizes(f"lookahead:{sizes}")
+
+
+def test_auto_takes_what_the_target_brings(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its own module, else one that is here and was published for it, else nothing with weights."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(home))
+    whole = drafter_layout("mtp-huggingface-inside")
+    place = home / "models" / "Qwen3.8-27B-4bit"
+    target = ModelFolder(write_drafter(place, whole))
+    own = resolve_drafters("auto", target)
+    assert [part.name for part in own.parts] == ["suffix", "mtp"]
+    assert "own MTP module" in own.why
+
+    shutil.rmtree(place)
+    trunk = {key: each for key, each in whole.tensors.items() if not key.startswith("mtp.")}
+    target = ModelFolder(write_drafter(place, replace(whole, tensors=trunk)))
+    assert [part.name for part in resolve_drafters("auto", target).parts] == ["suffix"]
+
+    module = drafter_layout("mtp-huggingface")
+    source = {"source": {"repository": "Qwen/Qwen3.8-27B", "revision": "1"}}
+    folder = module_folder("Qwen/Qwen3.8-27B", home=home)
+    made = replace(module, config={**module.config, **source})
+    write_drafter(folder, made, weights="mtp.safetensors")
+    trained = resolve_drafters("auto", target)
+    assert [part.folder and part.folder.path for part in trained.parts] == [None, folder]
+    assert "trained for the target" in trained.why
+
+    stranger = place.with_name("Another-7B")
+    place.rename(stranger)
+    assert len(resolve_drafters("auto", ModelFolder(stranger)).parts) == 1

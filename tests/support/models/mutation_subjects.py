@@ -25,6 +25,7 @@ from models.memory.shape import read_shape
 from models.model_folder import ModelFolder, inspect
 from models.pairing import candidates, rollback_note
 from models.safetensors_file import check_safetensors
+from models.starter import STARTER
 from models.token_tables import read_table
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
 from tests.support.models.tiny_gguf import KINDS, TinyGguf
@@ -68,10 +69,9 @@ def _of_json(*documents: Any) -> list[Original]:
 
 def _catalogs() -> list[Original]:
     whole = json.loads(CATALOG.read_text())
-    pairs = whole["pairs"][:4]
-    used = {pair[side] for pair in pairs for side in ("target", "drafter")}
-    small = {name: model for name, model in whole["models"].items() if name in used}
-    return _of_json(whole | {"pairs": pairs, "models": small})
+    listed = list(whole["models"].items())
+    small = dict(listed[:2] + [entry for entry in listed if entry[0] == STARTER.name])
+    return _of_json(whole | {"models": small, "drafters": whole["drafters"][:4]})
 
 
 def _file(name: str) -> Callable[[Path, bytes], Path]:
@@ -91,7 +91,8 @@ def _read_catalog(path: Path) -> None:
 
 
 def _configs() -> list[Original]:
-    configs = [dict(model.config) for model in load_catalog().models.values()]
+    known = load_catalog().models.values()
+    configs = [dict(model.config) for model in known if model.has_shape]
     kinds = {config["model_type"]: config for config in configs}
     quantized = {"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}}
     return _of_json(LLAMA, QWEN3_5, *(kinds[kind] | quantized for kind in sorted(kinds)))

@@ -291,6 +291,23 @@ def test_fit_with_a_drafter_that_is_not_here(
     assert not hub.requests("safetensors")
 
 
+def test_a_target_that_is_only_on_the_hub(run: Command, hub: HubServer, tmp_path: Path) -> None:
+    """Its config and the headers of its tensors tell what can draft for it."""
+    layout = drafter_layout("mtp-huggingface-inside")
+    hub.repositories["o/Qwen3.8-27B-6bit"] = drafter_files(layout, tmp_path / "made")
+    whole = len(hub.repositories["o/Qwen3.8-27B-6bit"]["model.safetensors"])
+    found = answer_of(run("models", "pair", "--target", "o/Qwen3.8-27B-6bit", "--json"))
+    named = {each["drafter"]: each for each in found["candidates"]}
+    module = named["o/Qwen3.8-27B-6bit/mtp.safetensors"]
+    assert (module["kind"], module["obstacle"]) == ("mtp", "not installed")
+    assert 0 < module["size_bytes"] < whole
+    assert {"dspark", "dflash2"} <= {each["kind"] for each in named.values()}
+    strange = layout.config | {"model_type": "unheard_of"}
+    files = hub.repositories["o/Qwen3.8-27B-6bit"]
+    hub.repositories["o/strange"] = files | {"config.json": json.dumps(strange).encode()}
+    assert_refused(run("models", "pair", "--target", "o/strange"), "unheard_of")
+
+
 def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run: Command) -> None:
     offers = answer_of(run("models", "pair", "--json"))["offers"]
     targets = [offer["target"] for offer in offers if offer["target"] != STARTER.name]
@@ -298,7 +315,8 @@ def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run: Comm
         target: answer_of(run("models", "pair", "--target", target, "--json"))["candidates"]
         for target in targets
     }
-    assert all(one["reason"] and not one["tried"] for all_ in found.values() for one in all_)
+    assert all(one["reason"] for all_ in found.values() for one in all_)
+    assert all(one["tried"] == (one["kind"] == "model") for all_ in found.values() for one in all_)
     kinds = {one["kind"] for all_ in found.values() for one in all_}
     assert {"dspark", "dflash", "eagle-3", "mtp", "pard"} <= kinds
     shown = run("models", "pair", "--target", targets[0])

@@ -137,7 +137,7 @@ def test_offers(console: Console) -> None:
     )
     text = written(console)
     assert text.index("o/best") < text.index("o/here") < text.index("o/large")
-    assert "needs 4.00 GB of 9.00 GB" in text
+    assert "needs 4.00 GB, of 9.00 GB available" in text
     assert "slipstream models pull o/best o/small (3.00 GB)" in text
     assert "→ Needs 90 GB." in text
     assert "may differ" in text

@@ -1,0 +1,1 @@
+"""Measures the catalog against what others publish."""

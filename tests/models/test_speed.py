@@ -1,0 +1,105 @@
+"""Expected speeds: the table of chips, the arithmetic of drafts, and what has no figures."""
+
+import pytest
+
+from engine.draft_length.costs import DraftCosts
+from engine.draft_length.options import chains
+from models.memory.machine import mac
+from models.speed import (
+    WORTH,
+    Drafts,
+    Measured,
+    RowCurve,
+    Weights,
+    expect,
+    load_chips,
+    longest_that_gains,
+)
+
+TARGET = Weights(15e9, 0.7e9, bits=4, layers=64)
+DRAFTS = Drafts("dspark", 1e9, drafted=7, committed=4.83, source="somebody")
+
+
+def test_every_mac_is_in_the_table() -> None:
+    chips = load_chips()
+    names = {chip.name for chip in chips.chips}
+    assert names >= {f"M{each}{kind}" for each in (1, 2, 3, 4, 5) for kind in ("", " Pro", " Max")}
+    assert names >= {"M1 Ultra", "M2 Ultra", "M3 Ultra"}
+    for chip in chips.chips:
+        assert 60 <= chip.bandwidth_gb_s <= 1200
+        assert chip.gpu_cores
+        assert chip.source
+        for bits in (2, 4, 8, 16):
+            assert chips.curve(chip, bits).curve.cost(1) == 1.0
+
+
+def test_memory_tells_chips_of_one_name_apart() -> None:
+    def bandwidth(name: str, memory_gb: int) -> int:
+        machine = mac(name, {"hw.memsize": str(memory_gb << 30)})
+        chip = load_chips().find(machine.name, machine.memory_bytes)
+        assert chip is not None
+        return chip.bandwidth_gb_s
+
+    assert bandwidth("Apple M4 Max", 36) == 410
+    assert bandwidth("Apple M4 Max", 128) == 546
+    assert bandwidth("Apple M4 Max", 99) == 410, "the slower one where it is not known"
+    assert bandwidth("Apple M4 Pro", 48) == 273
+    assert load_chips().find("x86_64", 32 << 30) is None
+
+
+def test_the_arithmetic_is_that_of_the_controller() -> None:
+    curve = RowCurve(((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.69)))
+    for acceptance in (0.3, 0.7, 0.95):
+        options = chains(
+            "any",
+            [acceptance] * 7,
+            [curve.cost(rows) for rows in range(1, 9)],
+            DraftCosts("any", start_seconds=0.1, step_seconds=0.05),
+        )
+        for option in options:
+            gain = curve.gain(option.drafted, acceptance=acceptance, start=0.1, step=0.05)
+            assert gain == pytest.approx(option.gain)
+        best = max(options, key=lambda option: option.gain)
+        length, gain = curve.best(acceptance=acceptance, start=0.1, step=0.05, longest=7)
+        assert (length, gain) == ((best.drafted, pytest.approx(best.gain)) if gain > 1 else (0, 1))
+
+
+def test_acceptance_explains_the_committed_tokens() -> None:
+    chance = DRAFTS.acceptance
+    assert sum(chance**i for i in range(8)) == pytest.approx(DRAFTS.committed)
+    assert Drafts("mtp", 1.0, 2, 3.0, "").acceptance == pytest.approx(1.0)
+
+
+def test_a_faster_memory_and_a_flatter_curve_gain() -> None:
+    chips = load_chips()
+
+    def speed(name: str, target: Weights = TARGET) -> tuple[float, float]:
+        found = expect(target, DRAFTS, chip=chips.find(name, 64 << 30))
+        assert found is not None
+        assert len(found.sources) >= 3
+        return found.tokens_per_second, found.gain
+
+    assert speed("M4 Pro")[0] < speed("M4 Max")[0]
+    assert speed("M4 Pro")[1] > 1.5
+    assert speed("M1 Max")[1] < 1.2
+    mixture = Weights(15e9, 0.7e9, bits=4, layers=64, experts=True)
+    assert speed("M4 Pro", mixture)[1] < speed("M4 Pro")[1]
+
+
+def test_what_was_measured_here_takes_the_place_of_the_table() -> None:
+    chip = load_chips().find("M4 Pro", 64 << 30)
+    measured = Measured(0.1, RowCurve(((1, 1.0), (2, 2.0))))
+    found = expect(TARGET, DRAFTS, chip=chip, measured=measured)
+    assert found is not None
+    assert found.tokens_per_second == pytest.approx(10.0)
+    assert (found.length, found.gain) == (0, 1.0)
+    assert expect(TARGET, DRAFTS, chip=None) is None
+
+
+def test_drafts_that_gain_on_a_chip() -> None:
+    chips = load_chips()
+    by_name = {chip.name: chip for chip in chips.chips}
+    assert longest_that_gains(by_name["M1 Max"], 4) == 0
+    four, eight = (longest_that_gains(by_name["M4 Pro"], bits) for bits in (4, 8))
+    assert 2 <= four <= eight
+    assert WORTH > 1
