@@ -226,7 +226,8 @@ class _Asking:
         template = _template(tokenizer)
         self._mistral = _MISTRAL in template
         names = [token.content for token in tokenizer.added_tokens_decoder.values()]
-        self._syntax = syntax_of(template, tokens=names, knows_tools=True)
+        found = self._abilities.notation if self._abilities.knows_tools else None
+        self._syntax = syntax_of(template, tokens=names, knows_tools=True, found=found)
 
     def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.

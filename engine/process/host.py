@@ -455,6 +455,7 @@ class Host:
                 macs=self._macs,
                 knows_tools=template.knows_tools,
                 thinking=template.choices,
+                notation=template.notation,
             )
         )
 
