@@ -95,7 +95,7 @@ def _reply(
     opening = reasoning.opening if reasoning else ""
     prose = rules.text_beginning_otherwise([opening, *calls.unmarked])
     skipped = [mark for mark in rules.syntax.row.skipped if rules.begins_special(mark)]
-    if skipped:
+    if skipped and rules.begins_special(calls.trigger):
         prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"
     if calls.unmarked:
         return either([whole, prose])
