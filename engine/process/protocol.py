@@ -227,7 +227,7 @@ class Loaded:
     macs: Macs
     knows_tools: bool
     thinking: tuple[str, ...]
-    notation: FamilyRow | None = None
+    notation: FamilyRow | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,15 @@ def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
     context = min(command.memory.context or 4096, 4096)
-    side_by_side = (command.parallel, command.exact, not command.exact, command.macs, True, ())
+    side_by_side = (
+        command.parallel,
+        command.exact,
+        not command.exact,
+        command.macs,
+        True,
+        (),
+        None,
+    )
     loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side)
     say(Loading(*pair, measured=0.0), loaded)
 
@@ -180,7 +188,7 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, ())
+    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None)
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
 
 
