@@ -44,11 +44,9 @@ def read_calls(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
         yield from incoming.spaces()
         if between and (yield from incoming.comes(between)):
             incoming.take(len(between))
-        elif (
-            not row.opening
-            or not row.begin
-            or not (yield from incoming.comes(pieces(row.begin)[0]))
-        ):
+            continue
+        next_call = pieces(row.begin)[:1] if row.opening else ()
+        if not next_call or not (yield from incoming.comes(*next_call)):
             break
     yield from _take_mark(incoming, row.closing)
 

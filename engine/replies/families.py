@@ -14,6 +14,7 @@ from typing import Literal
 
 Form = Literal["object", "json", "tags", "nested", "python", "literals"]
 _PIECE = re.compile(r"\{(?:gap|id|text|type)\}|(?:(?!\{(?:gap|id|text|type)\})\S)+")
+# "[TOOL_CALLS]"; MiniMax's "]<]minimax[>[<tool_call>"; up to the last ">" before JSON; a word.
 _TRIGGER = re.compile(r"\[\w+\]|\]<\]\w+\[>\[<\w+>|[^\s{\[]*>|[^\s{\[]+|.")
 
 

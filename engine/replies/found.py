@@ -11,9 +11,8 @@ from typing import Any
 
 from engine.replies.families import CallRow, Form, ReasoningMarks
 
-NAME, KEY, VALUE, OTHER_KEY, OTHER = (
-    *("toolword", "argumentword", "valueword", "furtherargumentword", "otherword"),
-)
+NAME, KEY, VALUE = "toolword", "argumentword", "valueword"
+OTHER_KEY, OTHER = "furtherargumentword", "otherword"
 _TAG = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
 _PART_OF_TAG = re.compile(r"<[^>]*$")
 _DECODER = json.JSONDecoder()
