@@ -34,6 +34,7 @@ class AnswerCommands(QObject):
         menus.connect_commands(
             {
                 "stop": conversation.stop,
+                "answer_now": conversation.answer_now,
                 "edit": self._edit,
                 "edit_answer": self._edit_answer,
                 "delete_message": self._delete,
@@ -70,6 +71,7 @@ class AnswerCommands(QObject):
         self._menus.enable(
             {
                 "stop": conversation.writing is not None,
+                "answer_now": conversation.writing is not None,
                 "edit": free and self._last_question() is not None,
                 "edit_answer": free and answer is not None and answer.state != "streaming",
                 "delete_message": free and bool(branch),

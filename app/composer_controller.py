@@ -25,9 +25,11 @@ from app.settings import Settings, WindowSettings
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.process.protocol import Loaded
+from engine.request import Thinking
 from models.errors import Problem
 
 _KEEP_MS = 600
+_GLANCE_MS = 200  # between two looks at whether an answer still reasons
 _EDITS = {
     "user": "Sending writes another version of your message. The earlier one is kept.",
     "assistant": "Sending keeps this as another version of the answer, marked as edited by you. "
@@ -76,6 +78,7 @@ class ComposerController(QObject):
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
+        self._shared = shared
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
@@ -85,6 +88,10 @@ class ComposerController(QObject):
         composer.queued.sending_asked.connect(self._send_queued)
         composer.sent_by_section.connect(self._send_by_section)
         composer.stopped.connect(conversation.stop)
+        composer.answer_now_asked.connect(conversation.answer_now)
+        composer.thinking.chosen.connect(self._think)
+        self._glance = QTimer(self, interval=_GLANCE_MS)
+        self._glance.timeout.connect(self._look_at_reasoning)
         composer.changed.connect(lambda text: self._soon.start())
         composer.field.textChanged.connect(self.count)
         self.documents.changed.connect(self.count)
@@ -105,9 +112,10 @@ class ComposerController(QObject):
             self.use(already)
 
     def use(self, loaded: Loaded) -> None:
-        """Count tokens and plan documents for this model."""
+        """Count tokens and plan documents for this model, and offer its choices of thinking."""
         self.tokens.use(Path(loaded.target))
         self.documents.use(loaded)
+        self._show_thinking()
 
     def edit(self, message: int) -> None:
         """Put a message into the composer, to send another version of it."""
@@ -202,22 +210,45 @@ class ComposerController(QObject):
         self._new = record is None
         self._composer.field.set_for_answer(False)
         self._show_queue()
+        self._show_thinking()
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
     def _give_back(self, text: str, problem: Problem) -> None:
         """Put a text that could not be stored back into the composer."""
         self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
 
+    def _think(self, thinking: Thinking) -> None:
+        """Set the thinking of this conversation, and of new ones with this model."""
+        self._shared.keep_thinking(self._shared.pair_target, thinking)
+        self._conversation.think(thinking)
+        self._show_thinking()
+
+    def _show_thinking(self) -> None:
+        loaded = self._loaded()
+        choices = loaded.thinking if loaded is not None else ()
+        self._composer.thinking.show_choices(choices, self._conversation.settings.thinking)
+
+    def _look_at_reasoning(self) -> None:
+        writing = self._conversation.writing
+        self._composer.set_reasoning(writing is not None and writing.reasons)
+
     def _on_described(self) -> None:
         """A new conversation was stored: its unsent text is now stored with it."""
         self._show_queue()
+        self._show_thinking()
         if self._new and self._conversation.record is not None:
             self._new = False
             self._settings.unsent = ""
             self._keep()
 
     def _show_answering(self) -> None:
-        self._composer.set_answering(self._conversation.writing is not None)
+        answering = self._conversation.writing is not None
+        self._composer.set_answering(answering)
+        if answering:
+            self._glance.start()
+        else:
+            self._glance.stop()
+        self._look_at_reasoning()
         self._show_queue()
 
     # The queue

@@ -107,6 +107,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Conversation", "restore", "Undo delete or move"),
     Command("Answer", "send", "Send the message", "Ctrl+Return"),
     Command("Answer", "stop", "Stop the answer", "Ctrl+."),
+    Command("Answer", "answer_now", "Answer now, without more thinking", "Ctrl+Shift+."),
     Command("Answer", "edit", "Edit the last message", "Ctrl+E"),
     Command("Answer", "edit_answer", "Edit the last answer", "Ctrl+Shift+E"),
     Command("Answer", "delete_message", "Delete the message"),

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from PySide6.QtCore import QByteArray, QSettings
 
 from engine.process.protocol import Macs, Memory
+from engine.request import Thinking
 from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
@@ -217,6 +218,15 @@ class Settings(_Keys):
     def keep_memory(self, target: str, memory: Memory) -> None:
         """Store the memory limits for conversations with `target`."""
         self.keep(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
+
+    def thinking(self, target: str) -> Thinking:
+        """Return the thinking chosen last for `target`; "" for its makers' own way."""
+        kept = self.value(f"thinking/{_key(target)}")
+        return next((choice for choice in get_args(Thinking) if choice == kept), "")
+
+    def keep_thinking(self, target: str, thinking: Thinking) -> None:
+        """Store the thinking of new conversations with `target`."""
+        self.keep(f"thinking/{_key(target)}", thinking)
 
     def read_seconds(self, target: str) -> float:
         """Return the seconds per prompt token that `target` took last; 0 if not known."""

@@ -31,7 +31,7 @@ from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer, SignButton
-from app.chat.conversation import OpenConversation
+from app.chat.conversation import OpenConversation, with_thinking
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in, types
 from app.chat.rounds_side import RoundsSide
@@ -60,6 +60,7 @@ from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
 from engine.documents.reading import page_picture
+from engine.request import Request
 from models.errors import Problem
 from models.in_words import one_line
 
@@ -109,10 +110,7 @@ class Window(QMainWindow):
             self.answers,
             application.listing,
             names=lambda: application.loader.names,
-            beginning=lambda: (
-                application.settings.new_system_prompt,
-                settings_from_json(application.settings.new_settings),
-            ),
+            beginning=lambda: _beginning(application),
             parent=self,
         )
         self.notices, self.composer = Notices(), Composer()
@@ -541,6 +539,14 @@ class Window(QMainWindow):
         self.words.close()
         event.accept()
         self.closed.emit()
+
+
+def _beginning(application: Application) -> tuple[str, Request | None]:
+    """Return the system prompt and the settings of new conversations with the present model."""
+    settings = application.settings
+    thinking = settings.thinking(application.loader.pair.target)
+    chosen = settings_from_json(settings.new_settings)
+    return settings.new_system_prompt, with_thinking(chosen, thinking)
 
 
 def _given(sidebar: Sidebar) -> dict[str, QAction]:

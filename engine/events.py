@@ -64,7 +64,7 @@ class WrittenToken:
     """A token that was not drafted.
 
     `origin` is "correction" after a rejection, "bonus" after a draft that was accepted whole,
-    "plain" without a draft, or "forced" for the only token that a grammar allows. `p` as for
+    "plain" without a draft, or "forced" for the only token that is allowed. `p` as for
     `TokenVerdict`.
     """
 

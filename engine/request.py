@@ -69,18 +69,16 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is answered or continued: a chat, a text, or token ids; one of the three.
+    """The input that is answered or continued: a chat, a text, or token ids.
 
     A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
-    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables;
-    they prevail over those that `thinking` sets. What a chat's messages say is text; in a `text`
-    the names of special tokens are those tokens.
+    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables.
+    What a chat's messages say is text; in a `text` the names of special tokens are those tokens.
     """
 
     messages: tuple[ChatMessage, ...] = ()
     tools: str = ""
     options: str = ""
-    thinking: Thinking = ""
     text: str = ""
     tokens: tuple[int, ...] = ()
 
@@ -92,9 +90,9 @@ def thinking_of(effort: str | None) -> Thinking:
     return "off" if effort == "none" else next((one for one in _EFFORTS if one == effort), "on")
 
 
-def chat(messages: Sequence[ChatMessage], *, thinking: Thinking = "") -> Prompt:
+def chat(messages: Sequence[ChatMessage]) -> Prompt:
     """A chat as a prompt."""
-    return Prompt(messages=tuple(messages), thinking=thinking)
+    return Prompt(messages=tuple(messages))
 
 
 def asked(text: str) -> Prompt:
@@ -104,8 +102,8 @@ def asked(text: str) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What an answer may look like: the source of a JSON schema, a regular expression, or a Lark
-    grammar in llguidance's dialect.
+    """The form that an answer must have: the source of a JSON schema, a regular expression, or a
+    Lark grammar in llguidance's dialect.
 
     The answer is free up to the end of the first `after` in it; without `after` its first token is
     constrained already.
@@ -118,7 +116,8 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a filter off.
+    """The settings by which the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a
+    filter off.
 
     `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
     `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
@@ -188,12 +187,16 @@ BALANCED = Sampling(temperature=0.7, top_p=0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How to answer. `stops`: texts that end the answer and are not part of it.
+    """The settings of an answer. `stops`: texts that end the answer and are not part of it.
 
     A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
     `overflow` says what is left out of a conversation that is too long: see
     `engine.conversation.overflow`. `prediction`: a text that the answer will perhaps resemble; it
     is drafted from, and changes nothing else.
+
+    `thinking` sets variables of the chat template, over which `Prompt.options` prevail. After
+    `thinking_budget` tokens of reasoning the mark that closes it is written, and the answer begins;
+    None sets no limit.
 
     `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
     place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
@@ -206,6 +209,8 @@ class Request:
 
     sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
+    thinking: Thinking = ""
+    thinking_budget: int | None = None
     stops: tuple[str, ...] = ()
     overflow: Overflow = "stop"
     prediction: str = ""
@@ -218,6 +223,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+        if self.thinking_budget is not None and self.thinking_budget < 0:
+            raise Problem(f"thinking_budget is {self.thinking_budget}.", "Give 0 or more.")
         try:
             "".join(self.stops).encode()
         except UnicodeEncodeError:
@@ -226,5 +233,5 @@ class Request:
             ) from None
 
     def room(self, context_length: int) -> int:
-        """How many tokens a chat may have in this context before something is left out of it."""
+        """Return how many tokens a chat may have in this context before messages are left out."""
         return context_length - min(self.max_tokens, context_length // 4)

@@ -4,6 +4,7 @@ Knows token ids, and nothing of text. It writes what the target alone would have
 token in greedy decoding, in distribution when sampling.
 """
 
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -47,15 +48,22 @@ from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
+NO_LIMIT = sys.maxsize
+
 
 class Constraint(Protocol):
-    """The rules of a grammar for one answer: see `engine.core.grammar`. `forcing`: whether there
-    may be places where the grammar allows a single token."""
+    """The rules for one answer: of a grammar (`engine.core.grammar`), or also of its reasoning
+    (`engine.conversation.thought`).
+
+    `forcing`: whether tokens may be forced after the next one. `room`: the tokens that can be
+    written until some are forced at a known place.
+    """
 
     forcing: bool
+    room: int
 
     def forced(self, most: int) -> list[int]:
-        """Up to `most` tokens that the grammar forces next."""
+        """Up to `most` tokens that are forced next."""
 
     def allowed(self, drafted: list[int]) -> int:
         """The length of the longest prefix of `drafted` that the grammar allows."""
@@ -72,6 +80,7 @@ class Unconstrained:
     """Allows every token."""
 
     forcing = False
+    room = NO_LIMIT
 
     def forced(self, most: int) -> list[int]:
         return []
@@ -199,13 +208,13 @@ class RoundVerdict:
 
     @property
     def accepted(self) -> int:
-        """How many drafted tokens are accepted."""
+        """The number of accepted tokens."""
         return len(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundForced:
-    """A round without draft or pass: the grammar allows only the `committed` tokens.
+    """A round without draft or pass: only the `committed` tokens are allowed.
 
     `with_logprobs`: whether log probabilities are asked for; each is 0.
     """
@@ -276,12 +285,13 @@ def draft_and_verify(
 
             # Draft, and read the draft in one pass.
             began, context, beside = task.clock(), len(tokens), task.company.beside
-            room = min(target.begin_round(tokens), limit - context - 1)
+            end = min(limit, context + task.constraint.room)
+            room = min(target.begin_round(tokens), end - context - 1)
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
             draft = _propose(drafter, tokens, choice, task, luck)
             if draft is None:
-                yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, luck)
+                yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
                 continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
@@ -294,8 +304,7 @@ def draft_and_verify(
             lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
             ruled = judging.rule(*values)
             seconds = reading.draft_seconds, task.clock() - resumed
-            last = draft.shape.path(ruled.last - 1)
-            path, own = _until_end(last, drafted, ruled.own, task.ends)
+            path, own = _until_end(draft.shape.path(ruled.last - 1), drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
             # Commit, and take back from both models what was not accepted.
@@ -565,21 +574,21 @@ def _write_plain(
     tokens: list[int],
     task: Task,
     choice: DraftChoice,
-    limit: int,
+    end: int,
     luck: Random,
 ) -> Generator[RoundVerdict | Pass]:
-    """Write `choice.rounds` tokens without drafts, up to `limit` in all. Fewer if a match wakes the
-    drafter; a single one if others want their turn, or if a grammar may force the next.
+    """Write `choice.rounds` tokens without drafts, up to `end` in all. Fewer if a match wakes the
+    drafter; a single one if others want their turn, or if the next may be forced.
 
     If the device runs beside the host, the next pass is under way while a token is waited for. So
-    once woken, or once others want their turn, one more token is written.
+    once woken, once others want their turn, or once tokens are to be forced, one more is written.
     """
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
     clock, ahead = task.clock, backend().beside_host
     began = clock()
-    left = min(choice.rounds, limit - len(tokens))
+    left = min(choice.rounds, end - len(tokens))
     running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
         left, running = 1, False
@@ -613,7 +622,7 @@ def _write_plain(
         woken = choice.wake and any(
             each.match >= choice.wake for each in drafter.candidates(tokens)
         )
-        if woken or task.company.in_turns:
+        if woken or task.company.in_turns or task.constraint.forcing:
             left = min(left, int(ahead))
         if left and not ahead:
             logits = yield from _read(following, clock)

@@ -40,7 +40,7 @@ from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.process.protocol import Loaded, Loading
 from engine.replies.reasoning import said_in
-from engine.request import ChatMessage, Request, Thinking
+from engine.request import ChatMessage, Request
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -72,9 +72,12 @@ class Writing:
         self.saving = False  # whether a save is under way
         self.saved = 0  # number of events
         self._rounds = 0  # number of rounds of the answer before
+        self._prompt_ending = ""
         self._latest: deque[int] = deque(maxlen=REACH)  # number of tokens
         for event in before:
             self._trace.push(event)
+            if isinstance(event, Prefill):
+                self._prompt_ending = self._prompt_ending or event.ending
             if isinstance(event, Verdict):
                 self._rounds = event.round
 
@@ -103,6 +106,12 @@ class Writing:
         return "".join(event.delta for event in self.events if isinstance(event, Text))
 
     @property
+    def reasons(self) -> bool:
+        """Whether the text so far ends within reasoning."""
+        said = said_in(self.text, prompt_ending=self._prompt_ending)
+        return self.state == "streaming" and said.reasoned and said.note is None
+
+    @property
     def pieces(self) -> tuple[Piece, ...]:
         """The tokens so far. While it is written, up to the first token whose text is still
         missing."""
@@ -124,6 +133,7 @@ class Writing:
         match event:
             case Prefill():
                 self.progress = progress(event)
+                self._prompt_ending = self._prompt_ending or event.ending
             case Draft() | Verdict() | Text():
                 self.progress = _WRITTEN
             case Done():
@@ -146,22 +156,23 @@ class _Notes:
     seconds: float = 0.0  # the time that the notes so far took
 
     @property
-    def asked(self) -> tuple[tuple[ChatMessage, ...], Request, Thinking]:
-        """The chat, the request and the thinking for the next note, or finally for the answer."""
+    def asked(self) -> tuple[tuple[ChatMessage, ...], Request]:
+        """The chat and the request for the next note, or finally for the answer."""
         ask, before = self.noting.ask, self.lines[:-1]
         if ask is None:
             sent = self.noting.sent
             said = ChatMessage("user", sent.text, attached=sent.attached)
-            return (*before, said), self.request, ""
+            return (*before, said), self.request
         request = replace(
             self.request,
             max_tokens=min(self.request.max_tokens, ask.most_tokens),
+            thinking=THINKING,
             grammar=None,
             stops=(),
             special=True,
             keep_as=(),
         )
-        return (*before, ChatMessage("user", ask.prompt)), request, THINKING
+        return (*before, ChatMessage("user", ask.prompt)), request
 
     def progress(self, part_share: float) -> MakingNotes | None:
         if (ask := self.noting.ask) is None:
@@ -302,6 +313,11 @@ class Answers(QObject):
         else:  # it has no text yet, and the engine may be busy with others for minutes
             self._end(writing, "cancelled")
 
+    def answer_now(self, message: int) -> None:
+        """End the reasoning of an answer. Does nothing if it does not reason."""
+        if (writing := self._writings.get(message)) is not None:
+            self._engine.hurry(writing.generation)
+
     def cancel_in(self, conversations: Collection[int]) -> None:
         """Stop the answers in these conversations."""
         for writing in self.unfinished:
@@ -366,17 +382,16 @@ class Answers(QObject):
             self._ask(writing, lines, request)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        thinking: Thinking = ""
         conversation = str(writing.message.conversation)
         if (notes := self._notes.get(writing.message.id)) is not None:
-            lines, request, thinking = notes.asked
+            lines, request = notes.asked
             if notes.noting.ask is not None and notes.noting.ask.number == 1:
                 notes.began = monotonic()
             notes.seconds = monotonic() - notes.began
             writing.progress = notes.progress(0.0)
             if notes.noting.ask is None:
                 del self._notes[writing.message.id]
-        writing.generation = self._engine.generate(conversation, lines, request, thinking=thinking)
+        writing.generation = self._engine.generate(conversation, lines, request)
 
     def _hear(self, event: Event) -> None:
         for writing in self._writings.values():

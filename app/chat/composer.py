@@ -28,9 +28,10 @@ from PySide6.QtWidgets import (
 
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.chat.queued_messages import QueuedMessages
+from app.chat.thinking_button import ThinkingButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
-from app.theme.labels import plain_label
+from app.theme.labels import ElidedLabel, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
 
@@ -43,9 +44,10 @@ class Composer(QWidget):
     be sent and how full the context is.
 
     Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
-    for the end of an answer; `drop_hint`, shown over the composer while files are dragged;
-    `answering`, whether an answer is being written; `blocked`, why no message can be sent, or
-    empty; `unready`, why the documents cannot be sent, or empty; `queues`, whether a message can
+    for the end of an answer; `thinking`, the button for how the model thinks; `drop_hint`, shown
+    over the composer while files are dragged; `answering`, whether an answer is being written;
+    `blocked`, why no message can be sent, or empty; `unready`, why the documents cannot be sent,
+    or empty; `queues`, whether a message can
     wait for the end of an answer; `excess`, the tokens that the message has too many for the
     context.
 
@@ -54,6 +56,7 @@ class Composer(QWidget):
         to_queue(str): the same, when the answer that is being written has ended.
         sent_by_section(str): send it after notes on every part of the documents.
         stopped: stop the answer (the button, or Esc).
+        answer_now_asked: end the reasoning, so that the answer begins.
         changed(str): the unsent text. Not sent for `set_text`.
         remedy_asked: carry out the remedy that is shown.
         text_attach_asked: attach the text, which is too long for a message, as a document.
@@ -65,6 +68,7 @@ class Composer(QWidget):
     to_queue = Signal(str)
     sent_by_section = Signal(str)
     stopped = Signal()
+    answer_now_asked = Signal()
     changed = Signal(str)
     remedy_asked = Signal()
     text_attach_asked = Signal()
@@ -88,10 +92,14 @@ class Composer(QWidget):
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
-        self._tokens = _line()
+        self._tokens = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
         self._attach = SignButton("attach")
         self._attach.setAccessibleName("Attach files or a folder")
         self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
+        self.thinking = ThinkingButton()
+        self._answer_now = QPushButton("Answer now")
+        self._answer_now.setToolTip("End the thinking, so that the answer begins")
+        self._answer_now.hide()
         self._button = RoundButton()
         self._arrange()
         self.drop_hint = DropHint(self)
@@ -100,8 +108,10 @@ class Composer(QWidget):
         self.setTabOrder(self.queued, self.documents)
         self.setTabOrder(self.documents, self.field)
         self.setTabOrder(self.field, self._remedy)
-        self.setTabOrder(self._remedy, self._button)
+        self.setTabOrder(self._remedy, self._answer_now)
+        self.setTabOrder(self._answer_now, self._button)
         self.setTabOrder(self._button, self._attach)
+        self.setTabOrder(self._attach, self.thinking)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
@@ -111,6 +121,7 @@ class Composer(QWidget):
         self.field.textChanged.connect(self._on_change)
         self.field.files_held.connect(self.show_drop)
         self._button.clicked.connect(self._press)
+        self._answer_now.clicked.connect(self._press_answer_now)
         self._remedy.clicked.connect(self._press_remedy)
         self._recolour()
         self._refresh()
@@ -123,8 +134,10 @@ class Composer(QWidget):
         below = QHBoxLayout()
         below.setSpacing(10)
         below.addWidget(self._attach)
+        below.addWidget(self.thinking)
         below.addStretch(1)
         below.addWidget(self._tokens)
+        below.addWidget(self._answer_now)
         below.addWidget(self._button)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
@@ -158,6 +171,13 @@ class Composer(QWidget):
         queued."""
         self.answering = answering
         self._notify("")
+
+    def set_reasoning(self, reasoning: bool) -> None:
+        """Set whether the answer that is being written still reasons, so that it can be asked to
+        answer now."""
+        if self._answer_now.isVisibleTo(self) and not reasoning and self._answer_now.hasFocus():
+            self.field.setFocus()
+        self._answer_now.setVisible(reasoning)
 
     def set_blocked(self, reason: str, *, remedy: str = "") -> None:
         """Show why no message can be sent now, and a button with the remedy.
@@ -308,6 +328,10 @@ class Composer(QWidget):
             self.send()
         self.field.setFocus()
 
+    def _press_answer_now(self) -> None:
+        self.answer_now_asked.emit()
+        self.field.setFocus()
+
     def _on_change(self) -> None:
         if not self.field.text().strip():
             self.excess = 0
@@ -349,14 +373,14 @@ class Composer(QWidget):
         small.setPointSizeF(small.pointSizeF() * 0.9)
         set_ink(self._tokens, colours.warning if self._warned else colours.muted)
         set_ink(self._notice, colours.warning)
-        for label in (self._tokens, self._notice):
-            label.setFont(small)
+        for part in (self._tokens, self._notice, self.thinking, self._answer_now):
+            part.setFont(small)
         palette = self.field.palette()
         palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
         if palette != self.field.palette():
             self.field.setPalette(palette)
-        for button in (self._button, self._attach):
+        for button in (self._button, self._attach, self.thinking):
             button.show_colours(colours)
         self.update()
 

@@ -19,7 +19,7 @@ from app.documents.planner import Noting
 from app.steps import Stepper, Steps
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, Thinking
 from models.errors import Problem
 
 DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
@@ -187,6 +187,12 @@ class OpenConversation(QObject):
             yield self._listing.refresh()
 
         self._run(steps())
+
+    def think(self, thinking: Thinking) -> None:
+        """Set whether and how much the model thinks before it answers, from the next answer on."""
+        if self.record is not None:
+            system_prompt, settings = self.configured
+            self.configure(system_prompt=system_prompt, settings=with_thinking(settings, thinking))
 
     def keep_unsent(self, text: str) -> None:
         """Store the text in the composer."""
@@ -385,6 +391,11 @@ class OpenConversation(QObject):
         """Stop the answer that is being written."""
         if self.branch:
             self._answers.cancel(self.branch[-1].id)
+
+    def answer_now(self) -> None:
+        """Have the model end its reasoning, and answer."""
+        if self.branch:
+            self._answers.answer_now(self.branch[-1].id)
 
     def trace(self, message: int, then: Callable[[tuple[Event, ...]], None]) -> None:
         """Call `then` with an answer's events, soon; while it is written, with those so far."""
@@ -590,6 +601,12 @@ def can_go_on(message: Message) -> bool:
     """Return whether the message is an answer that was cut off, or that a person edited."""
     cut = message.state in _GONE_ON or message.edited
     return message.role == "assistant" and bool(message.content) and cut
+
+
+def with_thinking(settings: Request | None, thinking: Thinking) -> Request | None:
+    """Return the settings with this thinking; None for the defaults."""
+    changed = replace(settings or DEFAULTS, thinking=thinking)
+    return None if changed == DEFAULTS else changed
 
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:

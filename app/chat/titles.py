@@ -27,7 +27,7 @@ REQUEST = "Write a title of two to five words for this conversation. Answer with
 SHORTEST, LONGEST = 2, 60  # characters
 FEWEST_PARAMETERS = 1_000_000_000  # smaller models reply, but not with a title
 _REST_MS = 4000
-_GREEDY = Request(sampling=Sampling(), max_tokens=16)
+_GREEDY = Request(sampling=Sampling(), max_tokens=16, thinking="off")
 _QUOTES = "\"'“”\u2018’«»„"
 _LABEL = re.compile(r"^(title|titel|titre|título)\s*:\s*", re.IGNORECASE)
 _NO_TITLE = re.compile(

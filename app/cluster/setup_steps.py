@@ -44,12 +44,7 @@ class Step:
 
 
 def steps_of(
-    *,
-    named: bool,
-    ranks: Sequence[RankState],
-    joined: bool,
-    loaded: bool,
-    finding: Problem | None,
+    *, named: bool, ranks: Sequence[RankState], joined: bool, loaded: bool, finding: Problem | None
 ) -> tuple[Step, ...]:
     """Return all steps. The finding belongs to the first step that is not done."""
     reached = bool(ranks) and all(rank.chip for rank in ranks)

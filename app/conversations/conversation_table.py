@@ -56,8 +56,7 @@ def create(
 def get(connection: sqlite3.Connection, conversation: int) -> Conversation:
     """Return a conversation that is not deleted. Raises Problem."""
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM conversations WHERE id = ? AND deleted_ms IS NULL",
-        (conversation,),
+        f"SELECT {_COLUMNS} FROM conversations WHERE id = ? AND deleted_ms IS NULL", (conversation,)
     ).fetchone()
     if row is None:
         raise gone()

@@ -17,15 +17,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from app.conversations import (
-    chatgpt,
-    claude,
-    jan,
-    lm_studio,
-    open_webui,
-    openai,
-    slipstream_json,
-)
+from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean
 from models.errors import Problem

@@ -11,14 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.conversations.conversation_table import gone
-from app.conversations.records import (
-    Filing,
-    Folder,
-    Undo,
-    clean,
-    texts_from_json,
-    texts_to_json,
-)
+from app.conversations.records import Filing, Folder, Undo, clean, texts_from_json, texts_to_json
 from models.errors import Problem
 
 _FOLDER = "id, name, open, instruction, files"

@@ -57,6 +57,11 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def fields(value: Any) -> dict[str, Any]:
+    """Return the fields of an object; none if it is no object."""
+    return value if isinstance(value, dict) else {}
+
+
 def attached(name: Any) -> str:
     """Return the words for a file that was attached; empty without a name."""
     return f"[file: {' '.join(text(name).split())}]" if text(name).strip() else ""
@@ -77,10 +82,7 @@ def chained(names: Iterable[str]) -> dict[str, str]:
 
 
 def tree_of(
-    parents: Mapping[str, str],
-    entry: Callable[[str, int | None], Entry | None],
-    *,
-    leaf: str,
+    parents: Mapping[str, str], entry: Callable[[str, int | None], Entry | None], *, leaf: str
 ) -> tuple[tuple[Entry, ...], int | None]:
     """Return the entries of messages that name their parents, parents first, and the index of the
     leaf: of the message `leaf`, or else of the last one.

@@ -193,10 +193,7 @@ def lacking(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) ->
 
 
 def migrate(
-    connection: sqlite3.Connection,
-    *,
-    back_up: Callable[[], object],
-    steps: Sequence[Step] = STEPS,
+    connection: sqlite3.Connection, *, back_up: Callable[[], object], steps: Sequence[Step] = STEPS
 ) -> None:
     """Bring the file to the newest version, each step in its own transaction.
 

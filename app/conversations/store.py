@@ -13,12 +13,11 @@ Knows no Qt, no file format but its own, and not how an answer is made.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Concatenate, Self
 
 from app.conversations import (
@@ -116,12 +115,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # The list of conversations
@@ -204,14 +198,8 @@ class Store:
     def _forget_learned(self, connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
         """Delete what was learned or read of these conversations, outside of the file."""
         self._forget_read(attachments.digests(connection, conversations))
-        try:
+        with _changing(self.earlier_answers, "Earlier answers cannot be deleted, so nothing was"):
             earlier_answers.forget(self.earlier_answers)
-        except OSError as error:
-            raise Problem(
-                f"Earlier answers cannot be deleted in {self.earlier_answers}, so nothing was "
-                f"deleted: {error.strerror or error}.",
-                "Check that you may write there, then try again.",
-            ) from error
 
     def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
         """Archive these, where a search still finds them, or take them out of the archive."""
@@ -263,21 +251,15 @@ class Store:
     def keep_earlier_answers(self) -> Future[None]:
         """Make the folder of earlier answers. Without it, the engine neither reads nor writes
         any."""
-        return self._thread.submit(self._change_earlier_answers, earlier_answers.begin, "kept")
+        return self._thread.submit(self._change_earlier_answers, earlier_answers.begin)
 
     def drop_earlier_answers(self) -> Future[None]:
         """Delete that folder with its contents."""
-        return self._thread.submit(self._change_earlier_answers, earlier_answers.end, "deleted")
+        return self._thread.submit(self._change_earlier_answers, earlier_answers.end)
 
-    def _change_earlier_answers(self, change: Callable[[Path], None], what: str) -> None:
-        folder = self.earlier_answers
-        try:
-            change(folder)
-        except OSError as error:
-            raise Problem(
-                f"Earlier answers cannot be {what} in {folder}: {error.strerror or error}.",
-                "Check that you may write there, then change the setting again.",
-            ) from error
+    def _change_earlier_answers(self, change: Callable[[Path], None]) -> None:
+        with _changing(self.earlier_answers, "The setting for earlier answers was not changed"):
+            change(self.earlier_answers)
 
     # Messages
 
@@ -442,15 +424,9 @@ class Store:
     def _forget_read(self, digests: Iterable[str]) -> None:
         """Delete what the engine has read of these documents. It may hold more of a conversation
         than the document; other conversations only have to read the document again."""
-        try:
+        with _changing(self.kept, "What was read of a document cannot be deleted, so nothing was"):
             for digest in digests:
                 kept_blocks.forget(self.kept, digest)
-        except OSError as error:
-            raise Problem(
-                f"What was read of a document cannot be deleted in {self.kept}, so nothing was "
-                f"deleted: {error.strerror or error}.",
-                "Check that you may write there, then try again.",
-            ) from error
 
     def kept_bytes(self) -> Future[int]:
         """Return the bytes on disk of what the engine has read of all documents."""
@@ -461,13 +437,8 @@ class Store:
         return self._thread.submit(self._forget_kept)
 
     def _forget_kept(self) -> None:
-        try:
+        with _changing(self.kept, "What is kept of documents cannot be deleted"):
             kept_blocks.forget_all(self.kept)
-        except OSError as error:
-            raise Problem(
-                f"What is kept in {self.kept} cannot be deleted: {error.strerror or error}.",
-                "Check that you may write there, and that no other program uses it.",
-            ) from error
 
     def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
         """Return the documents attached to the unsent message, with their numbers."""
@@ -558,6 +529,18 @@ class Store:
 def backups_of(path: Path) -> Path:
     """Return the folder with the backups of the file at `path`."""
     return path.parent / "backups"
+
+
+@contextmanager
+def _changing(folder: Path, failure: str) -> Iterator[None]:
+    """Raise Problem, which begins with `failure`, if `folder` cannot be changed in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            f"{failure}: {folder}: {error.strerror or error}.",
+            "Check that you may write there, then try again.",
+        ) from error
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:

@@ -190,11 +190,7 @@ def ask(
     else:
         if conversation is None:
             conversation = conversation_table.create(
-                connection,
-                title="",
-                system_prompt=system_prompt,
-                settings=settings,
-                now_ms=now_ms,
+                connection, title="", system_prompt=system_prompt, settings=settings, now_ms=now_ms
             ).id
         question = say(connection, conversation, content, queued=queued, now_ms=now_ms)
     attachments.send(connection, question.conversation, question.id, sent)

@@ -26,7 +26,7 @@ _PADDING = 5.0
 _RADIUS = 4.0
 _WIDEST_CHARACTERS = 16  # a wider token is shortened
 WHY_DISCARDED = "because a token before it was rejected"
-WHY_FORCED = "the grammar allows only this token"
+WHY_FORCED = "by a grammar, or to end the thinking"
 PEN_STYLES = {
     "solid": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,

@@ -34,8 +34,8 @@ KINDS: dict[PieceKind, str] = {
     "bonus": "The draft was accepted to its end, and the same pass of the target gave this extra "
     "token.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
-    "forced": "The grammar allows only this token. It was written without a draft, and without a "
-    "pass of the target.",
+    "forced": "Only this token was allowed here: by a grammar, or to end the thinking. It was "
+    "written without a draft, and without a pass of the target.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
     "discarded": "The drafter proposed this token behind one that was rejected, so it was "
@@ -61,7 +61,7 @@ FIGURES: dict[str, str] = {
     "rate": "The share of the drafted tokens that became part of the answer. Of a tree only one "
     "path can.",
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
-    "This includes tokens that a grammar forces, which take no pass.",
+    "This includes forced tokens, which take no pass.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
     "the drafter and the number of tokens, by the time of passes and drafts on this machine and "
     "by what was accepted so far. 0 is plain decoding. A drafter that does not pay off at the "

@@ -34,7 +34,7 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class PositionAcceptance:
-    """How many drafts had a token at one position, from 1, and how many of these were accepted. A
+    """The number of drafts with a token at one position, from 1, and of accepted ones among them. A
     tree has alternatives at a position, of which one can be accepted."""
 
     position: int
@@ -100,7 +100,7 @@ def draft_length(last: Round | None) -> Figure:
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
     if last.verdict.forced:
-        return Figure(NOT_YET, f"{count(len(last.verdict.forced), 'token')}\nforced by the grammar")
+        return Figure(NOT_YET, f"{count(len(last.verdict.forced), 'token')}\nforced")
     reason, drafter = last.verdict.reason, last.drafter or ""
     how = [] if drafter in reason else [f"by {drafter}"]
     how += [] if last.tree.is_chain else [f"{last.tree.height} deep"]

@@ -232,7 +232,7 @@ class DraftLane(QWidget):
         if shown is None:
             return []
         metrics = self._ruler().small
-        by = shown.round.drafter or ("grammar" if forced_in(shown.round) else "no draft")
+        by = shown.round.drafter or ("forced" if forced_in(shown.round) else "no draft")
         lines = [f"round {shown.round.number:,}", by]
         wide = self._side_width()
         return [metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, int(wide)) for line in lines]
@@ -291,14 +291,14 @@ class DraftLane(QWidget):
 
 
 def forced_in(round: Round) -> str:
-    """Return the tokens that a grammar forced; empty in any other round."""
+    """Return the forced tokens; empty in a round without any."""
     return " ".join(marked(token.text) for token in round.tokens if token.fate == "forced")
 
 
 def describe(round: Round) -> str:
     """Describe a round in a sentence or two."""
     if forced := forced_in(round):
-        return f"Round {round.number}: the grammar forces {forced}."
+        return f"Round {round.number}: forced {forced}."
     drafted = " ".join(marked(token.text) for token in round.best_path)
     if more := len(round.drafted) - len(round.best_path):
         drafted += f" and {more} more in other branches"

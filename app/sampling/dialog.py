@@ -6,8 +6,9 @@ Knows `engine.request`, which decides what is valid; not where settings and pres
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, get_args
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
@@ -46,24 +47,13 @@ _MOST = float((1 << 31) - 1)
 LONGEST_SCHEMA = 1 << 20  # characters
 
 
-FieldName = Literal[
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "penalty_window",
-    "max_tokens",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A number of the settings that can be edited."""
+    """A number of the settings that can be edited. `row`: the title that it stands under; `key`:
+    the field of a `Sampling` or a `Request`. The number is whole if it has no `decimals`."""
 
-    key: FieldName
+    row: str
+    key: str
     name: str
     low: float
     high: float
@@ -77,77 +67,71 @@ class NumberField:
         return f"{self.name}: {self.tip[0].lower()}{self.tip[1:]}."
 
 
+_SAMPLING, _PENALTIES = "Sampling", "Repetition penalties"
+_MAX_TOKENS = NumberField(
+    "", "max_tokens", "Max tokens", 1, _MOST, 128, "An answer ends at this many tokens", 0
+)
 FIELDS = (
     NumberField(
-        "temperature", "Temperature", 0, 100, 0.1, "0 always picks the likeliest token (greedy)"
+        _SAMPLING,
+        "temperature",
+        "Temperature",
+        *(0, 100, 0.1),
+        "0 always picks the likeliest token (greedy)",
     ),
     NumberField(
+        _SAMPLING,
         "top_p",
         "Top-p",
-        0,
-        1,
-        0.05,
+        *(0, 1, 0.05),
         "Keeps the likeliest tokens, up to this probability in total; 1 turns it off",
     ),
     NumberField(
+        _SAMPLING,
         "top_k",
         "Top-k",
-        0,
-        _MOST,
-        10,
+        *(0, _MOST, 10),
         "Keeps only this many of the likeliest tokens; 0 turns it off",
         0,
     ),
     NumberField(
+        _SAMPLING,
         "min_p",
         "Min-p",
-        0,
-        1,
-        0.01,
+        *(0, 1, 0.01),
         "Keeps tokens at least this likely, relative to the likeliest; 0 turns it off",
     ),
     NumberField(
+        _PENALTIES,
         "repetition_penalty",
         "Repetition",
-        0.01,
-        100,
-        0.05,
+        *(0.01, 100, 0.05),
         "Lowers the scores of tokens that have occurred by this factor; 1 turns it off",
     ),
     NumberField(
+        _PENALTIES,
         "presence_penalty",
         "Presence",
-        -100,
-        100,
-        0.1,
+        *(-100, 100, 0.1),
         "Subtracted once from the score of a token that has occurred; 0 turns it off",
     ),
     NumberField(
+        _PENALTIES,
         "frequency_penalty",
         "Frequency",
-        -100,
-        100,
-        0.1,
+        *(-100, 100, 0.1),
         "Subtracted for each time that a token has occurred; 0 turns it off",
     ),
     NumberField(
+        _PENALTIES,
         "penalty_window",
         "Penalty window",
-        1,
-        1 << 20,
-        16,
+        *(1, 1 << 20, 16),
         "The penalties look at this many of the latest tokens",
         0,
     ),
-    NumberField("max_tokens", "Max tokens", 1, _MOST, 128, "An answer ends at this many tokens", 0),
 )
-_ROWS: tuple[tuple[str, tuple[FieldName, ...]], ...] = (
-    ("Sampling", ("temperature", "top_p", "top_k", "min_p")),
-    (
-        "Repetition penalties",
-        ("repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_window"),
-    ),
-)
+"""The fields of a `Sampling` that can be edited."""
 
 
 OVERFLOWS: tuple[Choice, ...] = (
@@ -192,6 +176,7 @@ class SamplingDialog(QDialog):
         self._save = QPushButton("Save as…")
         self._remove = QPushButton("Remove")
         self._boxes = {field.key: NumberBox(field) for field in FIELDS}
+        self._max_tokens = NumberBox(_MAX_TOKENS)
         self._overflow = ChoiceBox("When the context is full")
         self._seed = QLineEdit()
         self._stops = QPlainTextEdit()
@@ -226,21 +211,21 @@ class SamplingDialog(QDialog):
         presets.addWidget(self._remove)
         column.addWidget(_title("Preset", self._preset))
         column.addLayout(presets)
-        for title, keys in _ROWS:
+        for title, fields in groupby(FIELDS, lambda field: field.row):
             column.addSpacing(10)
             column.addWidget(_title(title))
             grid = QGridLayout()
             grid.setHorizontalSpacing(12)
             grid.setVerticalSpacing(2)
-            for place, key in enumerate(keys):
-                self._put(grid, self._boxes[key], self._boxes[key].field.name, place)
+            for place, field in enumerate(fields):
+                self._put(grid, self._boxes[field.key], field.name, place)
             column.addLayout(grid)
         column.addSpacing(10)
         column.addWidget(_title("The answer"))
         ends = QGridLayout()
         ends.setHorizontalSpacing(12)
         ends.setVerticalSpacing(2)
-        self._put(ends, self._boxes["max_tokens"], "Max tokens", 0)
+        self._put(ends, self._max_tokens, _MAX_TOKENS.name, 0)
         self._put(ends, self._seed, "Seed", 1)
         self._put(ends, self._stops, "Stop sequences, one per line", 2)
         ends.setColumnStretch(2, 2)
@@ -280,7 +265,7 @@ class SamplingDialog(QDialog):
         grid.setColumnStretch(place, 1)
 
     def _connect(self) -> None:
-        for box in self._boxes.values():
+        for box in (*self._boxes.values(), self._max_tokens):
             box.valueChanged.connect(self._on_change)
             box.focused.connect(self._on_change)  # explains the field
         self._seed.textChanged.connect(self._on_change)
@@ -295,37 +280,31 @@ class SamplingDialog(QDialog):
         self._buttons.accepted.connect(self._apply)
         self._buttons.rejected.connect(self.reject)
         restore = self._buttons.button(QDialogButtonBox.StandardButton.RestoreDefaults)
-        restore.clicked.connect(lambda: self.show_request(self._defaults))
+        restore.clicked.connect(self._restore)
 
     def request(self) -> Request:
         """Return the settings in the fields. Raises Problem."""
-        value = {key: box.value() for key, box in self._boxes.items()}
+        given: dict[str, Any] = {key: box.number for key, box in self._boxes.items()}
         seed = self._seed.text().strip()
         if seed and not (seed.isascii() and seed.isdecimal()):
             raise Problem(
                 f"The seed {seed!r} is not a whole number.", "Enter a whole number, or none."
             )
-        sampling = Sampling(
-            temperature=value["temperature"],
-            top_k=round(value["top_k"]),
-            top_p=value["top_p"],
-            min_p=value["min_p"],
-            repetition_penalty=value["repetition_penalty"],
-            presence_penalty=value["presence_penalty"],
-            frequency_penalty=value["frequency_penalty"],
-            penalty_window=round(value["penalty_window"]),
-            logit_bias=self._shown_sampling.logit_bias,  # it has no field here
-            seed=int(seed) if seed else None,
-            repeatable=seed != "",
-        )
+        given |= {"seed": int(seed) if seed else None, "repeatable": seed != ""}
+        sampling = replace(self._shown_sampling, **given)  # its biases have no field here
         follows = self._follows and sampling == self._models_default
-        return Request(
+        return replace(
+            self._shown,  # whose thinking has no field here
             sampling=None if follows else sampling,
-            max_tokens=round(value["max_tokens"]),
+            max_tokens=round(self._max_tokens.value()),
             stops=stops_from_text(self._stops.toPlainText()),
             overflow=next(one for one in get_args(Overflow) if one == self._overflow.value),
             grammar=grammar_of(self._schema.text()),
         )
+
+    def _restore(self) -> None:
+        """Show the defaults. The thinking is not chosen here."""
+        self.show_request(replace(self._defaults, thinking=self._shown.thinking))
 
     @property
     def _shown_sampling(self) -> Sampling:
@@ -339,9 +318,9 @@ class SamplingDialog(QDialog):
     def _fill(self, request: Request) -> None:
         self._shown, sampling = request, request.sampling or self._models_default
         self._filling = True
-        for key, value in _numbers(sampling, request.max_tokens).items():
-            box = self._boxes[key]
-            box.setValue(min(float(value), box.maximum()))
+        for key, box in self._boxes.items():
+            box.setValue(min(float(getattr(sampling, key)), box.maximum()))
+        self._max_tokens.setValue(min(float(request.max_tokens), _MOST))
         self._seed.setText("" if sampling.seed is None else str(sampling.seed))
         self._stops.setPlainText(stops_to_text(request.stops))
         self._overflow.set_value(request.overflow)
@@ -464,6 +443,11 @@ class NumberBox(QDoubleSpinBox):
         self.setAccessibleDescription(field.tip)
         self.setMinimumWidth(80)
 
+    @property
+    def number(self) -> float:
+        """The value, as an int where the field is whole."""
+        return self.value() if self.field.decimals else round(self.value())
+
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.focused.emit()
@@ -489,21 +473,6 @@ def grammar_of(schema: str) -> Grammar | None:
     if not isinstance(value, dict | bool):
         raise Problem("The JSON schema is not an object.", remedy)
     return Grammar("json schema", json.dumps(value, ensure_ascii=False))
-
-
-def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:
-    """Return the numbers that have a field."""
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "presence_penalty": sampling.presence_penalty,
-        "frequency_penalty": sampling.frequency_penalty,
-        "penalty_window": sampling.penalty_window,
-        "max_tokens": max_tokens,
-    }
 
 
 def _preset_sampling(sampling: Sampling) -> Sampling:

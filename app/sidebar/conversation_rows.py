@@ -17,13 +17,7 @@ from PySide6.QtGui import (
     QTextLine,
     QTextOption,
 )
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.chat.activity import Activity, AwaitingModel, AwaitingTurn
 from app.conversations.records import Excerpt, Hit
@@ -246,12 +240,7 @@ def _draw_activity(painter: QPainter, box: QRectF, activity: Activity, colours: 
 
 
 def _draw_ground(
-    painter: QPainter,
-    box: QRect,
-    colours: Palette,
-    *,
-    option: QStyleOptionViewItem,
-    shown: bool,
+    painter: QPainter, box: QRect, colours: Palette, *, option: QStyleOptionViewItem, shown: bool
 ) -> None:
     """Draw the background of a line: tinted if selected, grey if shown or hovered; with an outline
     if it has the keyboard's focus."""

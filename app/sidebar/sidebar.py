@@ -8,15 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from PySide6.QtCore import (
-    QEvent,
-    QItemSelectionModel,
-    QModelIndex,
-    QPoint,
-    Qt,
-    QTimer,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
@@ -32,14 +24,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.activity import Activity
 from app.chat.web_page import Form
-from app.conversations.records import (
-    Conversation,
-    DeletedMessages,
-    Folder,
-    Hit,
-    SearchFilter,
-    Undo,
-)
+from app.conversations.records import Conversation, DeletedMessages, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
@@ -576,11 +561,7 @@ class Sidebar(QWidget):
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)
         self.delete_action.setEnabled(bool(subjects) or folder is not None)
         self.export_all_action.setEnabled(self._model.rowCount() > 0)
-        for action in (
-            self.pin_action,
-            self.archive_action,
-            *self.export_actions.values(),
-        ):
+        for action in (self.pin_action, self.archive_action, *self.export_actions.values()):
             action.setEnabled(bool(subjects))
         for form in _OF_ONE:
             self.export_actions[form].setEnabled(len(subjects) == 1)

@@ -84,11 +84,7 @@ _TASKS: tuple[tuple[str, str, str], ...] = (
         _PRICES,
         "Give me all rows whose warehouse is Cardiff, as a Markdown table with all columns.",
     ),
-    (
-        "table",
-        _PUMP,
-        "Give me the table of faults as CSV, with the same words.",
-    ),
+    ("table", _PUMP, "Give me the table of faults as CSV, with the same words."),
     (
         "own words",
         _LEASE,
@@ -101,11 +97,7 @@ _TASKS: tuple[tuple[str, str, str], ...] = (
         "What could go wrong when two people use this at the same time? Answer in prose, without "
         "code.",
     ),
-    (
-        "own words",
-        _MINUTES,
-        "Write a short cheerful poem about this society for its newsletter.",
-    ),
+    ("own words", _MINUTES, "Write a short cheerful poem about this society for its newsletter."),
     (
         "own words",
         _PRICES,

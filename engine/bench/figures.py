@@ -98,31 +98,6 @@ def _total_speed(runs: dict[str, list[Timed]], prompts: list[str]) -> float:
     return sum(run.tokens for run in chosen) / sum(run.seconds for run in chosen)
 
 
-def seconds_to_go(
-    answers: Sequence[Stats],
-    *,
-    prompts: int,
-    left: Sequence[int],
-    limit: int,
-    elapsed_seconds: float,
-) -> float:
-    """Estimate the seconds that are left of a benchmark.
-
-    So far `prompts` prompts have `answers`, in `elapsed_seconds`; `left` has the lengths, in
-    tokens, of the other prompts. Reading takes time by their tokens. All other time is writing: an
-    answer is expected to have the mean length of the answers so far and of one more that reaches
-    the `limit`, so that a short first answer does not make the estimate too low.
-    """
-    if not answers:
-        return 0.0
-    whole = merge(answers)
-    each = len(answers) / prompts  # answers to one prompt
-    reading = whole.prefill_seconds / max(1, whole.prompt_tokens) * each
-    written = whole.committed + len(answers)  # a token each, for the first rounds
-    writing = (elapsed_seconds - whole.prefill_seconds) / written
-    return reading * sum(left) + writing * (written + limit * each) / (prompts + 1) * len(left)
-
-
 def merge(many: Iterable[Stats]) -> Stats:
     """Add the stats of several runs: counts, seconds, and positions one by one; without the seconds
     of single rounds."""

@@ -47,10 +47,7 @@ BUILTIN: tuple[tuple[str, str], ...] = (
     ("chat", "My neighbour's rooster wakes me at four every morning. How do I bring it up kindly?"),
     ("chat", "What should I look at when I buy a used bicycle? Give me a short checklist."),
     ("writing", "Write a letter from a lighthouse keeper to the ship that never answers."),
-    (
-        "writing",
-        "Describe a bakery at four in the morning, in three paragraphs, without dialogue.",
-    ),
+    ("writing", "Describe a bakery at four in the morning, in three paragraphs, without dialogue."),
     (
         "reasoning",
         "Four friends share a taxi and leave it one after another. Only the last one pays. "

@@ -15,34 +15,25 @@ from time import perf_counter
 import mlx.core as mx
 
 from engine.bench.cooling import Cooling, SlowdownMonitor, is_hot
-from engine.bench.figures import seconds_to_go
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
-    accept_cost,
+    Roofline,
     at_depth,
-    measure_curve,
     measure_roofline,
     peak_rss_bytes,
     reads_all_weights,
 )
-from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
+from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import (
-    HEADROOM,
-    Load,
-    Peer,
-    Runner,
-    Workload,
-    drafter_maker,
-    make_runners,
-)
+from engine.bench.runners import HEADROOM, Load, Peer, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
 from engine.near_ties import Fork
 from engine.request import asked
 from models.errors import Problem
+from models.in_words import left
 from models.model_folder import ModelFolder
 
 _WARM_UP_TOKENS = 12
@@ -70,10 +61,7 @@ def run_bench(
     """
     check(options)
     prompts = load_prompts(
-        options.prompts,
-        sets=options.sets,
-        per_category=options.per_category,
-        attach=options.attach,
+        options.prompts, sets=options.sets, per_category=options.per_category, attach=options.attach
     )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
@@ -107,10 +95,10 @@ def run_bench(
     progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
     answers: list[MeasuredAnswer] = []
     try:
-        progress("measuring the memory, acceptance and passes by themselves")
-        setup = _with_probes(setup, options, target, [ids for _, ids in fitting])
+        progress("measuring the memory")
+        roofline = _measure_roofline(options, target, [ids for _, ids in fitting])
         refused = _warm_up(runners, fitting, progress)
-        setup = replace(setup, refused=tuple(refused.items()))
+        setup = replace(setup, roofline=roofline, refused=tuple(refused.items()))
         runners = {
             t: [each for each in all if each.name not in refused] for t, all in runners.items()
         }
@@ -137,14 +125,9 @@ def run_bench(
                 peak_rss_bytes=peak_rss_bytes(),
             )
             _keep(setup, answers, options)
-            left = seconds_to_go(
-                [answer.measured.stats for answer in answers],
-                prompts=number + 1,
-                left=[len(ids) for _, ids in fitting[number + 1 :]],
-                limit=options.max_tokens,
-                elapsed_seconds=clock() - began,
-            )
-            progress(f"{number + 1} of {len(fitting)}: {prompt.id}, about {_span(left)} to go")
+            done = number + 1
+            to_go = (clock() - began) / done * (len(fitting) - done)
+            progress(f"{done} of {len(fitting)}: {prompt.id}, {left(to_go)}")
     except KeyboardInterrupt:
         progress(f"Stopped; {len(answers)} answers were measured.")
         _keep(setup, answers, options)
@@ -168,36 +151,20 @@ def _keep(setup: BenchReport, answers: Sequence[MeasuredAnswer], options: BenchO
         Measurements(setup, tuple(answers)).write_json(options.out)
 
 
-def _with_probes(
-    setup: BenchReport,
-    options: BenchOptions,
-    target: LoadedModel,
-    prompts: Sequence[tuple[int, ...]],
-) -> BenchReport:
-    """Add the measurements apart from answers, at about the depth of the answers' middle: judging,
-    and, if speeds are compared, the costs of passes and the memory's bandwidth."""
+def _measure_roofline(
+    options: BenchOptions, target: LoadedModel, prompts: Sequence[tuple[int, ...]]
+) -> Roofline | None:
+    """Measure the memory at about the depth of the answers' middle; None if no speeds are compared,
+    or if a pass does not read all weights here."""
+    if not (options.baselines and target.alone and reads_all_weights(target.model)):
+        return None
     decoder = target.decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
     depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
-    logits = target.model(mx.zeros((1, 1), dtype=mx.int32))  # for its kind; never computed
-    rule = RULES[options.rules[0]]
-    setup = replace(
-        setup,
-        accepting=tuple(
-            accept_cost(vocabulary=decoder.vocabulary, temperature=t, rule=rule, dtype=logits.dtype)
-            for t in options.temperatures
-        ),
-    )
-    if options.baselines:
-        reads_all = target.alone and reads_all_weights(target.model)
-        with at_depth(decoder, depth) as tokens:
-            setup = replace(
-                setup,
-                roofline=measure_roofline(decoder) if reads_all else None,
-                curve=measure_curve(decoder, tokens),
-            )
+    with at_depth(decoder, depth):
+        roofline = measure_roofline(decoder)
     mx.clear_cache()
-    return setup
+    return roofline
 
 
 class _Rests:
@@ -315,7 +282,3 @@ def _answers(
                     measured=measured,
                     peak_bytes=peak_bytes,
                 )
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

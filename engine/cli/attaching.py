@@ -168,14 +168,19 @@ class Attachments:
         interrupted: Callable[[], bool],
     ) -> Said:
         most = min(request.max_tokens, ask.most_tokens)
-        shorter = replace(request, max_tokens=most, grammar=None, stops=(), special=True)
+        shorter = replace(
+            request,
+            max_tokens=most,
+            thinking=THINKING,
+            grammar=None,
+            stops=(),
+            special=True,
+        )
         asked = [*before, ChatMessage("user", ask.prompt)]
         reply = ending = ""
         doing = f"Making notes on part {ask.number} of {ask.among}: {ask.place}"
         with self._console.status(escape(doing)):
-            for event in self._session.answer(
-                asked, shorter, thinking=THINKING, cancelled=interrupted
-            ):
+            for event in self._session.answer(asked, shorter, cancelled=interrupted):
                 if isinstance(event, Text):
                     reply += event.delta
                 elif isinstance(event, Prefill):

@@ -22,7 +22,7 @@ from engine.conversation.pair_costs import Remark
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Request, Thinking
+from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.in_words import clean
 
@@ -37,7 +37,8 @@ _HELP = """\
 /sections QUESTION   ask it of each part of the files, then of the notes on them
 /save FILE           write the conversation to a .json or .md file
 /help                this list
-/quit                leave (Ctrl-D does, too); Ctrl-C stops an answer"""
+/quit                leave (Ctrl-D does, too)
+Ctrl-C stops an answer. Ctrl-\\ ends its thinking, so that the answer begins."""
 
 
 class TerminalChat:
@@ -55,17 +56,20 @@ class TerminalChat:
         *,
         read: Reader = read_document,
         system: str = "",
-        thinking: Thinking = "",
     ) -> None:
         self._session = session
         self._console = console
-        self._request, self._thinking = request, thinking
+        self._request = request
         self._attachments, self._read = attachments, read
         self._left_out = range(0)  # of the messages, in the latest answer
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
         """Read lines with `read`, which raises EOFError at the end, and answer them."""
+        with noting(signal.SIGQUIT):  # which would end the chat where an answer ends just before
+            self._run(read)
+
+    def _run(self, read: Callable[[], str]) -> None:
         self._console.print(legend())
         self._console.print("Type a message, or /help.", style="dim")
         while True:
@@ -157,13 +161,13 @@ class TerminalChat:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
         answer, stats, heard = "", Stats(), list[Event]()
         request = replace(self._request, keep_as=self._attachments.digests)
-        with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
+        with (
+            noting(signal.SIGINT) as interrupted,
+            noting(signal.SIGQUIT) as hurried,
+            answer_view(self._console) as view,
+        ):
             events = self._session.answer(
-                asked,
-                request,
-                thinking=self._thinking,
-                cancelled=interrupted,
-                compare=lambda: True,
+                asked, request, cancelled=interrupted, hurried=hurried, compare=lambda: True
             )
             for event in events:
                 view.show(event)

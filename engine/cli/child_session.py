@@ -31,7 +31,7 @@ from engine.process.client import (
 )
 from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
 from engine.process.supervision import GRACE_SECONDS
-from engine.request import ChatMessage, Prompt, Request, Sampling, Thinking, chat
+from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.model_folder import ModelFolder
@@ -102,15 +102,14 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
-        thinking: Thinking = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
+        hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         """As `Session.answer`; the process decides when to compare. Raises `Lost` if it ends."""
-        prompt = chat(messages, thinking=thinking)
-        asked = Generate(generation or uuid4().hex, "chat", prompt, request)
-        for response in self._responses(asked, cancelled):
+        asked = Generate(generation or uuid4().hex, "chat", chat(messages), request)
+        for response in self._responses(asked, cancelled, hurried):
             if isinstance(response, Event):
                 yield response
 
@@ -126,7 +125,10 @@ class ChildSession:
         self._lose("")
 
     def _responses(
-        self, command: Work, cancelled: Callable[[], bool] = lambda: False
+        self,
+        command: Work,
+        cancelled: Callable[[], bool] = lambda: False,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> Iterator[Response]:
         """The responses to a command, up to its end. Starts another process if the last one has
         ended, unless that is `cancelled`. Raises `Problem` if the command fails."""
@@ -135,10 +137,14 @@ class ChildSession:
             self._begin(cancelled)
         if refusal := self._client.ask(command):
             raise Problem(refusal.message, refusal.remedy)
+        told = False  # to hurry
         try:
             while True:
                 if cancelled():
                     self._client.cancel(command.id)
+                if hurried() and not told:
+                    told = True
+                    self._client.hurry(command.id)
                 for response, about in self._hear(_GLANCE_SECONDS) or ():
                     if about is not command:
                         continue

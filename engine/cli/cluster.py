@@ -18,9 +18,7 @@ from models.in_words import clean, size
 _EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
 
 app = typer.Typer(
-    help="Check several Macs that hold a target together.",
-    no_args_is_help=True,
-    epilog=_EXAMPLES,
+    help="Check several Macs that hold a target together.", no_args_is_help=True, epilog=_EXAMPLES
 )
 
 

@@ -24,11 +24,12 @@ from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
-from engine.conversation.template import abilities_for
+from engine.conversation.template import abilities_for, closing_of, syntax_for
 from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
+from engine.replies.syntax import ReplySyntax
 from models.errors import Problem
 from models.files import models_folder
 from models.in_words import size
@@ -156,9 +157,8 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
         yield check_version(package, installed)
     yield Check("window", _window())
     yield Check("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
-    free = available_bytes()
-    known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
-    yield Check("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
+    memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
+    yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
@@ -191,7 +191,7 @@ class _PairChecks:
                 yield Symptom.NOT_HERE.found("target", "The starter model is not here yet.")
                 return
             folder.check()
-            if free is not None and folder.size_bytes > free:
+            if folder.size_bytes > free:
                 fact = f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free"
                 yield Symptom.TOO_LARGE.found("target", fact, usable=False)
                 return
@@ -205,7 +205,8 @@ class _PairChecks:
             f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
-        yield check_template(abilities_for(target.tokenizer, tools=True))
+        tokenizer = target.tokenizer
+        yield check_template(abilities_for(tokenizer, tools=True), syntax_for(tokenizer))
         session = Session(target)
         try:
             drafters = resolve_drafters(self._name, folder)
@@ -233,8 +234,9 @@ class _PairChecks:
         yield from check_curve(self.curve, drafts=session.drafter.name != "none")
 
 
-def check_template(able: TemplateAbilities) -> Check:
-    """Which parts of a chat the model's template shows, and which are told in text."""
+def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
+    """Which parts of a chat the model's template shows, and which are told in text; and the options
+    for its thinking."""
     parts = {
         "system text": able.system,
         "tools": able.tools,
@@ -247,7 +249,8 @@ def check_template(able: TemplateAbilities) -> Check:
     missing = ", ".join(part for part, is_shown in parts.items() if not is_shown)
     written = f"; told in another way: {missing}" if missing else ""
     thinking = f"; --thinking {'|'.join(able.choices)}" if able.choices else ""
-    return Check("template", f"shows {shown}{written}{thinking}")
+    budget = "; --thinking-budget N" if closing_of(able, syntax) else ""
+    return Check("template", f"shows {shown}{written}{thinking}{budget}")
 
 
 def _refused(name: str, problem: Problem) -> Check:
@@ -297,7 +300,7 @@ def check_load(running: float, cores: int) -> Check:
     return Symptom.BUSY.found("load", fact) if running > OVERLOADED * cores else Check("load", fact)
 
 
-def check_fit(*, weights: int, token: float, context: int, free: int | None, device: int) -> Check:
+def check_fit(*, weights: int, token: float, context: int, free: int, device: int) -> Check:
     """Whether a loaded pair fits, with a conversation in it.
 
     `weights`: bytes of both models. `token`: bytes of caches for each token. `free`: bytes that
@@ -308,9 +311,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
         f"weights {size(weights)}, {size(token)} more for each token: {size(whole)} with all "
         f"{context:,} tokens of its context"
     )
-    limits = [device] if device else []
-    limits += [] if free is None else [weights + free]
-    most = min(limits, default=whole)
+    most = min(weights + free, device or weights + free)
     if whole <= most:
         wired = "; while the window or the server answers it is kept from being paged out"
         return Check("fit", f"{fact}; it fits{wired if weights > Wired.LARGE * device > 0 else ''}")

@@ -137,7 +137,6 @@ def generate(options: GenerateOptions) -> None:
         answer = session.answer(
             messages,
             request,
-            thinking=options.thinking or "",
             generation=uuid4().hex,
             compare=lambda: True,
         )
@@ -189,10 +188,7 @@ def chat(options: ChatOptions) -> None:
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing
-        thinking = options.thinking or ""
-        terminal = TerminalChat(
-            session, console, request, attachments, system=options.system, thinking=thinking
-        )
+        terminal = TerminalChat(session, console, request, attachments, system=options.system)
         terminal.run(lambda: input("> "))
 
 
@@ -247,9 +243,7 @@ def distil(
 
 
 @app.command(
-    "import",
-    rich_help_panel=MODELS,
-    epilog=examples("slipstream import model.gguf models/model"),
+    "import", rich_help_panel=MODELS, epilog=examples("slipstream import model.gguf models/model")
 )
 def import_model(
     *,

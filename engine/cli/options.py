@@ -80,6 +80,7 @@ _answer, _model, _sampling, _documents, _macs = (
 TARGET = "The model that answers; else the starter.", "MODEL"
 ON_THE_MACS = "Hold the target on the Macs in this file.", "HOSTFILE"
 MAX_TOKENS = "Tokens of the longest answer.", "N"
+THINKING_BUDGET = "After so many tokens it stops thinking and answers.", "N"
 AS_JSON = "Print JSON instead.", "", "--json"
 
 
@@ -92,7 +93,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TargetOptions):
-    """Also what guesses its tokens."""
+    """The options of a pair: also the drafters and how far they draft."""
 
     drafter: str = _model(DEFAULT_DRAFTER, "What guesses the next tokens.", "DRAFTER")
 
@@ -181,6 +182,7 @@ class AnswerOptions(ModelOptions):
 
     system: str = _answer("", "The system prompt.", "TEXT")
     thinking: ThinkingWish | None = _answer(None, "Whether it thinks first, how much.", "EFFORT")
+    thinking_budget: int | None = _answer(None, *THINKING_BUDGET, min=0)
     max_tokens: int = _answer(512, *MAX_TOKENS, min=1)
     stop: list[str] | None = _answer(None, "End before this text; repeatable.", "TEXT")
     schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")
@@ -193,6 +195,8 @@ class AnswerOptions(ModelOptions):
         return Request(
             sampling=None,
             max_tokens=self.max_tokens,
+            thinking=self.thinking or "",
+            thinking_budget=self.thinking_budget,
             stops=tuple(self.stop or ()),
             grammar=self._grammar,
             overflow=overflow,

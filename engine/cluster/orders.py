@@ -118,10 +118,7 @@ Order = Open | Copy | Close | Rewind | Mark | Bookmark | Send | Last
 
 _KINDS: dict[int, type[Order]] = {
     kind.code: kind
-    for kind in (
-        *(Open, Copy, Close, Rewind, Mark, Bookmark, Send),
-        *(Read, Compare, Rest, Quit),
-    )
+    for kind in (*(Open, Copy, Close, Rewind, Mark, Bookmark, Send), *(Read, Compare, Rest, Quit))
 }
 
 

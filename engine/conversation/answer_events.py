@@ -25,7 +25,7 @@ from engine.events import (
 from engine.speculate import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
 from engine.tree import COMMITTED, Tree
 
-_FORCED = "the grammar allows nothing else"
+_FORCED = "nothing else is allowed here"
 
 
 class AnswerEvents:

@@ -38,14 +38,15 @@ _LEAD_SECONDS = 0.1  # by which one answer of a race gets ahead of the other bef
 class Job:
     """An answer that is asked for.
 
-    Attributes: `cancelled` and `compare` as for `Session.begin`; `first`, whether it begins before
-    jobs that are not; `rival`, the generation of the plain answer in a race, or empty.
+    Attributes: `cancelled`, `hurried` and `compare` as for `Session.begin`; `first`, whether it
+    begins before jobs that are not; `rival`, the generation of the plain answer in a race, or "".
     """
 
     generation: str
     prompt: Prompt
     request: Request
     cancelled: Callable[[], bool]
+    hurried: Callable[[], bool] = lambda: False
     compare: Callable[[], bool] = lambda: False
     first: bool = False
     rival: str = ""
@@ -72,7 +73,12 @@ class _Running:
         self.pass_seconds = 0.0
         self._company = company
         self._items = session.begin(
-            answer, cancelled=job.cancelled, compare=job.compare, company=company, clock=clock
+            answer,
+            cancelled=job.cancelled,
+            hurried=job.hurried,
+            compare=job.compare,
+            company=company,
+            clock=clock,
         )
 
     @property

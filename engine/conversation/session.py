@@ -25,8 +25,9 @@ from engine.conversation.prompt_logprobs import prompt_logprobs
 from engine.conversation.skippable import skippable
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.conversation.template import encode_prompt
+from engine.conversation.template import encode_prompt, with_thinking
 from engine.conversation.text import AnswerText, TokenTexts, ending_of
+from engine.conversation.thought import Thought, with_thought
 from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches
@@ -206,27 +207,30 @@ class Session:
         """The number of tokens that `prompt` begins with and that have been read."""
         return min(common(self._tokens, prompt), self.length)
 
-    def encode(self, prompt: Prompt) -> list[int]:
+    def encode(self, prompt: Prompt, *, thinking: Thinking = "") -> list[int]:
         """The tokens of a prompt. A chat is written by the model's own chat template.
 
         If the last message is the assistant's, the answer continues it.
         """
-        return encode_prompt(self.target.tokenizer, prompt)
+        tokenizer = self.target.tokenizer
+        return encode_prompt(tokenizer, with_thinking(tokenizer, prompt, thinking))
 
     def answer(
         self,
         messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
-        thinking: Thinking = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
+        hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
         """Answer a chat: see `begin`."""
-        answer = self.prepare(chat(messages, thinking=thinking), request, generation=generation)
-        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
+        answer = self.prepare(chat(messages), request, generation=generation)
+        return self._alone(
+            answer, cancelled=cancelled, hurried=hurried, compare=compare, clock=clock
+        )
 
     def complete(
         self,
@@ -260,6 +264,7 @@ class Session:
                 )
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokenizer = self.target.tokenizer
+        prompt = with_thinking(tokenizer, prompt, request.thinking)
         encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)
         tokens, gap = fit(
             prompt,
@@ -285,6 +290,9 @@ class Session:
         )
         if request.grammar is not None:
             task = replace(task, constraint=self._shared.grammars.constrain(request.grammar))
+        texts = self._shared.token_texts
+        rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
+        task = replace(task, constraint=rules)
         return Answer(
             generation,
             tokens,
@@ -303,13 +311,15 @@ class Session:
         answer: "Answer",
         *,
         cancelled: Callable[[], bool] = lambda: False,
+        hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
         company: Company | None = None,
     ) -> Generator[Event | Pass]:
         """The events of an answer, and the passes that it asks for: see `engine.speculate`.
 
-        `cancelled` is called at least once a round. The speed of an answer with drafts is compared
+        `cancelled` is called at least once a round, and so is `hurried`: once it returns True,
+        reasoning that is under way ends. The speed of an answer with drafts is compared
         with plain rounds. If it has too few of its own, plain passes are measured behind its last
         text while `compare` returns True. `clock` gives the seconds of the rounds; it may rest
         while the answer does. `company`: the other answers that are written meanwhile.
@@ -319,7 +329,7 @@ class Session:
         task = replace(answer.task, company=company or Company(), clock=clock)
         with self.decoder.busy():
             done = yield from self._write(
-                replace(answer, task=task), cancelled=cancelled, compare=compare
+                replace(answer, task=task), cancelled=cancelled, hurried=hurried, compare=compare
             )
         yield done
 
@@ -344,6 +354,7 @@ class Session:
         answer: "Answer",
         *,
         cancelled: Callable[[], bool],
+        hurried: Callable[[], bool],
         compare: Callable[[], bool],
     ) -> Generator[Event | Pass, None, Done]:
         """The events of an answer and its passes; returns the last event."""
@@ -382,6 +393,8 @@ class Session:
                 if isinstance(item, RoundDraft):
                     continue
                 last = now
+                if isinstance(task.constraint, Thought) and hurried():
+                    task.constraint.end()
                 if answer.text.stopped or item.committed[-1] in task.ends:
                     ending = "stop"
                     break

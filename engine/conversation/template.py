@@ -35,7 +35,8 @@ from engine.conversation.template_messages import (
     read_json,
     sayable,
 )
-from engine.replies.syntax import syntax_of
+from engine.replies.families import FamilyRow
+from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
 from models.in_words import size
@@ -119,11 +120,11 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
         return list(prompt.tokens)
     _refuse_half_characters(prompt)
     if not prompt.messages:
-        return _begun(tokenizer, _encode(tokenizer, prompt.text))
+        return _begun(tokenizer, encode_piece(tokenizer, prompt.text, first=True))
     return [
         token
         for number, piece in enumerate(pieces(tokenizer, prompt))
-        for token in _encode(tokenizer, piece, first=number == 0)
+        for token in encode_piece(tokenizer, piece, first=number == 0)
     ]
 
 
@@ -183,7 +184,7 @@ def _rendered(
     messages = [shield.over_message(message) for message in prompt.messages]
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
-            asking = _Asking(tokenizer, tools, prompt.thinking, options)
+            asking = _Asking(tokenizer, tools, options)
             *before, last = messages
             if last.role == "assistant":
                 text = asking.go_on(before, last, apart=shield.behind)
@@ -217,17 +218,12 @@ def _rendered(
 class _Asking:
     """Renders chats with the template of a tokenizer, each in the form that the template takes."""
 
-    def __init__(
-        self, tokenizer: Any, tools: list[Any], thinking: Thinking, options: dict[str, Any]
-    ) -> None:
-        self._tokenizer, self._tools = tokenizer, tools
-        self._abilities = abilities_for(tokenizer, tools=bool(tools))
-        self._options = self._abilities.thinking(thinking) | options
-        template = _template(tokenizer)
-        self._mistral = _MISTRAL in template
-        names = [token.content for token in tokenizer.added_tokens_decoder.values()]
+    def __init__(self, tokenizer: Any, tools: list[Any], options: dict[str, Any]) -> None:
+        self._tokenizer, self._tools, self._options = tokenizer, tools, options
+        self._abilities = _tried(tokenizer, tools=bool(tools))
+        self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
-        self._syntax = syntax_of(template, tokens=names, knows_tools=True, found=found)
+        self._syntax = syntax_for(tokenizer, found=found)
 
     def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
@@ -261,7 +257,7 @@ class _Asking:
         """The text of an answer behind the prompt `begun`, with the marks that it still lacks."""
         able, marks, reasoning = self._abilities, self._syntax.reasoning, answer.reasoning
         opening = able.missing(begun, able.to_reasoning)
-        between = able.between or (marks.closing + "\n\n" if marks else "")
+        between = closing_of(able, self._syntax)
         if opening is None and marks is not None:
             opening = "" if self._syntax.begins_inside(begun) else marks.opening
         if answer.raw or self._syntax.reasoning_is_over(begun) or opening is None:
@@ -294,8 +290,48 @@ class _Asking:
         return text
 
 
-def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
-    """What the template can say that this tokenizer has for chats with or without tools."""
+def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
+    """A prompt with the template's variables that make the model think as it is wished, as far as
+    its own options do not set them. Raises `Problem` if these are no object."""
+    if not wish or not prompt.messages:
+        return prompt
+    variables = abilities_for(tokenizer, tools=bool(prompt.tools)).thinking(wish)
+    given = read_json(prompt.options, dict, "template options") or {}
+    return replace(prompt, options=json.dumps(variables | given))
+
+
+def syntax_for(tokenizer: Any, *, found: FamilyRow | None = None) -> ReplySyntax:
+    """The notation of the replies of the model with this tokenizer. `found`: as in `syntax_of`."""
+    names = [token.content for token in tokenizer.added_tokens_decoder.values()]
+    return syntax_of(_template(tokenizer), tokens=names, knows_tools=True, found=found)
+
+
+def closing_of(able: TemplateAbilities, syntax: ReplySyntax) -> str:
+    """The text between reasoning and answer; empty if the model does not reason.
+    Example: "\\n</think>\\n\\n"."""
+    marks = syntax.reasoning
+    return able.between or (marks.closing + "\n\n" if marks else "")
+
+
+def abilities_for(
+    tokenizer: Any,
+    *,
+    tools: bool = False,
+    seconds: float = SECONDS,
+    more_bytes: int = MORE_BYTES,
+) -> TemplateAbilities:
+    """What the template can say that this tokenizer has for chats with or without tools.
+
+    Nothing for a template that exceeds the limits, which are those of `render`.
+    """
+    try:
+        with _limited_memory(more_bytes), _limited_time(seconds):
+            return _tried(tokenizer, tools=tools)
+    except (_TooLong, MemoryError):
+        return TemplateAbilities()
+
+
+def _tried(tokenizer: Any, *, tools: bool) -> TemplateAbilities:
     if _program(tokenizer) is not None or not _template(tokenizer):
         return TemplateAbilities()
     template, names = _source(tokenizer, tools=tools)
@@ -426,7 +462,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _encode(tokenizer: Any, text: str, *, first: bool = True) -> list[int]:
+def encode_piece(tokenizer: Any, text: str, *, first: bool = False) -> list[int]:
     """Encode a text; names of special tokens become those tokens.
 
     SentencePiece puts a space before a text. To avoid that for a piece that is not `first`, the

@@ -11,6 +11,7 @@ JSON is written as Python writes it: ", " between items, ": " behind a key, no o
 
 import json
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -179,6 +180,7 @@ class Constraint:
     """
 
     forcing = True
+    room = sys.maxsize
 
     def __init__(self, grammars: Grammars, source: str, after: bytes) -> None:
         self._grammars = grammars

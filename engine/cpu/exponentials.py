@@ -12,10 +12,13 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.device import begin
+
 StandIn = Callable[[Callable[..., mx.array]], Callable[..., mx.array]]
 """Takes a function and returns its replacement."""
 
 _LOG2_E = 1.0 / math.log(2.0)
+_LARGE_LAYER = 100_000  # weights; for smaller layers an early start costs more than it gains
 _LEAST = 2.0**-126  # smaller floats have fewer digits, and are slow to compute with
 
 
@@ -99,8 +102,34 @@ def _is_float32(*arrays: Any) -> bool:
     return all(isinstance(each, mx.array) and each.dtype == mx.float32 for each in arrays)
 
 
-STAND_INS: Mapping[str, StandIn] = {
-    "scaled_dot_product_attention": _attention,
-    "swiglu": _swiglu,
-}
+STAND_INS: Mapping[str, StandIn] = {"scaled_dot_product_attention": _attention, "swiglu": _swiglu}
 """By the name of a function of mlx-lm: the function that makes its replacement on a CPU."""
+
+
+def stand_ins(weights_per_layer: float) -> Mapping[str, StandIn]:
+    """By the name of a function of mlx-lm: the function that makes its replacement in a pass."""
+    return _BEGUN if weights_per_layer > _LARGE_LAYER else STAND_INS
+
+
+def _at_once(stand_in: StandIn) -> StandIn:
+    """The same replacement, which also starts the computation of its result.
+
+    So a CPU computes a pass while the rest of it is built. A model of 30 layers with 4 million
+    weights each takes 0.93 of the time, a model with 50,000 up to 1.2 times as long. A GPU gains
+    nothing, as it gets its work in larger parts.
+    """
+
+    def begun(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
+        call = stand_in(stock)
+
+        def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
+            result = call(*arrays, **options)
+            begin(result)
+            return result
+
+        return call_and_begin
+
+    return begun
+
+
+_BEGUN = {name: _at_once(stand_in) for name, stand_in in STAND_INS.items()}

@@ -6,6 +6,8 @@ Pure.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from models import in_words
+
 Reporter = Callable[[str], None]  # gets a line now and then
 
 _ANSWERING = 0.7  # share of the minutes: more answers teach more than more epochs over fewer
@@ -37,13 +39,6 @@ class WorkBudget:
         return 60 * self.minutes
 
 
-def in_words(seconds: float) -> str:
-    """Format a time for people: "45 s", "12 min", "1.6 h"."""
-    if seconds > 5400:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
-
-
 def left(seconds: float, share: float) -> str:
     """Format the time that is left, if `share` of the work took `seconds`: "12 min left"."""
-    return f"{in_words(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))} left"
+    return in_words.left(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -17,7 +17,6 @@ import numpy as np
 from engine.conversation.loading import LoadedModel
 from engine.core.model_parts import embedding, output_rows
 from engine.device import fetch
-from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy, unmet
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead, Head, new_head, save_head, shape_for
@@ -31,7 +30,6 @@ class HeadLearner:
     """A head that learns. `embedding`: the target's; `lend(ids)`: the target's output rows (tokens,
     width). Neither of them learns."""
 
-    kind: ClassVar[str] = "head"
     bound: BoundHead
     embedding: nn.Module
     lend: Callable[[mx.array], mx.array]
@@ -42,39 +40,46 @@ class HeadLearner:
 
     @property
     def kept(self) -> mx.array:
+        """The token id of each row of the output layer, (rows,)."""
         return self.bound.kept
 
     @property
     def borrows(self) -> bool:
+        """Whether the head has rows for the other tokens of a text too."""
         return self.bound.head.borrows
-
-    @property
-    def rates(self) -> Rates:
-        return Rates(0.01, 1e-3)
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:
+        """The number of weights of a head for the target `model`."""
         shape = shape_for(model, rows=rows)
         width = shape.hidden_size
         return width * ((len(shape.layers) + 4) * width + 3 * shape.intermediate_size + rows)
 
     @classmethod
     def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
+        """Make an untrained learner. Raises `Problem`."""
         shape = shape_for(target.model, rows=kept.size)
         model = target.model
         return cls(new_head(model, shape, kept), embedding(model), partial(output_rows, model))
 
     def steps(self, share: float) -> int:
-        """One step at first, then all. Alone the first step trains on twice as many tokens in the
+        """The number of tokens ahead in the loss, with `share` (0 to 1) of the training done.
+
+        One at first, then all. Alone the first step trains on twice as many tokens in the
         same time, but soon learns little more: half an hour gave 2.10 held-out tokens a pass in
         chains of five, and 2.04 with the first step alone for six tenths of it."""
         return 1 if share < _ONE_STEP else STEPS
 
     def loss(self, batch: Batch, steps: int) -> mx.array:
+        """The loss of predictions of up to `steps` tokens: a mean, in nats."""
         lent = mx.stop_gradient(self.lend(batch.borrowed).astype(mx.float32))
         return loss(self.network, batch, embed(self.embedding, batch), lent, steps=steps)
 
     def chains(self, answer: RecordedAnswer, length: int) -> Iterator[np.ndarray]:
+        """Yield the first, second, ... of up to `length` tokens drafted greedily at every position.
+
+        Position j drafts behind x[j + 1], so there are two positions fewer than tokens.
+        """
         head, positions = self.network, len(answer.tokens) - 2
         unrolled = _Deepening()
         begun = head.begin(answer.states[None, :positions].astype(mx.float32))
@@ -100,6 +105,7 @@ class HeadLearner:
         return sorted({*tokens} - {*fetch(self.kept)[0]}) if self.borrows else []
 
     def save(self, folder: Path, *, target: str, fingerprint: str) -> None:
+        """Write the drafter. Raises OSError or RuntimeError if there is no room."""
         save_head(self.bound, folder, target=target, fingerprint=fingerprint)
 
 

@@ -1,4 +1,4 @@
-"""Makes batches of answers for every kind of drafter, and computes the cross entropy.
+"""Makes batches of answers, and computes the cross entropy.
 
 Position j of a sequence x is the moment when the target has read x[j] and x[j + 1] is committed:
 the first token to predict is x[j + 2]. Answers are aligned so that the first predictions of all are

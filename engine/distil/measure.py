@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.distil.learner import Learner
+from engine.distil.head_learner import HeadLearner
 from engine.distil.store import RecordedAnswer
 
 
@@ -27,7 +27,7 @@ class ChainAcceptance:
 
 
 def measure(
-    learner: Learner, answers: Sequence[RecordedAnswer], *, chain: int = 5
+    learner: HeadLearner, answers: Sequence[RecordedAnswer], *, chain: int = 5
 ) -> ChainAcceptance:
     """Measure on greedy `answers`, with `chain` tokens a pass, or as many as the learner drafts."""
     committed = passes = 0
@@ -41,7 +41,7 @@ def measure(
     return ChainAcceptance(committed, passes)
 
 
-def _accepted(learner: Learner, answer: RecordedAnswer, chain: int) -> np.ndarray:
+def _accepted(learner: HeadLearner, answer: RecordedAnswer, chain: int) -> np.ndarray:
     """For each position, the number of tokens of its chain that are accepted."""
     tokens = np.array(answer.tokens)
     length = len(tokens) - 2

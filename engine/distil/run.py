@@ -14,15 +14,16 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.conversation.loading import LoadedModel, load
+from engine.conversation.template import encode_prompt
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
 from engine.distil.head_learner import HeadLearner
-from engine.distil.learner import Learner
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import shape_for
+from engine.request import Prompt, asked
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -35,15 +36,13 @@ _FEWEST_PROMPTS = 16
 class DistilOptions:
     """The options of a distillation. Either `minutes` or `tokens` (of answers) is given.
 
-    `learner`: the kind of drafter. `answers`: a folder that keeps the answers, for other drafters
-    to learn from; the target is not asked again for those in it. None: the answers are deleted
-    when the drafter is finished.
+    `answers`: a folder that keeps the answers, for other drafters to learn from; the target is not
+    asked again for those in it. None: the answers are deleted when the drafter is finished.
     """
 
     target: ModelFolder
     prompts: tuple[Path, ...]
     out: Path
-    learner: type[Learner] = HeadLearner
     answers: Path | None = None
     minutes: float | None = None
     tokens: int | None = None
@@ -75,9 +74,9 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     target = load(options.target)
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
-    rows, kind = min(options.vocabulary, vocabulary), options.learner
-    shape = shape_for(target.model, rows=rows)  # every kind reads the layers that a head reads
-    weights_to_learn = kind.weights(target.model, rows=rows)
+    rows = min(options.vocabulary, vocabulary)
+    shape = shape_for(target.model, rows=rows)
+    weights_to_learn = HeadLearner.weights(target.model, rows=rows)
     require_memory(memory_bytes(weights_to_learn, rows=rows, width=shape.hidden_size))
     answering = Answering(
         target,
@@ -97,7 +96,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
             answering.fill(store, budget=budget, report=report)
         held, shards = split(store.shards)
         mx.random.seed(options.seed)
-        learner = kind.begin(target, likeliest(shards, vocabulary=vocabulary, count=rows))
+        learner = HeadLearner.begin(target, likeliest(shards, vocabulary=vocabulary, count=rows))
         learning = Learning(
             learner,
             store,
@@ -121,7 +120,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     return options.out
 
 
-def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
+def _keep(learner: HeadLearner, options: DistilOptions, weights: str) -> None:
     """Write the drafter. If it raises `Problem`, the earlier drafter is unchanged."""
     try:
         learner.save(options.out, target=options.target.name, fingerprint=weights)
@@ -135,7 +134,6 @@ def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
 def _learning(options: DistilOptions) -> dict[str, str]:
     """The settings, besides those of the answers, that must be the same to resume."""
     return {
-        "--kind": options.learner.kind,
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
         "--vocabulary": str(options.vocabulary),
@@ -158,30 +156,15 @@ def _questions(
 ) -> list[TokenizedPrompt]:
     """Encode the prompts, by the target's chat template if it has one. Raises `Problem`."""
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
-    asked = []
+    questions = []
     for number, text in enumerate(texts):
-        rendered = _as_chat(text, target)
-        tokens = target.tokenizer.encode(rendered, add_special_tokens=False, verbose=False)
+        prompt = asked(text) if target.tokenizer.has_chat_template else Prompt(text=text)
+        tokens = encode_prompt(target.tokenizer, prompt)
         if 2 <= len(tokens) <= longest:
-            asked.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
-    if len(asked) < _FEWEST_PROMPTS:
+            questions.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
+    if len(questions) < _FEWEST_PROMPTS:
         raise Problem(
-            f"Only {len(asked)} of the {len(texts)} prompts can be used.",
+            f"Only {len(questions)} of the {len(texts)} prompts can be used.",
             f"Give {_FEWEST_PROMPTS} or many more, of at most {max(0, longest)} tokens each.",
         )
-    return asked
-
-
-def _as_chat(text: str, target: LoadedModel) -> str:
-    if not target.tokenizer.has_chat_template:
-        return text
-    try:
-        rendered: str = target.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
-        )
-    except Exception as error:  # a template is a program
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise Problem(
-            f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
-        ) from error
-    return rendered
+    return questions

@@ -19,7 +19,7 @@ from mlx.optimizers import AdamW, MultiOptimizer, Muon, clip_grad_norm
 from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.distil.budget import Reporter, WorkBudget, left
-from engine.distil.learner import Learner
+from engine.distil.head_learner import HeadLearner
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
@@ -28,8 +28,8 @@ from models.errors import Problem
 from models.files import replacing
 from models.safetensors_file import check_safetensors
 
+_INNER_RATE, _OUTER_RATE = 0.01, 1e-3  # of the matrices inside, of output rows and vectors
 _WARM_UP = 0.03  # of the training
-_OUTPUTS = frozenset({"output", "lm_head"})
 _CLIP = 1.0
 _POSITIONS_BY_WIDTH = 2  # of a batch, padding included; Muon's step, too, grows with the width
 _CHECKPOINT_SECONDS = 100.0
@@ -54,23 +54,23 @@ class Progress:
 class Trainer:
     """Optimizes the network of `learner`. `vocabulary`: the target's number of logits."""
 
-    def __init__(self, learner: Learner, *, vocabulary: int) -> None:
+    def __init__(self, learner: HeadLearner, *, vocabulary: int) -> None:
         self.network = learner.network
         self.progress = Progress()
         self._learner = learner
         rows = mx.full((vocabulary,), -1, dtype=mx.int32)
         rows[learner.kept] = mx.arange(learner.kept.size, dtype=mx.int32)
         self._row_of = rows
-        self._muon = Muon(learner.rates.inner, weight_decay=0.0)
-        self._adam = AdamW(learner.rates.outer, betas=[0.9, 0.95], weight_decay=0.0)
+        self._muon = Muon(_INNER_RATE, weight_decay=0.0)
+        self._adam = AdamW(_OUTER_RATE, betas=[0.9, 0.95], weight_decay=0.0)
         self._optimizer = MultiOptimizer([self._muon, self._adam], [_is_inner_matrix])
         self._optimizer.init(self.network.parameters())
         self._gradient = nn.value_and_grad(self.network, learner.loss)
 
     def learn(self, answers: Sequence[RecordedAnswer], *, share: float) -> float:
         """Take a step on one batch, with `share` (0 to 1) of the training done; return its loss."""
-        rate, rates = min(1.0, share / _WARM_UP + 0.05) * (1 - share), self._learner.rates
-        self._muon.learning_rate, self._adam.learning_rate = rates.inner * rate, rates.outer * rate
+        rate = min(1.0, share / _WARM_UP + 0.05) * (1 - share)
+        self._muon.learning_rate, self._adam.learning_rate = _INNER_RATE * rate, _OUTER_RATE * rate
         batch = make_batch(answers, self._row_of, borrows=self._learner.borrows)
         steps = self._learner.steps(share)
         value, gradients = self._gradient(batch, steps)
@@ -136,7 +136,7 @@ class Learning:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: HeadLearner,
         store: AnswerStore,
         *,
         vocabulary: int,
@@ -263,7 +263,7 @@ def _answered(answer: RecordedAnswer) -> int:
 
 
 def _is_inner_matrix(path: str, weight: mx.array) -> bool:
-    return weight.ndim == 2 and not _OUTPUTS.intersection(path.split("."))
+    return weight.ndim == 2 and "output" not in path.split(".")
 
 
 def _shapes(state: Any) -> dict[str, tuple[int, ...]]:

@@ -14,17 +14,7 @@ from typing import Any, Literal
 from models.typed_json import decode
 
 Format = Literal[
-    "pdf",
-    "docx",
-    "xlsx",
-    "pptx",
-    "epub",
-    "html",
-    "markdown",
-    "csv",
-    "notebook",
-    "text",
-    "folder",
+    "pdf", "docx", "xlsx", "pptx", "epub", "html", "markdown", "csv", "notebook", "text", "folder"
 ]
 SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
 

@@ -231,10 +231,7 @@ class _Picture:
             return None
         x, y = ctypes.c_int(), ctypes.c_int()
         corners = []
-        for across, up in (
-            (rectangle.left, rectangle.top),
-            (rectangle.right, rectangle.bottom),
-        ):
+        for across, up in ((rectangle.left, rectangle.top), (rectangle.right, rectangle.bottom)):
             place = (0, 0, self.width, self.height, 0, across, up, x, y)
             if not pdfium.FPDF_PageToDevice(self._page, *place):
                 return None

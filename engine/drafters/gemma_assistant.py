@@ -11,17 +11,27 @@ those of the likeliest clusters get logits; the others cannot be proposed.
 Knows the network, whose tensors are named as they are published.
 """
 
+from collections.abc import Mapping, Sequence
+
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 
+from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale
-from engine.drafters.caches import CacheDrafter, Memory
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays, Drafter
+from engine.drafters.chain import draft_chain
+from engine.drafters.rows import Rows
 from engine.drafters.weights import fill, other_target, read_tensors, require_fit
+from engine.request import Sampling
 from models.drafters.assistants import AssistantShape
 from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import refused_as_damaged
+
+Memory = Mapping[str, tuple[mx.array, mx.array]]
+"""The keys and values that layers of each type attend to, (1, heads, positions, size) each."""
 
 
 class _Trunk(nn.Module):
@@ -55,7 +65,7 @@ class ClusteredOutput(nn.Module):
 
 
 class Assistant(nn.Module):
-    """What is trained. `backbone`: the width of the target's states; `sizes`: as mlx-lm names a
+    """The trained network. `backbone`: the width of the target's states; `sizes`: as mlx-lm names a
     Gemma's; `clusters` and how many of them are likely enough, 0 for an output layer of all."""
 
     def __init__(
@@ -89,7 +99,8 @@ class Assistant(nn.Module):
 
 
 class AssistantNetwork:
-    """An assistant as `engine.drafters.caches.CacheDrafter` drafts with it, for its target."""
+    """An assistant that reads the caches of its target. `caches`: the place, among the target's
+    caches, of those that layers of each type read."""
 
     def __init__(self, assistant: Assistant, target: Decoder) -> None:
         """Raises `DrafterRefused` where the target's caches are not of the right kind."""
@@ -111,11 +122,65 @@ class AssistantNetwork:
     def __call__(
         self, state: mx.array, token: mx.array, memory: Memory, position: int
     ) -> tuple[mx.array, mx.array]:
+        """Return the next state, and the logits of the token after `token`: (1, vocabulary).
+
+        `state`: (1, 1, width); `token`: (1,); `position`: of the last token in `memory`.
+        """
         embedded = self._embed(token[None]) * self._scale
         return self._assistant(state, embedded, memory, position)
 
 
-def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> CacheDrafter:
+class AssistantDrafter(Drafter):
+    """Drafts for `target`, whose states behind the final norm are recorded from now on.
+
+    It reads nothing before it drafts, and takes nothing back afterwards: a round begins with what
+    the target's caches hold then, and the target's state of the last token in them.
+    """
+
+    def __init__(self, target: Decoder, network: AssistantNetwork, *, name: str) -> None:
+        self.name = name
+        self._target = target
+        self._network = network
+        self._states = target.record(("norm",))
+
+    def beside(self, target: Decoder) -> Drafter:
+        return type(self)(target, self._network, name=self.name)
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, LONGEST),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        end = self._target.length
+        if not self._states.first < end == self._states.end:
+            return None
+        state = self._states.between(end - 1, end)[None, :, 0]
+        layers = self._target.timeline.layers
+        memory = {
+            kind: keys_and_values(layers[place]) for kind, place in self._network.caches.items()
+        }
+
+        def read(inputs: mx.array) -> mx.array:
+            """Read all of `inputs`, each at the position of the last key."""
+            nonlocal state
+            for token in mx.split(inputs, inputs.size):
+                state, logits = self._network(state, token, memory, end - 1)
+            return logits
+
+        return draft_chain(
+            read,
+            unread=tokens[end:],
+            tokens=tokens,
+            choice=choice,
+            rows=Rows(self._target.vocabulary),
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+        )
+
+
+def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> AssistantDrafter:
     """The drafter in `folder`.
 
     Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
@@ -133,4 +198,4 @@ def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> CacheDrafter
     tensors = read_tensors(folder)
     with refused_as_damaged(folder.path):
         fill(assistant, tensors, target.model)
-    return CacheDrafter(target, network, name=folder.description.name)
+    return AssistantDrafter(target, network, name=folder.description.name)

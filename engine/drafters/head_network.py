@@ -9,6 +9,7 @@ and may borrow the target's for others that are in the text, as names and rare w
 A folder holds `config.json` and `head.safetensors`, 8-bit, with the token ids of the rows.
 """
 
+import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 
@@ -24,14 +26,17 @@ from engine.core.model_parts import embedding, final_norm, output_rows
 from engine.device import fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, DrafterRefused
-from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import expand, narrow
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
+from models.files import replacing, write_text
+
+_BITS, _GROUP_SIZE = 8, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,11 @@ class HeadShape:
 
     @property
     def cache_width(self) -> int:
-        """Keys, or values, of one position."""
+        """The width of the keys, or of the values, of one position."""
         return self.num_key_value_heads * self.head_dim
 
     def block(self) -> ModelArgs:
-        """As a Llama model of one layer."""
+        """Return the configuration of a Llama model of one layer."""
         names = ("layers", "rows")
         sizes = {name: size for name, size in asdict(self).items() if name not in names}
         return ModelArgs(model_type="llama", num_hidden_layers=1, vocab_size=self.rows, **sizes)
@@ -235,28 +240,47 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
 
 
 def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
-    """Write `folder`, 8-bit. `target` is a name for people; `fingerprint` is what counts."""
-    weights = packed(bound.head) | {"kept": bound.kept.astype(mx.int32)}
+    """Write `folder`, 8-bit, or leave it as it was. `target` is a name for people; `fingerprint` is
+    what counts. Raises OSError or RuntimeError if there is no room."""
+    weights = _packed(bound.head) | {"kept": bound.kept.astype(mx.int32)}
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
-    write_drafter(folder, HEAD_WEIGHTS_NAME, weights, config | asdict(bound.shape))
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / HEAD_WEIGHTS_NAME) as partial:
+        mx.save_safetensors(str(partial), weights)
+    write_text(folder / "config.json", json.dumps(config | asdict(bound.shape), indent=2) + "\n")
+
+
+def _packed(head: Head) -> dict[str, mx.array]:
+    """The weights of a head: 8-bit matrices of linear layers whose rows are whole groups, all else
+    16-bit."""
+    parameters: dict[str, mx.array] = dict(tree_flatten(head.parameters()))
+    tensors = {name: array.astype(mx.float16) for name, array in parameters.items()}
+    for path, module in head.named_modules():
+        if _is_packed(module):
+            parts = mx.quantize(tensors[f"{path}.weight"], group_size=_GROUP_SIZE, bits=_BITS)
+            for part, array in zip(("weight", "scales", "biases"), parts, strict=True):
+                tensors[f"{path}.{part}"] = array
+    return tensors
+
+
+def _is_packed(module: nn.Module) -> bool:
+    return isinstance(module, nn.Linear) and module.weight.shape[1] % _GROUP_SIZE == 0
 
 
 def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
     """The head, for the target with these weights and as many logits.
 
-    Raises `Problem` where it was made for another target, or is damaged.
+    Raises `Problem` if it was made for another target, or is damaged.
     """
     if folder.description.demands.fingerprint != fingerprint:
         raise other_weights(folder, fingerprint)
-    try:
+    with refused_as_damaged(folder.path):
         bound = _read(folder)
         (ids,) = fetch(bound.kept)
-    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
-        raise _damaged(folder.path, str(error)) from error
-    if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
-        raise _damaged(folder.path, "its vocabulary map does not fit its rows")
-    if min(ids) < 0 or max(ids) >= vocabulary:
-        raise _damaged(folder.path, "it has tokens that the target does not have")
+        if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
+            raise ValueError("its vocabulary map does not fit its rows")
+        if min(ids) < 0 or max(ids) >= vocabulary:
+            raise ValueError("it has tokens that the target does not have")
     return bound
 
 
@@ -275,27 +299,14 @@ def _read(folder: DrafterFolder) -> BoundHead:
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     weights: Any = mx.load(str(folder.path / HEAD_WEIGHTS_NAME))
     head = Head(shape, borrows="moved" in weights)
-    _quantize(head)
+    nn.quantize(
+        head,
+        group_size=_GROUP_SIZE,
+        bits=_BITS,
+        class_predicate=lambda _, module: _is_packed(module),
+    )
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     expand(head)
     narrow(head)
     return BoundHead(head, shape, kept)
-
-
-def _quantize(head: Head) -> None:
-    """Every matrix whose rows are whole groups; the others stay 16-bit."""
-    nn.quantize(
-        head,
-        group_size=GROUP_SIZE,
-        bits=BITS,
-        class_predicate=lambda _, module: (
-            isinstance(module, nn.Linear) and module.weight.shape[1] % GROUP_SIZE == 0
-        ),
-    )
-
-
-def _damaged(folder: Path, why: str) -> DrafterRefused:
-    why = " ".join(why.split())[:200].rstrip(".")
-    message = f"The drafter in {folder} is damaged: {why}."
-    return DrafterRefused("damaged", message, "Fetch or distil it again.")

@@ -18,15 +18,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.core.sampling import (
-    Candidates,
-    History,
-    candidates,
-    draw,
-    entries,
-    joined,
-    likeliest,
-)
+from engine.core.sampling import Candidates, History, candidates, draw, entries, joined, likeliest
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
@@ -58,7 +50,7 @@ def draft_tree(
     history = History(tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
-        """What comes behind the last `count` of the tokens that are read, by rows."""
+        """Return the candidates behind the last `count` of the tokens that are read."""
         first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)

@@ -34,6 +34,7 @@ from engine.process.protocol import (
     Count,
     Counted,
     Generate,
+    Hurry,
     Load,
     Loaded,
     Loading,
@@ -168,6 +169,12 @@ class EngineClient:
         cancel = Cancel(generation)
         self._send(cancel, COMMANDS.to_line(cancel))
         return None
+
+    def hurry(self, generation: str) -> None:
+        """End the reasoning of a generation. Does nothing where the process does not write it."""
+        if self._running and isinstance(self._owed.get(generation), Generate):
+            hurry = Hurry(generation)
+            self._send(hurry, COMMANDS.to_line(hurry))
 
     def to_send(self) -> bytes:
         """The lines for the process that were not returned before."""

@@ -107,6 +107,7 @@ class CommandQueue:
         self._send = send
         self._queue: SimpleQueue[Work | Count | None] = SimpleQueue()
         self._cancelled: set[str] = set()
+        self._hurried: set[str] = set()
         self.owed: dict[str, Work | Count] = {}
         self.stopped = False
 
@@ -123,8 +124,11 @@ class CommandQueue:
                     break
                 if isinstance(command, protocol.Cancel):
                     self._cancelled.add(command.id)
+                elif isinstance(command, protocol.Hurry):
+                    self._hurried.add(command.id)
                 else:
                     self._cancelled.discard(command.id)  # an id may be used again
+                    self._hurried.discard(command.id)
                     self.owed[command.id] = command
                     self._queue.put(command)
         self.stop()
@@ -154,6 +158,10 @@ class CommandQueue:
     def cancelled(self, generation: str) -> bool:
         """Whether a generation must end."""
         return self.stopped or generation in self._cancelled
+
+    def hurried(self, generation: str) -> bool:
+        """Whether the reasoning of a generation must end."""
+        return generation in self._hurried
 
 
 def read_lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -300,7 +308,7 @@ class Host:
                 pass
             case Count():
                 session = self._usable_scheduler().session
-                tokens = session.encode(command.prompt)
+                tokens = session.encode(command.prompt, thinking=command.thinking)
                 ending = ending_of(session.target.tokenizer, tokens)
                 self._send(Counted(command.id, len(tokens), ending))
             case Load():
@@ -406,6 +414,7 @@ class Host:
             command.prompt,
             command.request,
             cancelled=lambda: self._queue.cancelled(command.id),
+            hurried=lambda: self._queue.hurried(command.id) and not command.race,
             compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
             first=bool(command.conversation),
             rival=protocol.rival_of(command.id) if command.race else "",
@@ -518,7 +527,7 @@ def failure(id: str, error: Exception) -> Failed:
 
 
 def ready() -> protocol.Ready:
-    """The greeting."""
+    """Return the host's first message, which greets the client."""
     return protocol.Ready(
         protocol=protocol.PROTOCOL,
         python=platform.python_version(),

@@ -16,6 +16,7 @@ for those before it, and those behind it wait for it.
                  Done | Failed; the same events of the plain answer, where it is a race, with the
                  generation `rival_of(id)`
     count     -> Counted | Failed, at once, also while answers are written
+    hurry     -> no response of its own; the generation with that id ends its reasoning
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded; from several Macs too, which end
     quit      -> the process ends, as it does when its standard input does
@@ -31,13 +32,13 @@ from typing import Any, Literal, get_args
 from engine import events
 from engine.cluster.states import RankState
 from engine.replies.families import FamilyRow
-from engine.request import Prompt, Request, Sampling
+from engine.request import Prompt, Request, Sampling, Thinking
 from models.answers import Refused
 from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 7  # since a load may say how answers are sampled, and a prompt whether to think
+PROTOCOL = 8  # since a request says how much a model reasons, and reasoning can be ended
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -47,7 +48,7 @@ LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a conversation may take: at most `context` tokens, 0 for as many as the model allows;
+    """Limits of a conversation: at most `context` tokens, 0 for as many as the model allows;
     and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
 
     context: int = 0
@@ -66,7 +67,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Macs:
-    """Where a target is: on the Macs in the file `hosts`, an absolute path; empty for this one
+    """The place of a target: on the Macs in the file `hosts`, an absolute path; empty for this one
     alone. `trusted`: whoever is on the links between them is trusted. `mode`: how it is divided;
     "auto" for what fits."""
 
@@ -144,10 +145,19 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count the tokens of a prompt."""
+    """Count the tokens of a prompt. `thinking` as in `Request`."""
 
     id: str
     prompt: Prompt
+    thinking: Thinking = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """End the reasoning of the generation with this id, so that its answer begins. Nothing happens
+    to a generation that does not reason, and to the plain answer of a race."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +180,7 @@ class Quit:
 
 
 Work = Load | SetDrafter | Generate | Unload
-Command = Work | Count | Cancel | Quit
+Command = Work | Count | Hurry | Cancel | Quit
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,7 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many tokens the prompt of the `Count` with this id has, and its `ending` as for
+    """The number of tokens of the prompt in the `Count` with this id, and its `ending` as for
     `engine.events.Prefill`."""
 
     id: str
@@ -265,6 +275,7 @@ COMMANDS = Language[Command](
         "generate": Generate,
         "count": Count,
         "unload": Unload,
+        "hurry": Hurry,
         "cancel": Cancel,
         "quit": Quit,
     },
@@ -308,8 +319,8 @@ def parse_command(line: bytes) -> Command:
     id = ""
     try:
         fields = COMMANDS.fields(line)
-        # A cancel that cannot be read has not failed the generation.
-        if isinstance(fields.get("id"), str) and fields.get("command") != "cancel":
+        # A wish that cannot be read has not failed the generation.
+        if isinstance(fields.get("id"), str) and fields.get("command") not in ("hurry", "cancel"):
             id = fields["id"]
         name = fields.get("command")
         if isinstance(name, str) and name in COMMANDS.kinds:

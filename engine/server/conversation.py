@@ -1,7 +1,7 @@
-"""Puts a client's messages into the order that chat templates expect.
+"""Puts a client's instructions where chat templates expect them: in front of a conversation.
 
-Templates want at most one system message, in front, and user and assistant in turns; many refuse
-anything else. Clients send several of each, and instructions in between.
+Clients send some in between, too. What else a template asks of a conversation, such as turns, the
+engine knows (`engine.conversation.template_messages`).
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ BETWEEN = "\n\n"  # separates two texts of one message
 
 
 def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """The same conversation in a template's order.
+    """The same conversation with its system messages in front, and the parts of a reply together.
 
-    Neighbouring messages of one role are joined. A later system message is added to the user's or
-    tool's message before it, or else becomes a user message: in front it would change the whole
-    prompt, which would then have to be read again. The result of a call gets its tool's name.
+    A later system message is added to the user's or tool's message before it, or else becomes a
+    user message: in front it would change the whole prompt, which would then have to be read again.
+    The result of a call gets its tool's name.
     """
     ordered: list[ChatMessage] = []
     names: dict[str, str] = {}
@@ -27,19 +27,19 @@ def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
         if message.role == "tool":
             name = message.name or names.get(message.tool_call_id, "")
             ordered.append(replace(message, name=name))
-        elif before is None:
-            ordered.append(message)
-        elif message.role == before.role or (message.role == "system" and _can_take(before)):
+        elif before is not None and _belongs(message, before):
             ordered[-1] = _joined(before, message)
-        elif message.role == "system":
+        elif message.role == "system" and before is not None and before.role != "system":
             ordered.append(replace(message, role="user"))
         else:
             ordered.append(message)
     return tuple(ordered)
 
 
-def _can_take(message: ChatMessage) -> bool:
-    return message.role in ("user", "tool")
+def _belongs(message: ChatMessage, before: ChatMessage) -> bool:
+    if message.role == "system":
+        return before.role in ("user", "tool")
+    return message.role == before.role == "assistant"
 
 
 def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:

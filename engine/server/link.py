@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
 from engine.process.client import GUEST, Delivery, EngineClient
 from engine.process.protocol import Count, Counted, Generate, Load, Loaded, Ranks
-from engine.request import Prompt, Request
+from engine.request import Prompt, Request, Thinking
 from models.errors import Problem
 
 _MOST_EVENTS = 20_000  # not read yet, of one generation
@@ -71,7 +72,9 @@ class Generation:
 class EngineLink:
     """One engine at a time. Attribute: `ranks_changed`, called when `ranks` has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, thinking_budget: int | None = None) -> None:
+        """`thinking_budget`: of requests that have none."""
+        self._thinking_budget = thinking_budget
         self.ranks_changed: Callable[[], None] = lambda: None
         self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
@@ -95,7 +98,7 @@ class EngineLink:
 
     @property
     def open(self) -> int:
-        """How many generations the engine has not ended yet, those that nobody reads included."""
+        """The number of generations that the engine has not ended, also those without a reader."""
         return len(self._generations)
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,9 +121,9 @@ class EngineLink:
         loaded: Loaded = await self._ask(command)
         return loaded
 
-    async def count(self, prompt: Prompt) -> Counted:
-        """How many tokens a prompt has, and how it ends. Raises EngineFailed."""
-        counted: Counted = await self._ask(Count(_id(), prompt))
+    async def count(self, prompt: Prompt, thinking: Thinking = "") -> Counted:
+        """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
+        counted: Counted = await self._ask(Count(_id(), prompt, thinking))
         return counted
 
     @asynccontextmanager
@@ -128,6 +131,8 @@ class EngineLink:
         self, prompt: Prompt, request: Request, *, conversation: str = ""
     ) -> AsyncIterator[Generation]:
         """The events of an answer. To leave this cancels it where it is not over."""
+        if request.thinking_budget is None:
+            request = replace(request, thinking_budget=self._thinking_budget)
         generation = Generation(_id())
         if refusal := self._client.ask(Generate(generation.id, conversation, prompt, request)):
             generation.add(refusal)

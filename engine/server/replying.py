@@ -15,7 +15,7 @@ from llguidance import LLMatcher
 from engine.replies.grammars import Choice, grammar_for
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
-from engine.request import Grammar, Prompt
+from engine.request import Grammar
 from engine.server.answers import Ask
 from engine.server.errors import invalid
 from models.errors import Problem
@@ -24,11 +24,11 @@ _CHOICES: dict[str, Choice] = {"none": "none", "auto": "auto", "required": "requ
 
 
 async def for_model(
-    ask: Ask, syntax: ReplySyntax, ending_of: Callable[[Prompt], Awaitable[str]]
+    ask: Ask, syntax: ReplySyntax, ending_of: Callable[[Ask], Awaitable[str]]
 ) -> Ask:
     """`ask` with the syntax, tools and grammar for a model. Raises Refusal.
 
-    `ending_of(prompt)`: the prompt's last characters, which only a grammar for a model that reasons
+    `ending_of(ask)`: the prompt's last characters, which only a grammar for a model that reasons
     needs to know before.
     """
     if not ask.prompt.messages:
@@ -39,7 +39,7 @@ async def for_model(
             tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
         if grammar is not None and syntax.reasoning is not None:
-            ending = await ending_of(ask.prompt)
+            ending = await ending_of(ask)
             grammar = _grammar(
                 ask,
                 syntax,

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from engine.process.protocol import Counted, Loaded
-from engine.request import Prompt
+from engine.request import Prompt, Thinking
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
 from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
@@ -72,14 +72,14 @@ class Service:
             raise first[1].refusal
         return await call.held.enter_async_context(aclosing(_with(first, answers)))
 
-    async def count(self, prompt: Prompt) -> int:
+    async def count(self, prompt: Prompt, thinking: Thinking = "") -> int:
         """The number of tokens of a prompt. Raises Refusal."""
-        return (await self._counted(prompt)).tokens
+        return (await self._counted(prompt, thinking)).tokens
 
-    async def _counted(self, prompt: Prompt) -> Counted:
+    async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
         _ = self.loaded
         try:
-            return await self.link.count(prompt)
+            return await self.link.count(prompt, thinking)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
 
@@ -89,8 +89,8 @@ class Service:
             loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
         )
 
-    async def _ending(self, prompt: Prompt) -> str:
-        return (await self._counted(prompt)).ending
+    async def _ending(self, ask: Ask) -> str:
+        return (await self._counted(ask.prompt, ask.request.thinking)).ending
 
 
 class _Watched:

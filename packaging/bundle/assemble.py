@@ -211,8 +211,7 @@ def _weights() -> Path:
         return ensure_starter(home=CACHE).path
     except Problem as problem:
         raise Problem(
-            problem.message,
-            f"{problem.remedy} Or leave the starter out: make app STARTER=no",
+            problem.message, f"{problem.remedy} Or leave the starter out: make app STARTER=no"
         ) from problem
 
 

@@ -152,13 +152,7 @@ def _resources(table: bytes) -> dict[str, Any]:
 
 
 def _trailer(
-    *,
-    data_bytes: int,
-    names_bytes: int,
-    sectors: int,
-    data_crc: int,
-    raw_crc: int,
-    identity: bytes,
+    *, data_bytes: int, names_bytes: int, sectors: int, data_crc: int, raw_crc: int, identity: bytes
 ) -> bytes:
     head = struct.pack(">4sIIIQQQQQII", b"koly", 4, _TRAILER_BYTES, 1, 0, 0, data_bytes, 0, 0, 1, 1)
     names = struct.pack(">QQ120x", data_bytes, names_bytes)

@@ -22,7 +22,7 @@ from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 import engine.core.batch
 import engine.core.cache
-import engine.cpu.passes
+import engine.cpu.exponentials
 import engine.cpu.trees
 import engine.speculate
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
@@ -243,11 +243,11 @@ def test_no_divergence_in_a_part_of_the_matrix() -> None:
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
 def test_layers_that_are_begun_one_by_one(architecture: str) -> None:
     """As those of real models are, which are larger."""
-    case, begun = Case(architecture, "float32"), mock.Mock(wraps=engine.cpu.passes.begin)
+    case, begun = Case(architecture, "float32"), mock.Mock(wraps=engine.cpu.exponentials.begin)
     expected = plain_of(case)
     with (
-        mock.patch.object(engine.cpu.passes, "_LARGE_LAYER", 0),
-        mock.patch.object(engine.cpu.passes, "begin", begun),
+        mock.patch.object(engine.cpu.exponentials, "_LARGE_LAYER", 0),
+        mock.patch.object(engine.cpu.exponentials, "begin", begun),
     ):
         runs = [run_of(case, kind, 5) for kind in ("noisy", "trees")]
     assert begun.call_count > COUNT

@@ -89,8 +89,7 @@ def search(
 def pull(
     *,
     repositories: Annotated[
-        list[str] | None,
-        argument("Models to fetch. Without any, the queue goes on.", "MODEL"),
+        list[str] | None, argument("Models to fetch. Without any, the queue goes on.", "MODEL")
     ] = None,
     pause: Annotated[str, described("Pause this download.", "MODEL")] = "",
     cancel: Annotated[str, described("Forget this download.", "MODEL")] = "",
@@ -225,8 +224,7 @@ def convert(
     bits: Annotated[int | None, described("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", "N")] = None,
     group_size: Annotated[int, described("Weights that share a scale: 32, 64, 128.", "N")] = 64,
     recipe: Annotated[
-        str,
-        described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME"),
+        str, described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME")
     ] = "",
     mtp: Annotated[bool, described("Only its MTP module, as a drafter.", "", "--mtp")] = False,
     adapter: Annotated[Path | None, described("A LoRA adapter, fused into it.", "FOLDER")] = None,
@@ -254,12 +252,7 @@ def convert(
 
         try:
             made = convert_source(
-                source,
-                folder,
-                quantization,
-                progress=progress,
-                module_only=mtp,
-                adapter=adapter,
+                source, folder, quantization, progress=progress, module_only=mtp, adapter=adapter
             )
         except Interrupted:
             print("Stopped; nothing was kept.", file=sys.stderr)

@@ -91,9 +91,10 @@ ToolChoice = Annotated[AnyChoice | NamedChoice, Field(discriminator="type")]
 
 
 class ThinkingConfig(Body):
-    """Whether the model reasons. A budget is ignored: the model itself ends its reasoning."""
+    """Whether the model reasons, and after how many tokens its answer begins."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
+    budget_tokens: Annotated[int, Field(ge=0), WHOLE] | None = None
     display: Literal["summarized", "omitted"] | None = None
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from engine.server.answers import Broken, Piece
 from engine.server.anthropic.bodies import CountTokensBody, MessagesBody
-from engine.server.anthropic.reading import ask_of, prompt_of
+from engine.server.anthropic.reading import ask_of, prompt_of, thinking_in
 from engine.server.anthropic.writing import MessageWriter
 from engine.server.bodies import read_body
 from engine.server.exchange import Call, Reply, json_reply
@@ -36,7 +36,7 @@ async def messages(service: Service, call: Call) -> Reply:
 async def count_tokens(service: Service, call: Call) -> Reply:
     """POST /messages/count_tokens: count the tokens of a prompt."""
     body = read_body(CountTokensBody, call.body)
-    return json_reply({"input_tokens": await service.count(prompt_of(body))})
+    return json_reply({"input_tokens": await service.count(prompt_of(body), thinking_in(body))})
 
 
 async def _frames(

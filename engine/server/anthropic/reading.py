@@ -35,6 +35,8 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
             loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=body.top_k
         ),
         max_tokens=min(body.max_tokens, loaded.context_length),
+        thinking=thinking_in(body),
+        thinking_budget=None if body.thinking is None else body.thinking.budget_tokens,
         stops=tuple(body.stop_sequences or ()),
         grammar=schema_grammar(form.schema_, "output_config.format.schema") if form else None,
     )
@@ -48,7 +50,6 @@ def prompt_of(body: CountTokensBody) -> Prompt:
         messages=messages_of(body),
         tools=tools_json(functions_of(body)),
         options=options_of(body),
-        thinking=thinking_in(body),
     )
 
 
@@ -108,11 +109,9 @@ def _messages(message: Message) -> Iterator[ChatMessage]:
     elif isinstance(message, AssistantMessage):
         yield _said(message.content)
     else:
-        for block in message.content:
-            if isinstance(block, ToolResultBlock):
-                yield _result(block)
-            else:
-                yield ChatMessage(message.role, block.text)
+        yield from (_result(b) for b in message.content if isinstance(b, ToolResultBlock))
+        if texts := _texts(message.content):
+            yield ChatMessage(message.role, BETWEEN.join(texts))
 
 
 def _said(blocks: Sequence[AssistantBlock]) -> ChatMessage:

@@ -64,6 +64,7 @@ class ChatBody(ChoosingFields):
     response_format: ResponseFormat | None = None
     prediction: Prediction | None = None
     reasoning_effort: Effort | None = None
+    thinking_budget: Annotated[int, Field(ge=0), WHOLE] | None = None  # is not in OpenAI's API
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     # Fields that would change an answer, and are not supported:
     modalities: list[Literal["text"]] = Field(default_factory=list)
@@ -101,7 +102,6 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         messages=in_order(message.value() for message in body.messages),
         tools=tools_json(functions),
         options=json.dumps(body.chat_template_kwargs) if body.chat_template_kwargs else "",
-        thinking=thinking_of(body.reasoning_effort),
     )
     most = body.max_completion_tokens or body.max_tokens
     request = request_of(
@@ -111,6 +111,8 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         logprobs=body.top_logprobs if body.logprobs else None,
         prediction=prediction,
         grammar=grammar_of(body.response_format),
+        thinking=thinking_of(body.reasoning_effort),
+        thinking_budget=body.thinking_budget,
     )
     return Ask(
         prompt=prompt,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from engine.process.protocol import Loaded
-from engine.request import Grammar, Request, Sampling
+from engine.request import Request, Sampling
 from engine.server.answers import Usage
 from engine.server.bodies import WHOLE, Body
 from engine.server.choosing import sampling_of
@@ -62,24 +62,16 @@ def request_of(
     loaded: Loaded,
     *,
     max_tokens: int | None,
-    logprobs: int | None = None,
-    prompt_logprobs: bool = False,
-    prediction: str = "",
-    grammar: Grammar | None = None,
-    special: bool = False,
+    **more: Any,
 ) -> Request:
-    """Make the engine's request. Raises Refusal."""
+    """Make the engine's request. `more`: as for `Request`. Raises Refusal."""
     most = loaded.context_length
     try:
         return Request(
             sampling=_sampling(body, loaded),
             max_tokens=most if max_tokens is None else min(max_tokens, most),
             stops=tuple(body.stop),
-            prediction=prediction,
-            grammar=grammar,
-            logprobs=logprobs,
-            prompt_logprobs=prompt_logprobs,
-            special=special,
+            **more,
         )
     except Problem as problem:
         raise invalid(str(problem)) from None

@@ -204,6 +204,7 @@ class ResponsesBody(Body):
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningConfig | None = None
+    thinking_budget: Annotated[int, Field(ge=0), WHOLE] | None = None  # is not in OpenAI's API
     text: TextConfig | None = None
     stream: bool | None = None
     include: list[str] | None = None

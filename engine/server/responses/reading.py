@@ -60,13 +60,14 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         sampling=sampling_of(loaded.sampling, temperature=body.temperature, top_p=body.top_p),
         max_tokens=min(body.max_output_tokens or loaded.context_length, loaded.context_length),
         overflow="rolling" if body.truncation == "auto" else "stop",
+        thinking=thinking_of(body.reasoning.effort if body.reasoning else None),
+        thinking_budget=body.thinking_budget,
         grammar=_grammar(body.text),
         logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
     )
     prompt = Prompt(
         messages=messages_of(body),
         tools=tools_json([tool.function for tool in tools.values()]),
-        thinking=thinking_of(body.reasoning.effort if body.reasoning else None),
     )
     parallel = body.parallel_tool_calls is not False
     return Ask(

@@ -33,10 +33,10 @@ Asked = list[tuple[list[ChatMessage], Request]]
 
 
 class Desk:
-    """A window, what its engine is asked, with which thinking, and a long file that is attached."""
+    """A window, what its engine is asked, and a long file that is attached."""
 
-    def __init__(self, window: Window, until: Until, seen: Asked, thinking: list[str]) -> None:
-        self.window, self.until, self.seen, self.thinking = window, until, seen, thinking
+    def __init__(self, window: Window, until: Until, seen: Asked) -> None:
+        self.window, self.until, self.seen = window, until, seen
         self.composer = window.composer
 
     def attach(self, path: Path, question: str = QUESTION) -> None:
@@ -108,17 +108,15 @@ def desk(open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch) -> Ca
 
     def desk(steps: str = "ready take load serve") -> Desk:
         seen: Asked = []
-        given = list[str]()
         window = open_window(steps, read=Reader())
         generate = window.engine.generate
 
         def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
             seen.append((list(lines), request))
-            given.append(options.get("thinking", ""))
             return generate(conversation, lines, request, **options)
 
         monkeypatch.setattr(window.engine, "generate", spy)
-        return Desk(window, until, seen, given)
+        return Desk(window, until, seen)
 
     return desk
 
@@ -150,7 +148,8 @@ def test_each_part_is_asked_about_and_then_the_notes(
     *parts, (last, request) = one.seen
     assert len(parts) > 2
     assert all(part.max_tokens == NOTE_TOKENS for _, part in parts)
-    assert [bool(thinking) for thinking in one.thinking] == [True] * len(parts) + [False]
+    assert [part.thinking for _, part in parts] == [THINKING] * len(parts)
+    assert request.thinking == ""
     assert request.max_tokens == one.window.conversation.settings.max_tokens
     clauses = [f"Clause {n}." for n in range(60)]
     for clause in clauses:
@@ -451,7 +450,7 @@ def test_reasoning_is_no_note(
     (short, few), (long, more), *_ = one.seen
     assert short == long
     assert few.max_tokens == NOTE_TOKENS < more.max_tokens
-    assert (few.special, one.thinking[0]) == (True, THINKING)
+    assert (few.special, few.thinking) == (True, THINKING)
     assert "A deposit." in one.sent.text
     assert "Hm" not in one.sent.text
     assert one.noted[0] == one.noted[1] == len(one.seen) - 2

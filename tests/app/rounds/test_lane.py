@@ -130,7 +130,7 @@ def test_forced_tokens_are_told_apart(lane: DraftLane, clock: Clock, colours: Pa
     assert [label.text for label in found.labels] == ["3 forced"]
     assert all(box.rectangle(ruler, 1.0, 0.0).top() < ruler.row for box in found.boxes)
     assert "p " not in found.boxes[0].tip
-    assert lane.accessibleDescription() == 'Round 4: the grammar forces {" name ":.'
+    assert lane.accessibleDescription() == 'Round 4: forced {" name ":.'
     many = lay_out(forced_round(5, *["word"] * 40), ruler, width=300)
     assert all(box.left + box.width <= 300 for box in many.fitting(ruler, 1.0))
 

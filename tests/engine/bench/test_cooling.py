@@ -1,6 +1,5 @@
 """When a benchmark lets the machine rest, and how long it says that it will take."""
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 
 from engine.bench import cooling, run
 from engine.bench.cooling import Cooling, SlowdownMonitor, hot_in_notifyutil
-from engine.bench.figures import seconds_to_go, verdicts_of_flags
+from engine.bench.figures import verdicts_of_flags
 from engine.bench.options import BenchOptions
 from engine.bench.render import remarks
 from engine.bench.report import Measurements
 from engine.bench.runners import PLAIN, Measurement, Workload
 from engine.conversation.stats import tally
-from engine.events import Stats
 
 
 def told(speeds: list[float], *, limit: float = 0.1) -> SlowdownMonitor:
@@ -176,7 +174,7 @@ def benchmark(
                 for name in (PLAIN, "ours")
             ],
         )
-        monkeypatch.setattr(run, "_with_probes", lambda setup, *_: setup)
+        monkeypatch.setattr(run, "_measure_roofline", lambda *_: None)
         place = tmp_path / "own.txt"
         place.write_text("a\n" + "".join(f"{letter * 600}\n" for letter in "bcdef"))
         six = replace(options, prompts=place, per_category=6, temperatures=(0.0,), out=None)
@@ -217,67 +215,3 @@ def test_a_hot_machine_is_rested_a_tenth_of_the_time(benchmark: Callable[..., Be
     assert 0 < cooling.rest_seconds <= 0.1 * clock.now
     assert cooling.hot is True
     assert any("let it cool down" in line for line in remarks(measured.report()))
-
-
-def test_the_time_to_go_does_not_begin_absurdly_low(
-    benchmark: Callable[..., Benchmark], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "_span", repr)
-    _, lines, clock = benchmark(hot=lambda: None)
-    estimates = [
-        (line.at, float(found[1]))
-        for line in lines
-        if (found := re.search(r"about (.*) to", line.text))
-    ]
-    assert len(estimates) == 6
-    assert estimates[-1][1] == 0.0
-    for at, estimate in estimates[:-1]:
-        assert 0.5 < estimate / (clock.now - at) < 1.5, "it slows down to 60 %, which nobody knew"
-
-
-@given(
-    st.lists(st.integers(1, 2000), min_size=2, max_size=20),
-    st.integers(1, 19),
-    st.integers(1, 4),
-    st.integers(2, 200),
-)
-def test_the_time_to_go_is_right_where_all_answers_are_long(
-    prompts: list[int], done: int, each: int, limit: int
-) -> None:
-    def seconds(chosen: list[int]) -> float:
-        return each * sum(0.01 * tokens + 0.2 * limit for tokens in chosen)
-
-    done = min(done, len(prompts))
-    answers = [
-        Stats(prompt_tokens=tokens, prefill_seconds=0.01 * tokens, plain=limit - 1)
-        for tokens in prompts[:done]
-        for _ in range(each)
-    ]
-    estimate = seconds_to_go(
-        answers,
-        prompts=done,
-        left=prompts[done:],
-        limit=limit,
-        elapsed_seconds=seconds(prompts[:done]),
-    )
-    assert estimate == pytest.approx(seconds(prompts[done:]))
-
-
-@given(st.integers(1, 100))
-def test_a_short_first_answer_does_not_promise_that_all_are_short(written: int) -> None:
-    first = Stats(prompt_tokens=50, prefill_seconds=0.5, plain=written - 1)
-    estimate = seconds_to_go(
-        [first], prompts=1, left=[50] * 5, limit=100, elapsed_seconds=0.5 + 0.2 * written
-    )
-    longest = 5 * (0.5 + 0.2 * 100)
-    assert 0.5 * longest < estimate <= longest + 1e-9
-
-
-def test_nothing_measured_promises_nothing() -> None:
-    assert seconds_to_go([], prompts=1, left=[50], limit=100, elapsed_seconds=1.0) == 0.0
-
-
-def test_without_a_limit_nothing_is_gauged(options: BenchOptions) -> None:
-    short = replace(options, drafters=(), temperatures=(0.0,), out=None, cool_down=0.0)
-    measured = run.run_bench(short, progress=lambda line: None, sleep=lambda seconds: None)
-    assert measured.setup.cooling == Cooling(None, 0.0, 0, 0.0)

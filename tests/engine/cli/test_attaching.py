@@ -206,13 +206,11 @@ def test_of_a_model_that_reasons_the_notes_are_what_comes_behind(
 ) -> None:
     given, asked, answer = table.session.answer, list[Request](), "Hm. </think>A dragon."
 
-    def played(
-        messages: Sequence[ChatMessage], request: Request, *, thinking: str = "", **more: Any
-    ) -> Iterator[Event]:
-        if not thinking:
+    def played(messages: Sequence[ChatMessage], request: Request, **more: Any) -> Iterator[Event]:
+        if not request.thinking:
             yield from given(messages, request, **more)
             return
-        assert thinking == "off"
+        assert request.thinking == "off"
         asked.append(request)
         yield Prefill("", 9, 9, 0, 0.0, ending="<think>\n")
         yield Text("", answer[:3] if len(asked) == 1 else answer)

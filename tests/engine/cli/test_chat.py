@@ -48,12 +48,14 @@ def target(folder: Path) -> LoadedModel:
 
 
 class Watched(LocalSession):
-    """A session that keeps its events, and presses Ctrl-C after those that `press` picks."""
+    """A session that keeps its events, and presses a key after those that `press` picks: Ctrl-C, if
+    the signal is not another."""
 
     def __init__(self, target: LoadedModel, **options: Any) -> None:
         super().__init__(target, policy=Fixed(3), **options)
         self.answers: list[list[Event]] = []
         self.press: Callable[[Event], bool] = lambda event: False
+        self.signal = signal.SIGINT
 
     def answer(
         self, messages: Sequence[ChatMessage], *args: Any, **options: Any
@@ -66,7 +68,7 @@ class Watched(LocalSession):
         for event in events:
             self.answers[-1].append(event)
             if self.press(event):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(self.signal)
             yield event
 
 
@@ -385,6 +387,18 @@ def _copy(
 
 
 # Ctrl-C
+
+
+def test_a_key_ends_the_thinking(folder: Path) -> None:
+    target = load(ModelFolder(folder))
+    opening = "{% if add_generation_prompt %}<think>{# </think> #}{% endif %}"
+    target.tokenizer.chat_template += opening
+    table = Table(target, max_tokens=40)
+    table.session.press = lambda event: isinstance(event, Verdict)
+    table.session.signal = signal.SIGQUIT
+    table.say("hello")
+    assert "</think>\n\n" in table.chat.messages[-1].content
+    assert table.done.reason == "length"
 
 
 def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table: Table) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import engine.draft_length.calibrate as calibrate_module
-from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.bench.machine import this_machine
 from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.cli import doctor
 from engine.cli.doctor import (
@@ -28,21 +28,15 @@ from engine.cli.doctor import (
     starter_if_here,
 )
 from engine.cli.main import main
+from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.replies.syntax import ReasoningMarks, ReplySyntax
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 GB = 1_000_000_000
-VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
-Pages free:                               10000.
-Pages active:                            500000.
-Pages inactive:                          200000.
-Pages speculative:                         5000.
-Pages purgeable:                           1000.
-"Translation faults":                 999999999.
-"""
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +180,18 @@ def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[1:] == ["! mlx        old", "             → [do] this"]
 
 
+def test_the_options_for_thinking_are_those_of_the_template() -> None:
+    reasons = ReplySyntax(reasoning=ReasoningMarks("<think>", "</think>"))
+    chooses = TemplateAbilities(switches=("enable_thinking",))
+    for able, syntax, options in (
+        (TemplateAbilities(), ReplySyntax(), []),
+        (TemplateAbilities(), reasons, ["--thinking-budget N"]),
+        (chooses, reasons, ["--thinking on|off", "--thinking-budget N"]),
+    ):
+        fact = doctor.check_template(able, syntax).fact
+        assert [part for part in fact.split("; ") if part.startswith("--")] == options
+
+
 def test_old_versions() -> None:
     for found, usable in (
         ("0.32.2", True),
@@ -228,17 +234,15 @@ def test_a_busy_machine_is_told_from_an_idle_one() -> None:
 
 
 def test_whether_a_pair_fits() -> None:
-    def fit(free: int | None, device: int = 0) -> Check:
+    def fit(free: int, device: int = 0) -> Check:
         return check_fit(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
 
     assert fit(2 * GB).symptom is None
     assert "5.00 GB" in fit(2 * GB).fact
     assert fit(GB // 2).symptom is Symptom.SHORT_CONTEXT
     assert fit(GB // 2).fact.endswith(" 5,000")
-    assert fit(None).symptom is None, "nothing is known, nothing is said"
-    assert fit(None, device=6 * GB).symptom is None
     assert fit(9 * GB, device=6 * GB).symptom is None
-    wired = {device: "paged out" in fit(None, device=device * GB).fact for device in (5, 6, 7)}
+    wired = {device: "paged out" in fit(9 * GB, device=device * GB).fact for device in (5, 6, 7)}
     assert wired == {5: True, 6: True, 7: False}
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
@@ -273,10 +277,3 @@ def test_a_target_without_a_head_of_its_own() -> None:
     assert check_drafter("auto", "suffix+head").symptom is None
     assert check_drafter("lookup", "lookup").symptom is None
     assert check_drafter("auto", "suffix").symptom is Symptom.NO_HEAD
-
-
-def test_memory_that_macos_could_give() -> None:
-    assert available_in_vm_stat(VM_STAT) == 16384 * 216_000
-    assert available_in_vm_stat("vm_stat: no such thing") is None
-    here = available_bytes()
-    assert here is None or here > 0

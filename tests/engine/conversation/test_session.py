@@ -57,7 +57,7 @@ def test_a_template_is_told_of_thinking(tmp_path: Path) -> None:
     own.chat_template = "{{ '' if thinking is defined and thinking else 'calm' }}<assistant>"
     session = Session(loaded(tiny_model("llama"), own))
     read = [
-        done_of(list(session.answer(QUESTION, Request(max_tokens=1), thinking=thinking)))
+        done_of(list(session.answer(QUESTION, Request(max_tokens=1, thinking=thinking))))
         for thinking in ("on", "off")
     ]
     assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")

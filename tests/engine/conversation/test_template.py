@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.conversation.template import abilities_for, encode_prompt, render
+from engine.conversation.template import abilities_for, encode_prompt, render, with_thinking
+from engine.conversation.template_abilities import TemplateAbilities
 from engine.replies.parser import ReplyParser
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
 from engine.replies.syntax import syntax_of
@@ -57,6 +58,7 @@ def own_tokenizer(tmp_path: Path) -> Any:
 def test_one_that_does_not_end(own_tokenizer: Any, template: str) -> None:
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION, seconds=0.05)
+    assert abilities_for(own_tokenizer, seconds=0.05) == TemplateAbilities()
     assert "does not end" in raised.value.message
     assert "another model" in raised.value.remedy
 
@@ -67,6 +69,7 @@ def test_one_that_does_not_end(own_tokenizer: Any, template: str) -> None:
 def test_one_that_fills_the_memory(own_tokenizer: Any, template: str) -> None:
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION, more_bytes=100_000_000)
+    assert abilities_for(own_tokenizer, more_bytes=100_000_000) == TemplateAbilities()
     assert "memory" in raised.value.message
 
 
@@ -461,15 +464,16 @@ def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer: Any) -
     own_tokenizer.add_tokens(["<think>", "</think>"])  # for which mlx-lm forces thinking
     template = "{{ messages[0].content }}{{ enable_thinking | default('their way') }}"
     _with_template(own_tokenizer, template)
-    for thinking, said in (("", "their way"), ("on", "True"), ("off", "False"), ("low", "True")):
-        prompt = Prompt(messages=QUESTION.messages, thinking=thinking)
+    for wish, said in (("", "their way"), ("on", "True"), ("off", "False"), ("low", "True")):
+        prompt = with_thinking(own_tokenizer, QUESTION, wish)
         assert render(own_tokenizer, prompt) == f"why?{said}"
     _with_template(own_tokenizer, CHANNELS)
-    for thinking, said in (("", "medium"), ("high", "high"), ("off", "low"), ("on", "medium")):
-        prompt = Prompt(messages=QUESTION.messages, thinking=thinking)
+    for wish, said in (("", "medium"), ("high", "high"), ("off", "low"), ("on", "medium")):
+        prompt = with_thinking(own_tokenizer, QUESTION, wish)
         assert render(own_tokenizer, prompt).startswith(f"Reasoning: {said}<user>")
-    given = Prompt(messages=QUESTION.messages, thinking="low", options='{"reasoning_effort": "x"}')
-    assert render(own_tokenizer, given).startswith("Reasoning: x<user>")
+    given = replace(QUESTION, options='{"reasoning_effort": "x"}')
+    rendered = render(own_tokenizer, with_thinking(own_tokenizer, given, "low"))
+    assert rendered.startswith("Reasoning: x<user>")
 
 
 def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer: Any) -> None:

@@ -209,8 +209,10 @@ def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
     gpu: bool, least_weights: int, begins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = list[int]()
-    monkeypatch.setattr("engine.cpu.passes._LARGE_LAYER", least_weights)
-    monkeypatch.setattr("engine.cpu.passes.begin", lambda array: begun.append(array.shape[-2]))
+    monkeypatch.setattr("engine.cpu.exponentials._LARGE_LAYER", least_weights)
+    monkeypatch.setattr(
+        "engine.cpu.exponentials.begin", lambda array: begun.append(array.shape[-2])
+    )
     reader = decoder(build("llama"))
     if gpu:
         monkeypatch.setitem(BACKENDS, mx.cpu, GPU)

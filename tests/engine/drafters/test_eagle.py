@@ -17,9 +17,8 @@ from mlx_lm.models.base import create_attention_mask
 from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.drafters import Drafter, DrafterRefused, chain
-from engine.drafters.eagle import Eagle3, load_network
+from engine.drafters.eagle import Eagle3, MaskDrafter, load_network
 from engine.drafters.eagle_layers import FusedLayer
-from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
@@ -275,7 +274,7 @@ def test_a_long_prompt_is_read_in_parts(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.drafters.states.PREFILL_ROWS", 4)
-    monkeypatch.setattr("engine.drafters.p_eagle.PREFILL_ROWS", 4)
+    monkeypatch.setattr("engine.drafters.eagle.PREFILL_ROWS", 4)
     model = shallow("llama", vocabulary=24)
     expected = fresh_draft(network_of(kind, tmp_path, model), model, TOKENS, 4)
     for prepared in (True, False):

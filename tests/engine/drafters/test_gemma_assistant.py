@@ -11,15 +11,15 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-import engine.drafters.caches
+import engine.drafters.gemma_assistant
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
 from engine.core.model_parts import HiddenStates
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.caches import CacheDrafter
 from engine.drafters.gemma_assistant import (
     Assistant,
+    AssistantDrafter,
     AssistantNetwork,
     ClusteredOutput,
     load_gemma_assistant,
@@ -56,7 +56,7 @@ VOCABULARY = 8
 Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
 
 
-def proposed(drafter: CacheDrafter, tokens: list[int], length: int = 4) -> Draft:
+def proposed(drafter: AssistantDrafter, tokens: list[int], length: int = 4) -> Draft:
     draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
     assert draft is not None
     return draft.tokens.tolist(), draft.q.tolist()
@@ -117,7 +117,7 @@ def more_than_the_window(patch: pytest.MonkeyPatch) -> None:
         end = layer.offset - layer.base
         return layer.keys[..., :end, :], layer.values[..., :end, :]
 
-    patch.setattr(engine.drafters.caches, "keys_and_values", broken)
+    patch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
 
 
 def an_embedding_without_its_scale(patch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         layer.offset += 1  # the rejected token is there still
         return keys_and_values(layer)
 
-    monkeypatch.setattr(engine.drafters.caches, "keys_and_values", broken)
+    monkeypatch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
     assert proposed(drafter, committed)[1] != pytest.approx(expected[1], rel=1e-2)
 
 

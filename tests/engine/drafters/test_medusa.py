@@ -16,7 +16,6 @@ from engine.core.model_parts import final_norm
 from engine.core.sampling import History, distribution, scores
 from engine.drafters import DrafterRefused
 from engine.drafters.medusa import (
-    MEDUSA_WEIGHTS_NAME,
     MedusaDrafter,
     MedusaHead,
     MedusaHeads,
@@ -203,7 +202,7 @@ def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[
 
 def folder_of(path: Path, tensors: dict[str, mx.array], **said: int) -> Path:
     path.mkdir(exist_ok=True)
-    mx.save_safetensors(str(path / MEDUSA_WEIGHTS_NAME), tensors)
+    mx.save_safetensors(str(path / "medusa_lm_head.safetensors"), tensors)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
     (path / "config.json").write_text(json.dumps(config | said))
     return path

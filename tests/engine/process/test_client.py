@@ -20,6 +20,7 @@ from engine.process.protocol import (
     Count,
     Counted,
     Generate,
+    Hurry,
     Load,
     Loaded,
     Loading,
@@ -204,6 +205,18 @@ def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
     assert hear(client, DONE)
     assert not client.generating
     assert hear(client, Text(plain, "b")) is None
+
+
+def test_a_generation_that_runs_can_be_hurried() -> None:
+    client = with_model()
+    client.hurry("g")
+    client.ask(generate("g"))
+    client.hurry("g")
+    client.hurry("load")
+    assert sent(client) == [generate("g"), Hurry("g")]
+    assert hear(client, DONE)
+    client.hurry("g")
+    assert not sent(client)
 
 
 def test_a_generation_is_cancelled_once() -> None:

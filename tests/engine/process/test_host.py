@@ -2,6 +2,8 @@
 
 import fcntl
 import io
+import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +40,7 @@ from engine.process.protocol import (
     Count,
     Counted,
     Generate,
+    Hurry,
     Load,
     Loaded,
     Loading,
@@ -294,6 +297,23 @@ def test_a_running_generation_can_be_cancelled(child: Child) -> None:
     assert isinstance(done, Done)
     assert done.reason == "cancelled"
     assert done.stats.committed < LONG
+
+
+def test_reasoning_can_be_ended(child: Child, folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "reasons")
+    config = json.loads((other / "tokenizer_config.json").read_text())
+    config["chat_template"] += "{% if add_generation_prompt %}<think>{# </think> #}{% endif %}"
+    (other / "tokenizer_config.json").write_text(json.dumps(config))
+    child.ask(Load("load", str(other)))
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.send(Hurry("g1"))
+    while not (verdict := child.until(Verdict)[-1]).forced:  # type: ignore[union-attr]
+        pass
+    child.send(Cancel("g1"))
+    assert "".join(token.text for token in verdict.forced) == "</think>\n\n"  # type: ignore[union-attr]
+    assert child.until(Done)[-1].stats.forced == len("</think>\n\n")  # type: ignore[union-attr]
+    child.ask(Load("load", str(folder)))
 
 
 def test_generations_run_side_by_side(child: Child, folder: Path) -> None:

@@ -21,6 +21,7 @@ from engine.process.protocol import (
     Command,
     Count,
     Generate,
+    Hurry,
     InvalidCommand,
     Load,
     Macs,
@@ -62,12 +63,12 @@ messages = st.builds(
     name=text,
     raw=st.booleans(),
 )
+thinking = st.sampled_from(["", "on", "high"])
 prompts = st.builds(
     Prompt,
     messages=st.lists(messages, max_size=3).map(tuple),
     tools=text,
     options=text,
-    thinking=st.sampled_from(["", "on", "high"]),
     text=text,
     tokens=st.lists(st.integers(0, 10**6), max_size=3).map(tuple),
 )
@@ -76,6 +77,8 @@ requests = st.builds(
     Request,
     sampling=st.none() | sampling,
     max_tokens=st.integers(1),
+    thinking=thinking,
+    thinking_budget=st.none() | st.integers(0),
     stops=texts,
     overflow=st.sampled_from(["stop", "rolling", "middle"]),
     prediction=text,
@@ -133,7 +136,8 @@ commands: st.SearchStrategy[Command] = st.one_of(
         request=requests,
         race=st.booleans(),
     ),
-    st.builds(Count, id=name, prompt=prompts),
+    st.builds(Count, id=name, prompt=prompts, thinking=thinking),
+    st.builds(Hurry, id=name),
     st.builds(Cancel, id=name),
     st.builds(Unload, id=name),
     st.just(Quit()),
@@ -329,7 +333,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
-    assert protocol.PROTOCOL == 7
+    assert protocol.PROTOCOL == 8
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

@@ -122,28 +122,22 @@ def test_codex_gets_its_events_to_the_end() -> None:
         assert value["response"]["usage"]["total_tokens"] > 0
 
 
+BEGINNING = ["system", "system", "user", "user", "user"]
+
+
 def test_codex_is_understood() -> None:
     _, first, later = answered("codex")[1]
     # Tools that would run at OpenAI are left out; one that takes a text is a function of it.
     names = ["exec_command", "update_plan", "view_image", "apply_patch", "mcp__docs__lookup"]
     assert tools_of(first) == names
-    assert [message.role for message in first.prompt.messages] == ["system", "user"]
+    assert [message.role for message in first.prompt.messages] == BEGINNING
     roles = [message.role for message in later.prompt.messages]
-    assert roles == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
-    ]
+    assert roles == [*BEGINNING, *("assistant", "tool") * 3]
     calls = [call for message in later.prompt.messages for call in message.tool_calls]
     assert [call.name for call in calls] == ["exec_command", "apply_patch", "mcp__docs__lookup"]
     assert json.loads(calls[1].arguments)["input"].startswith("*** Begin Patch\n")
     # What was read for the first request is the beginning of the second.
-    assert later.prompt.messages[:2] == first.prompt.messages
+    assert later.prompt.messages[: len(BEGINNING)] == first.prompt.messages
 
 
 def test_codex_gets_the_text_of_a_patch(model: str) -> None:

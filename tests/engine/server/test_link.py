@@ -29,6 +29,18 @@ def test_the_events_of_an_answer_come_in_order_and_end() -> None:
     assert isinstance(events[-1], Done)
 
 
+def test_a_budget_for_reasoning_holds_where_a_request_has_none() -> None:
+    async def budgets() -> list[int | None]:
+        async with scripted(thinking_budget=9) as (link, host):
+            for request in (Request(), Request(thinking_budget=5)):
+                async with link.generate(HELLO, request) as events:
+                    assert [event async for event in events]
+            taken = (command for command in host.taken if isinstance(command, Generate))
+            return [command.request.thinking_budget for command in taken]
+
+    assert run(budgets()) == [9, 5]
+
+
 def test_to_leave_a_generation_cancels_it_and_it_is_forgotten() -> None:
     async def leave() -> None:
         async with scripted(endless) as (link, host):

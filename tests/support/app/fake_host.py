@@ -8,6 +8,7 @@ and so on; the last is repeated. Each word is one step:
     as:NUMBER              go on with the command that was taken as that one, from 1
     drafting               draft as it was asked; `drafting:TARGET`, with that target
     load | begin           load what was taken, or only unload what was there
+    thinks                 load it as a model that can be asked to think or not
     text:WORD | done | failed                 say so of what was taken
     waiting:AHEAD | reading:DONE:TOTAL | counted:TOKENS   the same
     ranks:STATE:STATE...   tell the states of several Macs
@@ -91,6 +92,8 @@ def do(step: str, word: str, command: Command) -> Command:
             return take() or command
         case "load":
             load(command)
+        case "thinks":
+            load(command, thinking=("on", "off"))
         case "drafting":
             draft(command, target=word or "/models/tiny")
         case "begin":
@@ -167,7 +170,7 @@ def take() -> Command | None:
     return None
 
 
-def load(command: Command) -> None:
+def load(command: Command, *, thinking: tuple[str, ...] = ()) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
     context = min(command.memory.context or 4096, 4096)
@@ -177,7 +180,7 @@ def load(command: Command) -> None:
         not command.exact,
         command.macs,
         True,
-        (),
+        thinking,
         None,
     )
     loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side)

@@ -8,8 +8,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.gemma4_text import ModelArgs
 
 from engine.core.decoder import Decoder
-from engine.drafters.caches import CacheDrafter
-from engine.drafters.gemma_assistant import Assistant, AssistantNetwork
+from engine.drafters.gemma_assistant import Assistant, AssistantDrafter, AssistantNetwork
 from tests.lab.parity.gemma_assistant import ASSISTANT, LARGE, SMALL
 from tests.support.engine.tiny import GAIN, Config, build
 
@@ -48,10 +47,10 @@ def untrained(kind: str, *, seed: int = 0, vocabulary: int = 64) -> Assistant:
     return assistant
 
 
-def drafter_by(assistant: Assistant, target: Decoder) -> CacheDrafter:
-    return CacheDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")
+def drafter_by(assistant: Assistant, target: Decoder) -> AssistantDrafter:
+    return AssistantDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")
 
 
-def assistant_drafter(target: Decoder, kind: str, *, seed: int = 0) -> CacheDrafter:
+def assistant_drafter(target: Decoder, kind: str, *, seed: int = 0) -> AssistantDrafter:
     """An untrained one."""
     return drafter_by(untrained(kind, seed=seed, vocabulary=target.vocabulary), target)

@@ -238,11 +238,11 @@ class ScriptedHost:
 
 @asynccontextmanager
 async def scripted(
-    play: Script = told, *, target: str = LOADED.target
+    play: Script = told, *, target: str = LOADED.target, thinking_budget: int | None = None
 ) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
     """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
     loaded."""
-    host, link = ScriptedHost(play), EngineLink()
+    host, link = ScriptedHost(play), EngineLink(thinking_budget=thinking_budget)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
     hosting = asyncio.create_task(

@@ -137,9 +137,11 @@ def test_whether_the_model_is_to_think() -> None:
         ({"type": "adaptive"}, "on"),
         ({"type": "between_tools"}, "on"),
     ):
-        assert asked(thinking=thinking).prompt.thinking == thinks
+        assert asked(thinking=thinking).request.thinking == thinks
+    assert asked(thinking={"type": "enabled", "budget_tokens": 9}).request.thinking_budget == 9
     ask = asked(thinking={"type": "adaptive"}, output_config={"effort": "max"})
-    assert (ask.prompt.thinking, ask.prompt.options) == ("max", "")
+    assert ask.request.thinking_budget is None
+    assert (ask.request.thinking, ask.prompt.options) == ("max", "")
 
 
 def test_effort_and_format() -> None:

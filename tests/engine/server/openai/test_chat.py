@@ -147,9 +147,10 @@ def test_messages_get_to_the_engine() -> None:
 def test_tools_and_options_get_to_the_template() -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     body = {"tools": [tool], "reasoning_effort": "none", "chat_template_kwargs": {"x": 1}}
-    _, generate = run(sent(body))
+    _, generate = run(sent(body | {"thinking_budget": 9}))
+    assert generate.request.thinking_budget == 9
     assert json.loads(generate.prompt.tools)[0]["function"]["name"] == "f"
-    assert (generate.prompt.thinking, json.loads(generate.prompt.options)) == ("off", {"x": 1})
+    assert (generate.request.thinking, json.loads(generate.prompt.options)) == ("off", {"x": 1})
     _, none = run(sent({"tools": []}))
     assert none.prompt.tools == ""
 

@@ -81,7 +81,8 @@ def test_a_conversation_of_items() -> None:
     calls = (ToolCall("1", "read", "{}"), ToolCall("2", "apply_patch", '{"input": "*\\n\\"ä\\""}'))
     assert made == (
         ChatMessage("system", "Rules."),
-        ChatMessage("user", "Where.\n\nMend it."),
+        ChatMessage("user", "Where."),
+        ChatMessage("user", "Mend it."),
         ChatMessage("assistant", "I read.", reasoning="Hm.", tool_calls=calls),
         ChatMessage("tool", "file", tool_call_id="1", name="read"),
         ChatMessage("tool", "one\n\ntwo\n\nLater.", tool_call_id="2", name="apply_patch"),
@@ -163,7 +164,8 @@ def test_the_form_of_the_answer() -> None:
 def test_effort_logprobs_and_truncation() -> None:
     for effort, thinking in (("low", "low"), ("none", "off"), ("unheard", "on"), (None, "")):
         ask = asked(input="", reasoning={"effort": effort, "summary": "auto"})
-        assert ask.prompt.thinking == thinking
+        assert ask.request.thinking == thinking
+    assert asked(input="", thinking_budget=9).request.thinking_budget == 9
     assert asked(input="", top_logprobs=3).request.logprobs == 3
     included = asked(input="", include=["message.output_text.logprobs"])
     assert included.request.logprobs == 0

@@ -1,0 +1,128 @@
+"""A person decides whether the model thinks first, and when it has thought enough."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMenu, QPushButton
+
+from app.chat.conversation import DEFAULTS
+from app.window import Window
+from engine.events import Done, Prefill, Stats, Text
+from engine.request import Request
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_use import answered, send, texts
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+THINKS = "ready take thinks serve"
+MAKERS, ON, OFF = "As the model’s makers set it", "On", "Off"
+
+
+def menu(window: Window) -> QMenu:
+    return window.composer.thinking.choices_menu()
+
+
+def choose(window: Window, text: str) -> None:
+    (action,) = (action for action in menu(window).actions() if action.text() == text)
+    action.trigger()
+
+
+def spied(window: Window, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """What the engine is asked for from now on."""
+    seen: list[Request] = []
+    generate = window.engine.generate
+
+    def spy(conversation: str, lines: Any, request: Request, **options: Any) -> str:
+        seen.append(request)
+        return generate(conversation, lines, request, **options)
+
+    monkeypatch.setattr(window.engine, "generate", spy)
+    return seen
+
+
+def answer_now(window: Window) -> QPushButton:
+    buttons = window.composer.findChildren(QPushButton)
+    return next(button for button in buttons if button.text() == "Answer now")
+
+
+def test_only_what_the_model_offers_can_be_chosen(open_window: Open, until: Until) -> None:
+    window = open_window(THINKS)
+    until(lambda: window.composer.thinking.isVisible())
+    shown = {action.text(): action.isChecked() for action in menu(window).actions()}
+    assert shown == {MAKERS: True, ON: False, OFF: False}
+    choose(window, OFF)
+    assert window.composer.thinking.text() == "Thinking: off"
+    assert {action.text() for action in menu(window).actions() if action.isChecked()} == {OFF}
+
+
+def test_a_model_without_a_choice_has_no_button(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    assert not window.composer.thinking.isVisible()
+
+
+def test_a_choice_holds_for_every_answer_of_a_conversation(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window(THINKS)
+    seen = spied(window, monkeypatch)
+    send(window, "first")
+    until(answered(window, 2))
+    choose(window, OFF)
+    until(lambda: window.conversation.settings.thinking == "off")
+    send(window, "second")
+    until(answered(window, 4))
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: len(seen) == 3 and answered(window, 4)())
+    assert [request.thinking for request in seen] == ["", "off", "off"]
+    choose(window, MAKERS)
+    until(lambda: window.conversation.record is not None)
+    until(lambda: window.conversation.configured[1] is None)  # the defaults again
+
+
+def test_a_choice_is_that_of_new_conversations_and_outlasts_the_program(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window(THINKS)
+    send(window, "first")
+    until(answered(window, 2))
+    window.menus.actions["new"].trigger()
+    choose(window, ON)
+    assert window.conversation.record is None
+    seen = spied(window, monkeypatch)
+    send(window, "second")
+    until(answered(window, 2))
+    assert [request.thinking for request in seen] == ["on"]
+    window.sidebar.chosen.emit(1)
+    until(lambda: window.composer.thinking.text() == "Thinking")
+    window.sidebar.chosen.emit(2)
+    until(lambda: window.composer.thinking.text() == "Thinking: on")
+    window.close()
+    again = open_window(THINKS)
+    until(lambda: again.composer.thinking.text() == "Thinking: on")
+    again.menus.actions["new"].trigger()
+    assert again.conversation.beginning() == ("", Request(**_fields(thinking="on")))
+
+
+def _fields(**more: Any) -> dict[str, Any]:
+    kept = {name: getattr(DEFAULTS, name) for name in Request.__dataclass_fields__}
+    return kept | more
+
+
+def test_reasoning_is_ended_by_a_button_that_is_there_as_long_as_it_lasts(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    thought = [Prefill("", 4, 4, 0, 0.1, ending="<think>\n"), Text("", "Let me see")]
+    rest = [Text("", "\n</think>\n\nIt is 4."), Done("", "stop", Stats())]
+    first, then = events_file(tmp_path, thought, name="a"), events_file(tmp_path, rest, name="b")
+    window = open_window(f"ready take thinks take play:{first} take as:2 play:{then} serve")
+    assert not answer_now(window).isVisible()
+    send(window, "2 + 2?")
+    until(lambda: answer_now(window).isVisible())
+    QTest.keyClicks(window.composer.field, "next")
+    answer_now(window).click()
+    until(answered(window, 2))
+    assert not answer_now(window).isVisible()
+    assert window.composer.text == "next"
+    until(lambda: texts(window)[-1].endswith("</think>\n\nIt is 4."))

@@ -1,0 +1,246 @@
+"""Reasoning that ends early: behind it the answer is the target's own, whatever is drafted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+
+from engine.conversation.session import Session
+from engine.conversation.template import abilities_for, closing_of, syntax_for
+from engine.conversation.text import TokenTexts
+from engine.conversation.thought import Thought, with_thought
+from engine.core.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.events import Event, Verdict
+from engine.replies.syntax import ReasoningMarks
+from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling
+from engine.speculate import NO_LIMIT, Unconstrained
+from tests.support.engine.sessions import (
+    DRAFTERS,
+    END,
+    QUESTION,
+    check_laws,
+    collect,
+    loaded,
+    new_session,
+    text_of,
+    tiny_model,
+    tokens_of,
+)
+from tests.support.engine.tiny import byte_tokenizer
+from tests.support.mostly_slow import mostly_slow
+
+OPENED = (  # the prompt begins the reasoning
+    "{% for m in messages %}<{{ m.role }}>{{ m.content.split('</think>')[-1] }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant><think>\n{% endif %}"
+)
+CLOSING = list(b"</think>\n\n")
+BUDGET = 9
+TEMPLATES = Path(__file__).parents[2] / "data" / "templates"
+MARKS = ReasoningMarks("<think>", "</think>")
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Any:
+    byte_tokenizer(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[END])
+    tokenizer.chat_template = OPENED
+    return tokenizer
+
+
+def forced_in(events: list[Event]) -> list[list[int]]:
+    verdicts = (event for event in events if isinstance(event, Verdict) and event.forced)
+    return [[token.id for token in verdict.forced] for verdict in verdicts]
+
+
+def check_what_follows(tokenizer: Any, tokens: list[int], closed: int) -> None:
+    """The tokens behind the first `closed` are a fresh session's to the prompt with those."""
+    prompt = new_session(tokenizer).encode(Prompt(messages=tuple(QUESTION)))
+    fresh, rest = new_session(tokenizer, kind="none"), len(tokens) - closed
+    answer = fresh.complete([*prompt, *tokens[:closed]], Request(max_tokens=rest))
+    assert tokens[closed:] == tokens_of(list(answer))
+
+
+def check_the_budget(tokenizer: Any, kind: str, budget: int = BUDGET) -> None:
+    session = new_session(tokenizer, kind=kind)
+    request = Request(max_tokens=40, thinking_budget=budget)
+    events = collect(session, session.answer(QUESTION, request))
+    tokens = tokens_of(events)
+    free = new_session(tokenizer, kind="none").answer(QUESTION, Request(max_tokens=budget))
+    assert tokens[:budget] == tokens_of(list(free))
+    assert forced_in(events) == [tokens[budget:][: len(CLOSING)]] == [CLOSING]
+    check_what_follows(tokenizer, tokens, budget + len(CLOSING))
+
+
+@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["none", "model", "trees"]))
+def test_a_budget_ends_at_its_token_and_the_answer_is_the_targets(kind: str, opened: Any) -> None:
+    check_the_budget(opened, kind)
+
+
+def test_drafts_over_the_end_of_a_budget_are_noticed(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Thought, "_look_ahead", lambda self: None)
+    wrong = 0
+    for budget in range(BUDGET, BUDGET + 5):  # some round has several tokens
+        try:
+            check_the_budget(opened, "model", budget)
+        except AssertionError:
+            wrong += 1
+    assert wrong
+
+
+@pytest.mark.parametrize("kind", ["none", "model"])
+def test_reasoning_ends_when_it_is_asked_to(kind: str, opened: Any) -> None:
+    session, verdicts = new_session(opened, kind=kind), list[Event]()
+    stream = session.answer(QUESTION, Request(max_tokens=40), hurried=lambda: len(verdicts) == 3)
+    events = []
+    for event in stream:
+        events.append(event)
+        verdicts += [event] if isinstance(event, Verdict) else []
+    check_laws(events, opened)
+    assert forced_in(events) == [CLOSING]
+    text = text_of(events)
+    closed = len(text.partition("</think>\n\n")[0].encode()) if text.isascii() else None
+    tokens = tokens_of(events)
+    place = next(n for n in range(len(tokens)) if tokens[n : n + len(CLOSING)] == CLOSING)
+    assert closed in (None, place)
+    check_what_follows(opened, tokens, place + len(CLOSING))
+
+
+def test_forced_tokens_that_the_target_does_not_read_are_noticed(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Decoder.begin_round
+
+    def skip(decoder: Decoder, tokens: list[int]) -> int:
+        if len(tokens) - decoder.length > len(CLOSING):
+            decoder.timeline.advance(len(CLOSING))
+        return begin(decoder, tokens)
+
+    monkeypatch.setattr(Decoder, "begin_round", skip)
+    with pytest.raises((AssertionError, ValueError)):
+        check_the_budget(opened, "none")
+
+
+def test_a_sample_with_a_seed_is_the_same_with_drafts(opened: Any) -> None:
+    sampling = Sampling(temperature=1.0, seed=4, repeatable=True)
+    request = Request(sampling=sampling, max_tokens=30, thinking_budget=BUDGET)
+    answers = {
+        tuple(tokens_of(list(new_session(opened, kind=kind).answer(QUESTION, request))))
+        for kind in ("none", "model", "lookup")
+    }
+    assert len(answers) == 1
+
+
+def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opened: Any) -> None:
+    session = Session(loaded(tiny_model("llama"), opened))
+    session.policy = Fixed(0)
+    grammar = Grammar("regex", "yes|no", after="</think>")
+    request = Request(max_tokens=40, thinking_budget=BUDGET, grammar=grammar)
+    events = list(session.answer(QUESTION, request))
+    assert forced_in(events)[0] == list(b"</think>")
+    assert text_of(events).rpartition("</think>")[2] in ("yes", "no")
+    at_once = Request(max_tokens=40, thinking_budget=0, grammar=Grammar("regex", "yes|no"))
+    assert text_of(list(session.answer(QUESTION, at_once))) in ("yes", "no")
+
+
+def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened: Any) -> None:
+    request = Request(max_tokens=20, thinking_budget=0)
+    for content, within in (("Let me", True), ("Let me</think>\n\nIt", False)):
+        written = ChatMessage("assistant", content, raw=True)
+        events = list(new_session(opened).answer([*QUESTION, written], request))
+        assert forced_in(events) == [CLOSING] * within
+
+
+def test_without_reasoning_nothing_is_forced(opened: Any) -> None:
+    request = Request(max_tokens=20, thinking_budget=0)
+    opened.chat_template = OPENED.replace("<think>\n", "")
+    assert not forced_in(list(new_session(opened).answer(QUESTION, request, hurried=lambda: True)))
+
+
+def test_the_text_that_ends_reasoning_is_that_of_the_template(opened: Any) -> None:
+    found = {}
+    for path in TEMPLATES.glob("*.jinja"):
+        opened.chat_template = path.read_text()
+        found[path.stem] = closing_of(abilities_for(opened), syntax_for(opened))
+    assert found == {
+        "function_gemma": "",
+        "gemma": "<channel|>",
+        "glm": "</think>",
+        "harmony": "<|end|><|start|>assistant<|channel|>final<|message|>",
+        "hermes": "\n</think>\n\n",
+        "lfm": "</think>",
+        "llama": "",
+        "mistral": "",
+        "mistral_args": "[/THINK]",
+        "qwen_xml": "\n</think>\n\n",
+    }
+
+
+def test_reasoning_in_channels_ends_with_the_final_one(opened: Any) -> None:
+    opened.chat_template = (TEMPLATES / "harmony.jinja").read_text()
+    prompt, texts = Prompt(messages=tuple(QUESTION)), TokenTexts(opened)
+    thought = with_thought(Unconstrained(), opened, texts, prompt, Request(), [0])
+    assert isinstance(thought, Thought)
+    thought.commit(list(b"<|channel|>analysis<|message|>Hm"))
+    thought.end()
+    closing = b"<|end|><|start|>assistant<|channel|>final<|message|>"
+    assert bytes(thought.forced(99)) == closing
+    thought.commit(list(closing))
+    assert not thought.forced(99)
+
+
+# --- The rules alone
+
+
+def letters(budget: int | None, begun: Any = "before", closing: str = "\n</think>\n\n") -> Thought:
+    """Rules whose tokens are letters."""
+    return Thought(
+        Unconstrained(),
+        MARKS,
+        closing=closing,
+        encode=lambda text: list(map(ord, text)),
+        text_of=chr,
+        budget=budget,
+        begun=begun,
+    )
+
+
+def say(thought: Thought, text: str) -> str:
+    """Commit a text; return what is forced behind it."""
+    thought.commit(list(map(ord, text)))
+    return "".join(map(chr, thought.forced(99)))
+
+
+def test_the_budget_counts_from_the_opening_mark_on() -> None:
+    thought = letters(3)
+    assert thought.room == 4
+    assert (say(thought, "\n<thin"), thought.room) == ("", 4)
+    assert (say(thought, "k>"), thought.room) == ("", 3)
+    assert (say(thought, "ab"), thought.room) == ("", 1)
+    assert say(thought, "c") == "\n</think>\n\n"
+    assert say(thought, "\n</think>\n\n") == ""
+    assert (thought.room, thought.forcing) == (NO_LIMIT, True)  # the pass behind has more rows
+    assert (say(thought, "It"), thought.forcing) == ("", False)
+
+
+def test_an_answer_without_the_mark_has_no_budget() -> None:
+    thought = letters(3)
+    assert (say(thought, "It is <think> and more"), thought.room) == ("", NO_LIMIT)
+    thought.end()
+    assert (thought.forced(9), thought.forcing) == ([], False)
+
+
+def test_what_is_there_of_the_closing_text_is_not_repeated() -> None:
+    for said, forced in (
+        ("Hm", "\n</think>\n\n"),
+        ("Hm\n", "</think>\n\n"),
+        ("Hm\n</th", "ink>\n\n"),
+        ("Hm\n</think>", ""),
+    ):
+        thought = letters(None, "inside")
+        say(thought, said)
+        thought.end()
+        assert "".join(map(chr, thought.forced(99))) == forced
