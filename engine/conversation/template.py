@@ -35,6 +35,7 @@ from engine.conversation.template_messages import (
     read_json,
     sayable,
 )
+from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
@@ -221,7 +222,8 @@ class _Asking:
         self._tokenizer, self._tools, self._options = tokenizer, tools, options
         self._abilities = _tried(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
-        self._syntax = syntax_for(tokenizer)
+        found = self._abilities.notation if self._abilities.knows_tools else None
+        self._syntax = syntax_for(tokenizer, found=found)
 
     def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
@@ -298,10 +300,10 @@ def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
     return replace(prompt, options=json.dumps(variables | given))
 
 
-def syntax_for(tokenizer: Any) -> ReplySyntax:
-    """The notation of the replies of the model with this tokenizer."""
+def syntax_for(tokenizer: Any, *, found: FamilyRow | None = None) -> ReplySyntax:
+    """The notation of the replies of the model with this tokenizer. `found`: as in `syntax_of`."""
     names = [token.content for token in tokenizer.added_tokens_decoder.values()]
-    return syntax_of(_template(tokenizer), tokens=names, knows_tools=True)
+    return syntax_of(_template(tokenizer), tokens=names, knows_tools=True, found=found)
 
 
 def closing_of(able: TemplateAbilities, syntax: ReplySyntax) -> str:

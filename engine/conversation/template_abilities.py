@@ -11,6 +11,17 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
+from engine.replies.families import FamilyRow, ReasoningMarks
+from engine.replies.found import (
+    KEY,
+    NAME,
+    OTHER,
+    OTHER_KEY,
+    VALUE,
+    answer_in,
+    call_row,
+    reasoning_marks,
+)
 from engine.request import Thinking
 
 SWITCHES = ("enable_thinking", "thinking")
@@ -23,7 +34,7 @@ Render = Callable[[Sequence[Message], Sequence[Message], Mapping[str, Any], bool
 answer. Raises whatever the template raises."""
 
 _ASKED, _AGAIN, _SYSTEM = "questionword", "furtherword", "systemword"
-_TOOL, _ARGUMENT, _VALUE, _OTHER = "toolword", "argumentword", "valueword", "otherword"
+_TOOL, _ARGUMENT, _VALUE, _OTHER = NAME, KEY, VALUE, OTHER
 _RESULT, _SECOND, _THOUGHT, _ANSWER = "resultword", "secondword", "thoughtword", "answerword"
 _ANSWER_TOO = "besideword"
 
@@ -50,7 +61,8 @@ class TemplateAbilities:
     `beginning`: what stands behind a question, up to an answer that is to be written;
     `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
     without reasoning; `between`: what separates reasoning and text; `behind`: what follows the
-    text. They are empty where the template does not show it.
+    text. They are empty where the template does not show it. `notation`: how it writes calls and
+    reasoning, as far as its texts show that.
     """
 
     system: bool = True
@@ -69,6 +81,7 @@ class TemplateAbilities:
     to_text: str = ""
     between: str = ""
     behind: str = ""
+    notation: FamilyRow | None = None
 
     @property
     def knows_tools(self) -> bool:
@@ -142,6 +155,8 @@ def abilities_of(render: Render) -> TemplateAbilities:
     one = [arguments({_ARGUMENT: _VALUE})]
     beside = shown(_called(one, content=_ANSWER_TOO), tools=tools)
     apart = shown(_called(one, content=content, before=_ANSWER_TOO), tools=tools)
+    wide = [arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})]
+    answered = shown([user, _said("assistant", _ANSWER)], tools=tools)
     in_a_row = shown([user, _said("user", _AGAIN)], begin=True)
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
@@ -165,7 +180,21 @@ def abilities_of(render: Render) -> TemplateAbilities:
         to_text=text,
         between=between,
         behind=behind_text or behind,
+        notation=_notation(
+            [
+                answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
+                for calls in (one, twice, wide)
+            ],
+            reasoning=reasoning_marks(thought, between),
+        ),
     )
+
+
+def _notation(texts: Sequence[str], *, reasoning: ReasoningMarks | None) -> FamilyRow | None:
+    """The notation in answers with one call, with two, and with one of two arguments."""
+    one, two, wide = texts
+    row = call_row(one, two=two, wide=wide)
+    return FamilyRow((row,), reasoning=reasoning) if row else None
 
 
 def _switches(shown: Callable[[Mapping[str, Any]], str]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.conversation.template_abilities import TemplateAbilities
-from engine.replies.syntax import Family
+from engine.replies.families import Family
 from engine.replies.writing import write_call
 from engine.request import ChatMessage, ToolCall
 from models.errors import Problem

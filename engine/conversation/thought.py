@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from engine.conversation.template import abilities_for, closing_of, encode_piece, syntax_for
 from engine.conversation.text import TokenTexts, ending_of
-from engine.replies.syntax import ReasoningMarks
+from engine.replies.families import ReasoningMarks
 from engine.request import Prompt, Request
 from engine.speculate import NO_LIMIT, Constraint
 

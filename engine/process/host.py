@@ -464,6 +464,7 @@ class Host:
                 macs=self._macs,
                 knows_tools=template.knows_tools,
                 thinking=template.choices,
+                notation=template.notation,
             )
         )
 

@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 
 from engine import events
 from engine.cluster.states import RankState
+from engine.replies.families import FamilyRow
 from engine.request import Prompt, Request, Sampling, Thinking
 from models.answers import Refused
 from models.errors import Problem
@@ -216,7 +217,8 @@ class Loaded:
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
     `sampling` is the default. `parallel`, `exact` and `macs` as they were asked for;
     `batching`: whether generations share passes. `knows_tools`: whether the target's chat
-    template shows tools, calls and results; `thinking`: what it can be asked for.
+    template shows tools, calls and results; `notation`: how it writes calls, as far as its texts
+    show that; `thinking`: what it can be asked for.
     """
 
     id: str
@@ -235,6 +237,7 @@ class Loaded:
     macs: Macs
     knows_tools: bool
     thinking: tuple[str, ...]
+    notation: FamilyRow | None
 
 
 @dataclass(frozen=True, slots=True)

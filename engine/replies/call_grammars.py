@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.replies.families import CallRow, Form, pieces
 from engine.replies.lark import Rules, either, members, text
-from engine.replies.syntax import Family
 from engine.replies.tools import Tool
 from models.errors import Problem
 
@@ -22,49 +22,63 @@ _UNDERSTOOD = _SAYS_NOTHING | {
     "type", "enum", "const", "anyOf", "oneOf", "properties", "required", "additionalProperties",
     "items", "$ref", "$defs", "definitions", "$schema", "$id",
 }  # fmt: skip
+_NO_TYPES: set[str] = set()
 _SCALARS = ("integer", "number", "boolean", "null")
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Grammar bodies of a family's calls.
+    """Grammar bodies of a family's calls, each behind its `trigger`.
 
-    A call is `trigger`, `opening`, one of `calls`, `closing`. With a `comma`, several calls stand
-    between one `opening` and `closing`, separated by it. Without, each has its own trigger, and
-    `between` separates them. `single`: a reply has at most one call. `unmarked`: the beginnings of
-    calls that have no trigger.
+    In a `section`, all calls of a reply stand between `opening` and `closing`; otherwise each has
+    its own trigger. `between` separates them. `single`: a reply has at most one call. `unmarked`:
+    the beginnings of calls that have no mark of their own.
     """
 
     trigger: str
     calls: tuple[str, ...]
-    opening: str = ""
-    closing: str = ""
-    comma: str = ""
-    between: str = ""
-    single: bool = False
-    unmarked: tuple[str, ...] = ()
+    opening: str
+    closing: str
+    between: str
+    section: bool
+    single: bool
+    unmarked: tuple[str, ...]
 
     def behind_trigger(self, *, parallel: bool) -> str:
         call = either(self.calls)
-        if self.comma and parallel:
-            call = f"{call} ({self.comma} {call})*"
+        if self.section and parallel:
+            call = f"{call} ({self.between} {call})*"
         return f"{self.opening} {call} {self.closing}"
 
     def whole(self, rules: Rules, *, parallel: bool) -> str:
         """The grammar body of a reply that consists of calls."""
-        trigger = rules.mark(self.trigger)
-        if self.unmarked:
-            trigger = f"({trigger})?"
-        one = f"{trigger} {self.behind_trigger(parallel=parallel)}"
-        if self.comma or self.single or not parallel:
+        one = f"{rules.mark(self.trigger)} {self.behind_trigger(parallel=parallel)}"
+        if self.section or self.single or not parallel:
             return one
         return f"{one} ({self.between} {one})*"
 
 
-def calls_of(family: Family, rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """The calls of these tools, as `family` writes them. The family must not be "none" or
-    "harmony"."""
-    return _FAMILIES[family](rules, tools)
+def calls_of(rows: Sequence[CallRow], rules: Rules, tools: Sequence[Tool]) -> Calls:
+    """The calls of these tools, as the first of a family's rows writes them."""
+    row, trigger = rows[0], rows[0].trigger
+    opening, begin = row.opening.removeprefix(trigger), row.begin
+    if not row.opening:
+        begin = begin.removeprefix(trigger)
+    arguments = _ARGUMENTS[row.form](rules, row)
+    return Calls(
+        trigger,
+        tuple(
+            f"{rules.mark(begin)} {text(tool.name)} {rules.mark(row.named)} {arguments(tool)} "
+            f"{rules.mark(row.end)}"
+            for tool in tools
+        ),
+        opening=rules.mark(opening),
+        closing=rules.mark(row.closing),
+        between=rules.mark(row.between),
+        section=bool(row.opening),
+        single=row.unmarked,  # templates refuse to render several
+        unmarked=tuple(row.trigger for row in rows) if row.unmarked else (),
+    )
 
 
 def arguments_of(rules: Rules, tool: Tool) -> str:
@@ -76,139 +90,72 @@ def _schema(tool: Tool) -> dict[str, Any]:
     return {**tool.parameters, "type": "object"} if tool.strict else {"type": "object"}
 
 
-def _objects(rules: Rules, tools: Sequence[Tool], field: str) -> tuple[str, ...]:
-    """Calls that are JSON objects, with Python's spaces."""
-    found = []
-    for tool in tools:
-        begin = f'{{"name": {json.dumps(tool.name)}, "{field}": '
-        found.append(f"{text(begin)} {arguments_of(rules, tool)} {text('}')}")
-    return tuple(found)
+def _json(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
+    return lambda tool: arguments_of(rules, tool)
 
 
-def _hermes(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    end = f"{text('\n')} {rules.mark('</tool_call>')}"
-    objects = _objects(rules, tools, "arguments")
-    return Calls("<tool_call>", objects, opening=text("\n"), closing=end, between=text("\n"))
+def _tags(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
+    """Keys and values between tags, with an optional line end behind a value."""
+    before, keyed, closing = row.key
+    end = pieces(closing)[0]
+    behind = rules.mark(closing.partition(end)[2])
+    words = rules.up_to("TEXT", end)
+
+    def part(name: str, value: str, *, types: set[str] = _NO_TYPES) -> str:
+        return f"{rules.mark(before)} {name} {_keyed(rules, keyed, types)} {value} {behind}"
+
+    def arguments(tool: Tool) -> str:
+        if not tool.strict:
+            return f"({part('TAGGED', words)})*"
+        _refuse_beyond(tool, tool.parameters)
+        parts = [
+            (
+                part(
+                    text(name),
+                    _tagged_value(rules, tool, schema, end, words),
+                    types=tool.types(schema),
+                ),
+                must,
+            )
+            for name, schema, must in _parameters(tool, allowed=r'[^<>\n"]+')
+        ]
+        return members(rules, parts)
+
+    return arguments
 
 
-def _llama(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """One call, as the templates refuse to render several. The whole call is one JSON value."""
-    calls = tuple(
-        rules.json(
-            {
-                "type": "object",
-                "properties": {"name": {"const": tool.name}, "parameters": _schema(tool)},
-                "required": ["name", "parameters"],
-                "additionalProperties": False,
-                **_definitions(tool),
-            }
-        )
-        for tool in tools
-    )
-    unmarked = ("{", "<|python_tag|>")
-    return Calls("<|python_tag|>", calls, single=True, unmarked=unmarked)
+def _keyed(rules: Rules, mark: str, types: set[str]) -> str:
+    """The mark behind a key, whose value has one of these types."""
+    if types == {"string"}:
+        mark = mark.replace("{text}", "true").replace("{type}", "string")
+    elif types and "string" not in types:
+        mark = mark.replace("{text}", "false")
+    return rules.mark(mark)
 
 
-def _mistral(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    objects = _objects(rules, tools, "arguments")
-    return Calls(
-        "[TOOL_CALLS]",
-        objects,
-        opening=f"{text(' ')}? {text('[')}",
-        closing=text("]"),
-        comma=text(", "),
-    )
-
-
-def _mistral_args(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    return Calls(
-        "[TOOL_CALLS]",
-        tuple(
-            f"{text(tool.name)} {rules.mark('[ARGS]')} {arguments_of(rules, tool)}"
-            for tool in tools
-        ),
-    )
-
-
-def _qwen(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    end = text("\n")
-
-    def key(name: str) -> str:
-        return f"{text('<parameter=')} {name} {text('>\n')}"
-
-    calls = tuple(
-        f"{text(f'<function={tool.name}>\n')} {_tagged(rules, tool, key, '</parameter>', end)} "
-        f"{text('</function>\n')}"
-        for tool in tools
-    )
-    closing = rules.mark("</tool_call>")
-    return Calls("<tool_call>", calls, opening=end, closing=closing, between=end)
-
-
-def _glm(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    gap = f"{text('\n')}?"
-
-    def key(name: str) -> str:
-        marks = map(rules.mark, ("<arg_key>", "</arg_key>", "<arg_value>"))
-        opening, closing, value = marks
-        return f"{opening} {name} {closing} {gap} {value}"
-
-    calls = tuple(
-        f"{text(tool.name)} {gap} {_tagged(rules, tool, key, '</arg_value>', gap)}"
-        for tool in tools
-    )
-    return Calls("<tool_call>", calls, closing=rules.mark("</tool_call>"), between=gap)
-
-
-def _lfm(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """Python calls. A value is JSON, as the templates write lists and objects, or True, False, None
-    or a text in single quotes."""
+def _python(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
+    """A value is JSON, as the templates write lists and objects, or True, False, None or a text in
+    single quotes."""
     anything = (
         f"({rules.json({})} | {either([text(w) for w in ('True', 'False', 'None')])} | QUOTED)"
     )
-    calls = []
-    for tool in tools:
-        if tool.strict:
-            _refuse_beyond(tool, tool.parameters)
-            parts = [
-                (f"{text(f'{name}=')} {_python_value(rules, tool, schema)}", must)
-                for name, schema, must in _parameters(tool, allowed=r"\w+")
-            ]
-            arguments = members(rules, parts, comma=text(", "))
-        else:
+
+    def arguments(tool: Tool) -> str:
+        if not tool.strict:
             one = f"WORD {text('=')} {anything}"
-            arguments = f"({one} ({text(', ')} {one})*)?"
-        calls.append(f"{text(f'{tool.name}(')} {arguments} {text(')')}")
-    return Calls(
-        "<|tool_call_start|>",
-        tuple(calls),
-        opening=text("["),
-        closing=f"{text(']')} {rules.mark('<|tool_call_end|>')}",
-        comma=text(", "),
-    )
+            return f"({one} ({text(', ')} {one})*)?"
+        _refuse_beyond(tool, tool.parameters)
+        parts = [
+            (f"{text(f'{name}=')} {_python_value(rules, tool, schema)}", must)
+            for name, schema, must in _parameters(tool, allowed=r"\w+")
+        ]
+        return members(rules, parts, comma=text(", "))
+
+    return arguments
 
 
-def _gemma(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    calls = _Literals(rules, quote='<|"|>').calls(tools)
-    return Calls("<|tool_call>", calls, closing=rules.mark("<tool_call|>"))
-
-
-def _function_gemma(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    calls = _Literals(rules, quote="<escape>").calls(tools)
-    return Calls("<start_function_call>", calls, closing=rules.mark("<end_function_call>"))
-
-
-_FAMILIES: dict[Family, Callable[[Rules, Sequence[Tool]], Calls]] = {
-    "hermes": _hermes,
-    "llama": _llama,
-    "mistral": _mistral,
-    "mistral args": _mistral_args,
-    "qwen xml": _qwen,
-    "glm": _glm,
-    "lfm": _lfm,
-    "gemma": _gemma,
-    "function gemma": _function_gemma,
-}
+def _literals(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
+    return _Literals(rules, quote=row.quote).arguments
 
 
 def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any], bool]]:
@@ -248,23 +195,6 @@ def _values(schema: Mapping[str, Any]) -> list[object] | None:
         return [schema["const"]]
     values = schema.get("enum")
     return values if isinstance(values, list) else None
-
-
-def _tagged(rules: Rules, tool: Tool, key: Callable[[str], str], closing: str, behind: str) -> str:
-    """Arguments between tags; `behind` follows the closing tag of a value."""
-
-    def part(name: str, value: str) -> str:
-        return f"{key(name)} {value} {behind}"
-
-    words = rules.up_to("TEXT", closing)
-    if not tool.strict:
-        return f"({part('TAGGED', words)})*"
-    _refuse_beyond(tool, tool.parameters)
-    parts = [
-        (part(text(name), _tagged_value(rules, tool, schema, closing, words)), must)
-        for name, schema, must in _parameters(tool, allowed=r"[^<>\n]+")
-    ]
-    return members(rules, parts)
 
 
 def _tagged_value(
@@ -315,12 +245,8 @@ class _Literals:
             name=self._anything,
         )
 
-    def calls(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        return tuple(
-            f"{text(f'call:{tool.name}')} "
-            + (self._object(tool, tool.parameters) if tool.strict else self._any_object)
-            for tool in tools
-        )
+    def arguments(self, tool: Tool) -> str:
+        return self._object(tool, tool.parameters) if tool.strict else self._any_object
 
     def _object(self, tool: Tool, schema: Mapping[str, Any]) -> str:
         _refuse_beyond(tool, schema)
@@ -369,3 +295,13 @@ class _Literals:
         if isinstance(value, str):
             return f"{self._quote} {text(value)} {self._quote}"
         return text(json.dumps(value))
+
+
+# Of all forms but "nested", which is not enforced.
+_ARGUMENTS: dict[Form, Callable[[Rules, CallRow], Callable[[Tool], str]]] = {
+    "object": _json,
+    "json": _json,
+    "tags": _tags,
+    "python": _python,
+    "literals": _literals,
+}

@@ -10,7 +10,7 @@ from engine.replies.tools import Tool, named
 class Calls:
     """Turns what a reader of calls reads into parts. `tools`: those that may be called.
 
-    Attribute: `whole`, the number of calls that have ended.
+    Attributes: `whole`, the number of calls that have ended; `begun`, whether a call is under way.
     """
 
     def __init__(
@@ -18,7 +18,7 @@ class Calls:
     ) -> None:
         self._incoming, self._emit, self._tools = incoming, emit, tools
         self._next = 0
-        self._open = False
+        self.begun = False
         self._held = ""
         self.whole = 0
 
@@ -29,7 +29,7 @@ class Calls:
         return any(tool.name == name for tool in self._tools)
 
     def begin(self, name: str) -> None:
-        self._open = True
+        self.begun = True
         self._emit(CallBegan(self._next, name))
 
     def arguments(self, text: str) -> None:
@@ -48,10 +48,10 @@ class Calls:
 
     def give_up(self) -> None:
         """Discard the call in progress: the text was not a call."""
-        if self._open:
+        if self.begun:
             self._emit(CallBroken(self._next))
             self._close()
 
     def _close(self) -> None:
-        self._open, self._held = False, ""
+        self.begun, self._held = False, ""
         self._next += 1

@@ -37,12 +37,14 @@ def grammar_for(
     reasoning; `inside_reasoning`: it continues the prompt's. Raises `Problem` if this family's
     calls cannot be enforced.
     """
-    if syntax.family == "none" and tools and choice == "required":
+    rows = syntax.row.calls
+    held = bool(rows) and rows[0].form != "nested"
+    if not held and tools and choice == "required":
         raise Problem(
-            "It is not known how this model writes tool calls, so a call cannot be required.",
+            "This model's tool calls have a form that cannot be enforced, so none can be required.",
             "Leave the choice to the model, or choose another model.",
         )
-    if choice == "none" or syntax.family == "none":
+    if choice == "none" or not held:
         tools = ()
     if not tools:
         choice = "auto"
@@ -83,7 +85,7 @@ def _reply(
     """The grammar body behind the reasoning. `content`: a rule; "" if content is free."""
     if not tools:
         return content
-    calls = calls_of(rules.syntax.family, rules, tools)
+    calls = calls_of(rules.syntax.row.calls, rules, tools)
     whole = calls.whole(rules, parallel=parallel)
     if choice == "required":
         return whole
@@ -92,6 +94,9 @@ def _reply(
     reasoning = rules.syntax.reasoning
     opening = reasoning.opening if reasoning else ""
     prose = rules.text_beginning_otherwise([opening, *calls.unmarked])
+    skipped = [mark for mark in rules.syntax.row.skipped if rules.begins_special(mark)]
+    if skipped and rules.begins_special(calls.trigger):
+        prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"
     if calls.unmarked:
         return either([whole, prose])
     call = f"{rules.up_to(prose, calls.trigger)} {calls.behind_trigger(parallel=parallel)}"

@@ -2,20 +2,21 @@
 
     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
 
-The channel "analysis" is reasoning. A message `to=functions.name`, in any channel, is a call; all
-other text is content. The token that ends a call ends the reply, and is not in its text.
+The channel "analysis" is reasoning; of two channels in a header the last counts. A message
+`to=functions.name`, in any channel, is a call; all other text is content. The token that ends a
+call ends the reply, and is not in its text.
 """
 
 import re
 
 from engine.replies.calls import Calls
 from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
-from engine.replies.json_calls import pass_arguments
+from engine.replies.json_text import pass_arguments
 
 _BEGINNINGS = ("<|start|>", "<|channel|>")
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
-_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_RECIPIENT = re.compile(r"\bto=(?!assistant\b)([^\s<]+)")
 
 
 def read_messages(
@@ -27,12 +28,12 @@ def read_messages(
         emit = content
         try:
             header = yield from _header(incoming)
-            recipient, channel = _RECIPIENT.search(header), _CHANNEL.search(header)
+            recipient, channels = _RECIPIENT.search(header), _CHANNEL.findall(header)
             if recipient:
                 yield from _call(incoming, calls, recipient[1])
             elif header:
                 incoming.taken()
-                emit = reasoning if channel and channel[1] == "analysis" else content
+                emit = reasoning if channels[-1:] == ["analysis"] else content
             else:
                 content(incoming.taken())
         except Unreadable:

@@ -48,6 +48,11 @@ class Incoming:
         """Remember this place: `taken` returns the text taken from here on."""
         self._began = self._place
 
+    def go_back(self) -> None:
+        """Go back to the remembered place, and go on remembering it."""
+        assert self._began is not None
+        self._place = self._began
+
     def taken(self) -> str:
         """Return the text taken since `remember`, and forget that place."""
         began = self._place if self._began is None else self._began

@@ -126,3 +126,21 @@ def value_of(text: str) -> Any:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
+
+
+def pass_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Pass an object on. Some models write it as a JSON string, or null for an empty one."""
+    letter = yield from incoming.peek()
+    if letter == "{":
+        yield from pass_value(incoming, emit)
+    elif letter == '"':
+        text = (yield from read_string(incoming)).strip()
+        try:
+            if not isinstance(value_of(text), dict):
+                raise Unreadable
+        except ValueError:
+            raise Unreadable from None
+        emit(text)
+    else:
+        yield from incoming.expect("null")
+        emit("{}")

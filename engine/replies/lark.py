@@ -12,9 +12,14 @@ _TERMINALS = r"""
 TEXT: /(.|\n)*/
 GAP: /\n{1,2}/
 WORD: /[A-Za-z_][A-Za-z0-9_]*/
-TAGGED: /[^<>\n]+/
+TAGGED: /[^<>\n"]+/
+ID: /[A-Za-z0-9_.:-]+/
+SPACE: /[ \n]/
 QUOTED: /'[^'\\]*'/
 """
+_PLACES = {
+    "{gap}": "SPACE?", "{id}": "ID", "{type}": "WORD", "{text}": '("true" | "false")',
+}  # fmt: skip
 
 
 class Rules:
@@ -29,7 +34,8 @@ class Rules:
         self._lines: list[str] = []
         self._numbers = count()
         longest_first = sorted(syntax.special, key=len, reverse=True)
-        self._special = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+        self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self._parts = re.compile(f"({'|'.join(map(re.escape, [*longest_first, *_PLACES]))})")
 
     def grammar(self, start: str) -> str:
         return "\n".join([f"start: {start}", *self._lines]) + _TERMINALS
@@ -50,10 +56,12 @@ class Rules:
         return self.add(f"%json {json.dumps(schema)}")
 
     def mark(self, mark: str) -> str:
-        """A mark as grammar: special tokens as tokens, the rest as text."""
+        """A mark as grammar: special tokens as tokens, its places as rules, the rest as text."""
         found = []
-        for part in filter(None, self._special.split(mark)):
-            if part not in self.syntax.special:
+        for part in filter(None, self._parts.split(mark)):
+            if part in _PLACES:
+                found.append(_PLACES[part])
+            elif part not in self.syntax.special:
                 found.append(text(part))
             else:
                 found.append(part if part.startswith("<") else f"<{part}>")

@@ -9,34 +9,19 @@ the reasoning. So if the syntax has reasoning, the caller gives the engine no st
 looks for them in the content, with `engine.conversation.text.StopStrings`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Literal
 
+from engine.replies.call_reading import expect_mark, read_calls
 from engine.replies.calls import Calls
+from engine.replies.families import CallRow
 from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Reading, Unreadable
-from engine.replies.json_calls import hermes, llama, mistral, python_tag
-from engine.replies.literal_calls import function_gemma, gemma, lfm
-from engine.replies.parts import ContentPart, Part, ReasoningPart, joined
-from engine.replies.syntax import Family, ReplySyntax
+from engine.replies.parts import CallBegan, ContentPart, Part, ReasoningPart, joined
+from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
-from engine.replies.xml_calls import glm, qwen
-
-CallReader = Callable[[Incoming, Calls], Reading[None]]
-
-_READERS: dict[Family, dict[str, CallReader]] = {
-    "hermes": {"<tool_call>": hermes},
-    "llama": {"<|python_tag|>": python_tag},
-    "mistral": {"[TOOL_CALLS]": mistral},
-    "mistral args": {"[TOOL_CALLS]": mistral},
-    "qwen xml": {"<tool_call>": qwen, "<function=": qwen},
-    "glm": {"<tool_call>": glm},
-    "lfm": {"<|tool_call_start|>": lfm},
-    "gemma": {"<|tool_call>": gemma},
-    "function gemma": {"<start_function_call>": function_gemma},
-}
-"""By family: the marks at which calls begin, and the reader of a call from its mark on."""
 
 
 class ReplyParser:
@@ -48,12 +33,15 @@ class ReplyParser:
     def __init__(
         self, syntax: ReplySyntax, *, tools: Sequence[Tool] = (), inside_reasoning: bool = False
     ) -> None:
-        self._syntax = syntax
+        self._syntax, self._tools = syntax, tools
         self._incoming = Incoming()
         self._parts: list[Part] = []
         self._calls = Calls(self._incoming, self._parts.append, tools)
-        self._readers = _READERS.get(syntax.family, {}) if tools else {}
-        self._unmarked = bool(tools) and syntax.family == "llama"
+        self._marked: dict[str, list[CallRow]] = {}  # by the marks at which calls begin
+        self._unmarked: list[CallRow] = []
+        for row in syntax.row.calls if tools else ():
+            rows = self._unmarked if row.unmarked else self._marked.setdefault(row.trigger, [])
+            rows.append(row)
         self._reading = self._reply(inside_reasoning)
         if syntax.family == "harmony":
             self._reading = read_messages(
@@ -93,11 +81,11 @@ class ReplyParser:
         self._parts.append(ReasoningPart(text))
 
     def _reply(self, inside_reasoning: bool) -> Reading[None]:
-        reasoning, marks = self._syntax.reasoning, [*self._readers]
+        reasoning, row = self._syntax.reasoning, self._syntax.row
+        marks = [*self._marked, *row.skipped]
         if reasoning and reasoning.opening.startswith(self._syntax.special or "\0"):
-            marks.append(
-                reasoning.opening
-            )  # a special token: no text spells it, so look everywhere
+            # A special token: no text spells it, so look everywhere.
+            marks.append(reasoning.opening.rstrip())
         beginning, behind_mark = True, False
         if inside_reasoning and reasoning:
             yield from self._reasoning()
@@ -111,51 +99,95 @@ class ReplyParser:
                 return
             self._incoming.remember()
             yield from self._incoming.spaces()
-            if mark not in self._readers:
-                yield from self._incoming.expect(mark)
-                self._incoming.taken()
-                yield from self._reasoning()
-                beginning = behind_mark = True
+            if mark in self._marked:
+                beginning = behind_mark = yield from self._call(self._marked[mark], mark)
                 continue
-            beginning = behind_mark = yield from self._call(self._readers[mark])
+            yield from self._incoming.expect(mark)
+            self._incoming.taken()
+            if mark not in row.skipped:
+                yield from self._reasoning()
+            beginning = behind_mark = True
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
-        """Read reasoning or an unmarked call, which can only stand at the beginning of a reply or
-        right behind a mark. Returns whether there was one."""
+        """Read reasoning, a header or an unmarked call, which can only stand at the beginning of a
+        reply or right behind a mark. Returns whether there was one."""
         incoming = self._incoming
         incoming.remember()
         yield from incoming.spaces()
         if behind_mark:
             incoming.remember()
-        reasoning = self._syntax.reasoning
-        if reasoning and (opening := (yield from incoming.comes(reasoning.opening))):
+        reasoning, header = self._syntax.reasoning, self._syntax.row.header
+        if reasoning and (yield from incoming.comes(opening := reasoning.opening.rstrip())):
             incoming.take(len(opening))
             incoming.taken()
             yield from self._reasoning()
             return True
+        if header:
+            try:
+                yield from expect_mark(incoming, header)
+            except Unreadable:
+                incoming.go_back()
+                yield from incoming.spaces()
+            else:
+                incoming.taken()
+                return True
         if self._unmarked and (yield from incoming.peek()) == "{":
-            return (yield from self._call(llama))
+            return (yield from self._call(self._unmarked, "{"))
         space = incoming.taken()
-        if space and not (self._readers and (yield from incoming.comes(*self._readers))):
+        if space and not (self._marked and (yield from incoming.comes(*self._marked))):
             self._content(space)
         return False
 
     def _reasoning(self) -> Reading[None]:
-        """Read from behind the opening mark to behind the closing one."""
-        assert self._syntax.reasoning
-        closing = self._syntax.reasoning.closing
-        yield from self._incoming.spaces()
-        yield from self._incoming.text_until([closing], self._reasoned, trim=True)
-        yield from self._incoming.spaces()
-        self._incoming.take(len(closing))
+        """Read from behind the opening mark to behind the closing one.
 
-    def _call(self, read: CallReader) -> Reading[bool]:
-        """Read calls from a remembered mark on. Returns whether there was one."""
-        try:
-            yield from read(self._incoming, self._calls)
-        except Unreadable:
-            self._calls.give_up()
-            self._content(self._incoming.taken())
-            return False
-        self._incoming.taken()
-        return True
+        Text from the mark of a call on is held back: if the reply ends with calls of known tools,
+        and the reasoning was not closed, they are calls.
+        """
+        assert self._syntax.reasoning
+        incoming, closing = self._incoming, self._syntax.reasoning.closing
+        yield from incoming.spaces()
+        ends = [closing, *self._syntax.row.skipped, *self._marked]
+        end = yield from incoming.text_until(ends, self._reasoned, trim=True)
+        if end in self._syntax.row.skipped and end != closing:
+            return  # the model went on without the closing mark
+        if end in self._marked:
+            incoming.remember()
+            held: list[str] = []
+            closed = yield from incoming.text_until([closing], held.append, trim=True)
+            if not closed and self._only_calls("".join(held)):
+                incoming.go_back()
+                return
+            incoming.taken()
+            self._reasoned("".join(held))
+        yield from incoming.spaces()
+        incoming.take(len(closing))
+
+    def _only_calls(self, text: str) -> bool:
+        """Whether a text consists of calls of known tools."""
+        reader = ReplyParser(replace(self._syntax, reasoning=None), tools=self._tools)
+        parts = reader.push(text) + reader.finish()
+        began = [part for part in parts if isinstance(part, CallBegan)]
+        known = all(self._calls.knows(part.name) for part in began)
+        content = any(isinstance(part, ContentPart) and not part.text.isspace() for part in parts)
+        return reader.ending == "tool_calls" and known and not content
+
+    def _call(self, rows: Sequence[CallRow], mark: str) -> Reading[bool]:
+        """Read calls from a remembered place on, where `mark` is next, by the first row that fits.
+        Returns whether there was one."""
+        for number, row in enumerate(rows, 1):
+            whole = self._calls.whole
+            try:
+                yield from read_calls(self._incoming, self._calls, row)
+            except Unreadable:
+                if number < len(rows) and not self._calls.begun and whole == self._calls.whole:
+                    self._incoming.go_back()
+                    yield from self._incoming.spaces()
+                    continue
+                self._calls.give_up()
+                text = self._incoming.taken()
+                self._content(text if text.strip() else text + self._incoming.take(len(mark)))
+                return False
+            self._incoming.taken()
+            return True
+        return False

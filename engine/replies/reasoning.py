@@ -1,7 +1,8 @@
 """Separates reasoning from an answer by the marks of all models, if the syntax is not known."""
 
 from engine.documents.by_section import Said
-from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax
+from engine.replies.families import ReasoningMarks
+from engine.replies.syntax import REASONING, ReplySyntax
 
 _HARMONY = ReasoningMarks("<|channel|>analysis<|message|>", "<|channel|>final<|message|>")
 

@@ -5,42 +5,28 @@ Knows the marks. `engine.replies.parser` reads them, `engine.replies.grammars` e
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
-Family = Literal[
-    "none",
-    "hermes",
-    "llama",
-    "mistral",
-    "mistral args",
-    "qwen xml",
-    "glm",
-    "lfm",
-    "gemma",
-    "function gemma",
-    "harmony",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningMarks:
-    """The marks before and behind the reasoning."""
-
-    opening: str
-    closing: str
+from engine.replies.families import FAMILIES, Family, FamilyRow, ReasoningMarks
 
 
 @dataclass(frozen=True, slots=True)
 class ReplySyntax:
     """The notation of a model's replies.
 
-    `special`: the marks that are special tokens of its tokenizer. If there are any, a reply can be
-    read only with the names of special tokens in its text: see `engine.request.Request`.
+    `found`: the row of the family "found", which is not in the table. `special`: the marks that are
+    special tokens of its tokenizer. If there are any, a reply can be read only with the names of
+    special tokens in its text: see `engine.request.Request`.
     """
 
     family: Family = "none"
     reasoning: ReasoningMarks | None = None
     special: tuple[str, ...] = ()
+    found: FamilyRow | None = None
+
+    @property
+    def row(self) -> FamilyRow:
+        """The row of the family; an empty one for "none"."""
+        return self.found or FAMILIES.get(self.family, _NO_ROW)
 
     @property
     def reasons(self) -> bool:
@@ -58,6 +44,7 @@ class ReplySyntax:
         return marks is not None and prompt.rstrip().endswith(marks.closing)
 
 
+_NO_ROW = FamilyRow()
 _THINK = ReasoningMarks("<think>", "</think>")
 REASONING = (
     _THINK,
@@ -66,24 +53,12 @@ REASONING = (
     ReasoningMarks("<longcat_think>", "</longcat_think>"),
     ReasoningMarks("<|think:start|>", "<|think:end|>"),
     ReasoningMarks("<|channel>thought\n", "<channel|>"),
+    ReasoningMarks("<seed:think>", "</seed:think>"),
+    ReasoningMarks("<mm:think>", "</mm:think>"),
+    ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>"),
+    ReasoningMarks("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 )
-"""All known pairs, except harmony's, which uses channels."""
-
-_CALL_MARKS: dict[Family, tuple[str, ...]] = {
-    "none": (),
-    "hermes": ("<tool_call>", "</tool_call>"),
-    "llama": ("<|python_tag|>",),
-    "mistral": ("[TOOL_CALLS]",),
-    "mistral args": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
-    "qwen xml": ("<tool_call>", "</tool_call>"),
-    "glm": (
-        "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-    ),
-    "lfm": ("<|tool_call_start|>", "<|tool_call_end|>"),
-    "gemma": ("<|tool_call>", "<tool_call|>", '<|"|>'),
-    "function gemma": ("<start_function_call>", "<end_function_call>", "<escape>"),
-    "harmony": ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>"),
-}  # fmt: skip
+"""All known pairs, except harmony's, which uses channels, and those of single families."""
 
 
 def syntax_of(
@@ -92,45 +67,33 @@ def syntax_of(
     tokens: Collection[str] = (),
     special: Collection[str] = (),
     knows_tools: bool = False,
+    found: FamilyRow | None = None,
 ) -> ReplySyntax:
     """The syntax that a chat template shows.
 
     `knows_tools`: whether the template shows tools, calls and results; if not, a model of no known
     family reads and writes them as Hermes does (`engine.conversation.template_messages`).
-    `tokens`: the names of all tokens added to the tokenizer's vocabulary; `special`: the special
-    ones among them.
+    `found`: the notation that the template's texts show (`engine.conversation.template_abilities`),
+    for a model of no known family. `tokens`: the names of all tokens added to the tokenizer's
+    vocabulary; `special`: the special ones among them.
     """
     family = _family(template, tokens, knows_tools=knows_tools)
-    marks = [*_CALL_MARKS[family]]
-    reasoning = None if family == "harmony" else _reasoning(template, tokens)
-    if reasoning is not None:
-        marks += [reasoning.opening, reasoning.closing]
+    row = FAMILIES.get(family, _NO_ROW)
+    if family == "none" and found is not None:
+        family, row = "found", found
+    else:
+        found = None
+    reasoning = None if family == "harmony" else row.reasoning or _reasoning(template, tokens)
+    marks = [*row.marks, *((reasoning.opening, reasoning.closing) if reasoning else ())]
     text = "\n".join(marks)
-    return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in text)))
+    own = tuple(sorted(name for name in special if name in text))
+    return ReplySyntax(family, reasoning, own, found)
 
 
 def _family(template: str, tokens: Collection[str], *, knows_tools: bool) -> Family:
-    def has(*marks: str) -> bool:
-        return all(mark in template for mark in marks)
-
-    if has("<|channel|>", "<|message|>", "<|start|>"):
-        return "harmony"
-    if has("<|tool_call>", "<tool_call|>"):
-        return "gemma"
-    if has("<start_function_call>"):
-        return "function gemma"
-    if has("<arg_key>", "<tool_call>"):
-        return "glm"
-    if has("<|tool_call_start|>") or has("<|tool_list_start|>"):
-        return "lfm"
-    if has("<tool_call>", "<function="):
-        return "qwen xml"
-    if has("[TOOL_CALLS]"):
-        return "mistral args" if has("[ARGS]") else "mistral"
-    if has("<tool_call>"):
-        return "hermes"
-    if has("<|start_header_id|>", "tool_calls", '"parameters": '):
-        return "llama"
+    for family, row in FAMILIES.items():
+        if any(all(word in template for word in words) for words in row.shown_by):
+            return family
     if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
         return "lfm"  # converted templates of LFM2 sometimes have no calls
     return "none" if knows_tools else "hermes"

@@ -1,72 +1,59 @@
 """Writes a tool call as a family of models does: what `engine.replies.parser` reads."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from engine.replies.syntax import Family
+from engine.replies.families import FAMILIES, CallRow, Family
+from engine.replies.tools import type_of
 
 
 def write_call(family: Family, name: str, arguments: Mapping[str, Any]) -> str:
     """A call in the notation of the family; in Hermes' if the family has none."""
-    return _WRITERS.get(family, _hermes)(name, arguments)
+    row = FAMILIES.get(family, FAMILIES["hermes"]).calls[0]
+    before, named, behind = (
+        mark.replace("{gap}", "").replace("{id}", "0")
+        for mark in (row.opening + row.begin, row.named, row.end + row.closing)
+    )
+    return f"{before}{name}{named}{_arguments(row, arguments)}{behind}"
+
+
+def _arguments(row: CallRow, arguments: Mapping[str, Any]) -> str:
+    if row.form == "tags":
+        return "".join(_tagged(row, key, value) for key, value in arguments.items())
+    if row.form == "nested":
+        return "".join(_nested(row, key, value) for key, value in arguments.items())
+    if row.form == "python":
+        return ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    if row.form == "literals":
+        return _literal(arguments, row.quote)
+    return _json(arguments)
+
+
+def _tagged(row: CallRow, key: str, value: object) -> str:
+    before, keyed, behind = (mark.replace("{gap}", "") for mark in row.key)
+    is_text = isinstance(value, str)
+    keyed = keyed.replace("{text}", _json(is_text)).replace("{type}", type_of(value))
+    return f"{before}{key}{keyed}{value if is_text else _json(value)}{behind}"
+
+
+def _nested(row: CallRow, key: str, value: object) -> str:
+    """A value between its tags. Null is an empty one, as templates write it."""
+    before, behind, closing = row.key
+    match value:
+        case Mapping():
+            inner = "".join(_nested(row, name, one) for name, one in value.items())
+        case list():
+            inner = "".join(_nested(row, "item", one) for one in value)
+        case str():
+            inner = value
+        case _:
+            inner = "" if value is None else _json(value)
+    return f"{before}{key}{behind}{inner}{closing}{key}{behind}"
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _hermes(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"<tool_call>\n{_json({'name': name, 'arguments': arguments})}\n</tool_call>"
-
-
-def _llama(name: str, arguments: Mapping[str, Any]) -> str:
-    return _json({"name": name, "parameters": arguments})
-
-
-def _mistral(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"[TOOL_CALLS] {_json([{'name': name, 'arguments': arguments}])}"
-
-
-def _mistral_args(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"[TOOL_CALLS]{name}[ARGS]{_json(arguments)}"
-
-
-def _qwen(name: str, arguments: Mapping[str, Any]) -> str:
-    parts = "".join(
-        f"<parameter={key}>\n{_text(value)}\n</parameter>\n" for key, value in arguments.items()
-    )
-    return f"<tool_call>\n<function={name}>\n{parts}</function>\n</tool_call>"
-
-
-def _glm(name: str, arguments: Mapping[str, Any]) -> str:
-    parts = "".join(
-        f"<arg_key>{key}</arg_key><arg_value>{_text(value)}</arg_value>"
-        for key, value in arguments.items()
-    )
-    return f"<tool_call>{name}\n{parts}</tool_call>"
-
-
-def _lfm(name: str, arguments: Mapping[str, Any]) -> str:
-    parts = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-    return f"<|tool_call_start|>[{name}({parts})]<|tool_call_end|>"
-
-
-def _gemma(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"<|tool_call>call:{name}{_literal(arguments, '<|"|>')}<tool_call|>"
-
-
-def _function_gemma(name: str, arguments: Mapping[str, Any]) -> str:
-    literal = _literal(arguments, "<escape>")
-    return f"<start_function_call>call:{name}{literal}<end_function_call>"
-
-
-def _harmony(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"<|channel|>commentary to=functions.{name}<|message|>{_json(arguments)}<|call|>"
 
 
 def _literal(value: object, quote: str) -> str:
@@ -78,16 +65,3 @@ def _literal(value: object, quote: str) -> str:
     if isinstance(value, list):
         return "[" + ",".join(_literal(one, quote) for one in value) + "]"
     return _json(value)
-
-
-_WRITERS: dict[Family, Callable[[str, Mapping[str, Any]], str]] = {
-    "llama": _llama,
-    "mistral": _mistral,
-    "mistral args": _mistral_args,
-    "qwen xml": _qwen,
-    "glm": _glm,
-    "lfm": _lfm,
-    "gemma": _gemma,
-    "function gemma": _function_gemma,
-    "harmony": _harmony,
-}

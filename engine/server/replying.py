@@ -13,7 +13,7 @@ from typing import Any
 from llguidance import LLMatcher
 
 from engine.replies.grammars import Choice, grammar_for
-from engine.replies.syntax import Family, ReplySyntax
+from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
 from engine.request import Grammar
 from engine.server.answers import Ask
@@ -21,9 +21,6 @@ from engine.server.errors import invalid
 from models.errors import Problem
 
 _CHOICES: dict[str, Choice] = {"none": "none", "auto": "auto", "required": "required"}
-
-
-_IN_JSON: frozenset[Family] = frozenset({"hermes", "llama", "mistral", "mistral args", "harmony"})
 
 
 async def for_model(
@@ -38,7 +35,7 @@ async def for_model(
         return ask
     try:
         tools = tools_of(ask.prompt.tools)
-        if syntax.family in _IN_JSON:
+        if any(row.form in ("object", "json") for row in syntax.row.calls[:1]):
             tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
         if grammar is not None and syntax.reasoning is not None:

@@ -85,7 +85,9 @@ class Service:
 
     async def _texts(self) -> TargetTexts:
         loaded = self.loaded
-        return await self._files.texts(loaded.target, knows_tools=loaded.knows_tools)
+        return await self._files.texts(
+            loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
+        )
 
     async def _ending(self, ask: Ask) -> str:
         return (await self._counted(ask.prompt, ask.request.thinking)).ending

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from models.errors import Problem
 from models.files import read_json_object
@@ -34,16 +35,20 @@ class TargetFiles:
         self._texts = TargetTexts()
         self._reading = asyncio.Lock()
 
-    async def texts(self, folder: str, *, knows_tools: bool) -> TargetTexts:
-        """The texts of the model in a folder. `knows_tools`: as in `syntax_of`."""
+    async def texts(
+        self, folder: str, *, knows_tools: bool, found: FamilyRow | None = None
+    ) -> TargetTexts:
+        """The texts of the model in a folder. `knows_tools` and `found`: as in `syntax_of`."""
         async with self._reading:
             if folder != self._folder:
-                self._texts = await asyncio.to_thread(_read, Path(folder), knows_tools=knows_tools)
+                self._texts = await asyncio.to_thread(
+                    _read, Path(folder), knows_tools=knows_tools, found=found
+                )
                 self._folder = folder
             return self._texts
 
 
-def _read(folder: Path, *, knows_tools: bool) -> TargetTexts:
+def _read(folder: Path, *, knows_tools: bool, found: FamilyRow | None) -> TargetTexts:
     tokenizer = _object(folder / "tokenizer.json")
     added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
     named = {name: one for one in added if (name := _text(one.get("content")))}
@@ -53,7 +58,9 @@ def _read(folder: Path, *, knows_tools: bool) -> TargetTexts:
         for name, one in named.items()
         if one.get("special") or (name[0], name[-1]) == ("<", ">")
     }
-    syntax = syntax_of(_template(folder), tokens=named, special=special, knows_tools=knows_tools)
+    syntax = syntax_of(
+        _template(folder), tokens=named, special=special, knows_tools=knows_tools, found=found
+    )
     return TargetTexts(syntax, frozenset({*named, *_marks(tokenizer)}))
 
 

@@ -1,24 +1,39 @@
-"""Renders chats with real chat templates, by ours beside transformers' apply_chat_template.
+"""Renders chats with real chat templates, beside transformers, and reads what they write.
 
-`python -m tests.lab.chat_templates FOLDER`: a folder of .jinja files, which are fetched for the run
-and never kept. Prints a line for each template and chat that the two render differently, with a
-word of why; then how many templates show each part of a chat, and continue an answer from the very
-prompt that it was written behind.
+`python -m tests.lab.chat_templates FOLDER [test-chat.cpp]`: a folder of .jinja files, and cases of
+llama.cpp, which are fetched for the run and never kept. Prints two tables, each below a line for
+every difference, with a word of why: how many templates show each part of a chat, continue an
+answer from the prompt that it was written behind, and write replies that are read as what was
+written; and how many of llama.cpp's replies are read as llama.cpp reads them.
 """
 
+import json
+import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.conversation.template import render
+from engine.conversation.template import abilities_for, render
+from engine.replies.parser import ReplyParser
+from engine.replies.parts import (
+    CallArguments,
+    CallBegan,
+    CallBroken,
+    ContentPart,
+    Part,
+    ReasoningPart,
+    joined,
+)
 from engine.replies.syntax import ReplySyntax, syntax_of
+from engine.replies.tools import Tool, tools_of
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
+from tests.lab.llama_cpp_cases import Case, cases_in
 from tests.support.engine.tiny import byte_tokenizer
 
 TOOLS = (
@@ -30,6 +45,8 @@ CALLS = tuple(
     ToolCall(f"call{number}", "look_up", f'{{"city": "{city}"}}')
     for number, city in enumerate(("Vienna", "Rome"))
 )
+THOUGHT = "I look outside."
+_MARK = re.compile(r"<[|｜][^<>'\"\s]*>|<[^<>'\"\s]*[|｜]>|\[/?[A-Z_]{4,}\]")
 ASKED = ChatMessage("user", "Is it sunny?")
 SYSTEM = ChatMessage("system", "Speak Latin.")
 RESULTS = tuple(
@@ -52,8 +69,8 @@ CHATS: dict[str, tuple[Prompt, tuple[str, ...]]] = {
 }
 
 
-def main(folder: Path) -> None:
-    """Print the comparison of all templates in the folder."""
+def main(folder: Path, cases: Path | None = None) -> None:
+    """Print the comparisons of all templates in the folder, and of llama.cpp's cases."""
     found: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as own:
@@ -72,8 +89,19 @@ def main(folder: Path) -> None:
                 found[name] += right
                 if not right:
                     print(f"{path.stem}: {name}: another prompt than that of the answer")
+            for name, wrong in _read_again(tokenizer):
+                tried[name] += 1
+                found[name] += not wrong
+                if wrong:
+                    print(f"{path.stem}: {name}: {wrong}")
+        _print_counts(tried, found)
+        if cases is not None:
+            _try_cases(tokenizer, folder, cases)
+
+
+def _print_counts(tried: Counter[str], found: Counter[str]) -> None:
     for name, all_of_them in tried.items():
-        print(f"{name:24} {found[name]:3} of {all_of_them}")
+        print(f"{name:40} {found[name]:3} of {all_of_them}")
 
 
 def _compare(template: str, name: str, ours: str, theirs: str, words: tuple[str, ...]) -> None:
@@ -93,8 +121,6 @@ def _ours(tokenizer: Any, prompt: Prompt) -> str:
 
 
 def _theirs(tokenizer: Any, prompt: Prompt) -> str:
-    import json
-
     messages = []
     for message in prompt.messages:
         one: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -152,5 +178,134 @@ def _goes_on(tokenizer: Any, answer: ChatMessage) -> str:
     return _ours(tokenizer, Prompt(messages=(ASKED, answer)))
 
 
+def _read_again(tokenizer: Any) -> Iterator[tuple[str, str]]:
+    """The replies that the template writes, and what is wrong where they are read otherwise."""
+    syntax = _syntax(tokenizer)
+    said = {
+        "a call, read again": ChatMessage("assistant", "", tool_calls=CALLS[:1]),
+        "two calls, read again": ChatMessage("assistant", "", tool_calls=CALLS),
+        "reasoning and a call, read again": ChatMessage(
+            "assistant", "", reasoning=THOUGHT, tool_calls=CALLS[:1]
+        ),
+        "reasoning and text, read again": ChatMessage("assistant", "Not there.", reasoning=THOUGHT),
+    }
+    begun = _ours(tokenizer, Prompt(messages=(ASKED,), tools=TOOLS))
+    for name, reply in said.items():
+        results = RESULTS[: len(reply.tool_calls)]
+        whole = _ours(tokenizer, Prompt(messages=(ASKED, reply, *results), tools=TOOLS))
+        if whole.startswith("!") or begun.startswith("!"):
+            continue
+        begin = next(
+            (n for n, (a, b) in enumerate(zip(whole, begun, strict=False)) if a != b), len(begun)
+        )
+        mark = whole.rfind("<", 0, begin)
+        begin = begin if ">" in whole[mark:begin] else max(mark, 0)
+        text = whole[begin:]
+        ends = [text.find(result.content) for result in results]
+        if len(ends) == 2 and ends[0] < text.find("Rome"):
+            continue  # the template writes one call a message
+        text = text[: ends[0]] if ends else text
+        inside = syntax.begins_inside(begun[:begin])
+        tools = tools_of(TOOLS)
+        at_once = _parts(syntax, [text], tools, inside=inside)
+        content, reasoning, calls = _told(at_once)
+        wanted = [(call.name, json.loads(call.arguments)) for call in reply.tool_calls]
+        if _parts(syntax, text, tools, inside=inside) != at_once:
+            yield name, "read otherwise letter by letter"
+        elif [(tool, _value(given)) for tool, given in calls] != wanted:
+            yield name, f"{syntax.family}: calls {calls} in {text!r}"
+        elif reply.reasoning in text and reasoning.strip() != reply.reasoning:
+            yield name, f"{syntax.family}: reasoning {reasoning!r} in {text!r}"
+        elif reply.content and not content.lstrip().startswith(reply.content):
+            yield name, f"{syntax.family}: content {content!r} in {text!r}"
+        else:
+            yield name, ""
+
+
+def _try_cases(tokenizer: Any, folder: Path, path: Path) -> None:
+    cases, left_out = cases_in(path)
+    tried: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    for case in cases:
+        tokenizer.chat_template = (folder / f"{case.template}.jinja").read_text(encoding="utf-8")
+        wrong = _difference(tokenizer, case)
+        tried[case.template] += 1
+        found[case.template] += not wrong
+        if wrong:
+            print(f"{case.template}: {case.reply!r}: {wrong}")
+    _print_counts(tried, found)
+    print(
+        f"as llama.cpp reads them: {found.total()} of {tried.total()}; not understood: {left_out}"
+    )
+
+
+def _difference(tokenizer: Any, case: Case) -> str:
+    syntax = _syntax(tokenizer)
+    options = json.dumps({"enable_thinking": case.thinks})
+    prompt = Prompt(messages=(ASKED,), tools=case.tools_json, options=options)
+    begun = _ours(tokenizer, prompt)
+    if begun.startswith("!"):
+        begun = ""
+    inside = syntax.begins_inside(begun)
+    at_once = _parts(syntax, [case.reply], case.tools, inside=inside, whole=case.whole)
+    if _parts(syntax, case.reply, case.tools, inside=inside, whole=case.whole) != at_once:
+        return "read otherwise letter by letter"
+    content, reasoning, calls = _told(at_once)
+    ours: tuple[Any, ...] = content.strip(), reasoning.strip(), [name for name, _ in calls]
+    theirs = case.content.strip(), case.reasoning.strip(), [name for name, _ in case.calls]
+    values = [(_value(a), _value(b)) for (_, a), (_, b) in zip(calls, case.calls, strict=False)]
+    same = all(a == b or (not case.whole and str(b).startswith(str(a))) for a, b in values)
+    if ours == theirs and same:
+        return ""
+    if case.keeps_reasoning and not case.reasoning and reasoning:
+        return f"reasoning is taken apart always: {ours} for {theirs}"
+    return f"{syntax.family}: {ours} {[a for a, _ in values]} for {theirs} {[b for _, b in values]}"
+
+
+def _syntax(tokenizer: Any) -> ReplySyntax:
+    """The syntax as the server finds it, of a tokenizer that has all marks as special tokens."""
+    template = tokenizer.chat_template
+    marks = set(_MARK.findall(template))
+    able = abilities_for(tokenizer, tools=True)
+    return syntax_of(template, tokens=marks, special=marks, knows_tools=able.knows_tools)
+
+
+def _parts(
+    syntax: ReplySyntax,
+    pieces: Iterable[str],
+    tools: Sequence[Tool],
+    *,
+    inside: bool,
+    whole: bool = True,
+) -> list[Part]:
+    parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside)
+    parts = [part for piece in pieces for part in parser.push(piece)]
+    return joined(parts + parser.finish() if whole else parts)
+
+
+def _told(parts: Sequence[Part]) -> tuple[str, str, list[tuple[str, str]]]:
+    """The content, the reasoning, and the calls with their arguments."""
+    content = "".join(part.text for part in parts if isinstance(part, ContentPart))
+    reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
+    given: dict[int, str] = {}
+    for part in parts:
+        match part:
+            case CallArguments(index, text):
+                given[index] = given.get(index, "") + text
+            case CallBroken(index):
+                given.pop(index, None)
+    names = {part.index: part.name for part in parts if isinstance(part, CallBegan)}
+    broken = {part.index for part in parts if isinstance(part, CallBroken)}
+    calls = [(name, given.get(n, "")) for n, name in names.items() if n not in broken]
+    return content, reasoning, calls
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -42,8 +42,8 @@ _FAMILIES = (
         ("<EOT>",),
     ),
     _Family(  # DeepSeek-Coder
-        "<｜fim▁begin｜>@P<｜fim▁hole｜>@S<｜fim▁end｜>",  # noqa: RUF001
-        ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # noqa: RUF001
+        "<｜fim▁begin｜>@P<｜fim▁hole｜>@S<｜fim▁end｜>",
+        ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
         (),
     ),
     _Family("[SUFFIX]@S[PREFIX]@P", ("[SUFFIX]", "[PREFIX]"), ()),  # Codestral

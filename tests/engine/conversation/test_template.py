@@ -22,6 +22,7 @@ from engine.replies.syntax import syntax_of
 from engine.replies.tools import Tool
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
+from tests.engine.replies.reading import read
 from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
@@ -492,3 +493,23 @@ def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer: Any
         "medium",
         "high",
     )
+
+
+UNKNOWN = """{% for tool in tools or [] %}{{ tool.function.name }}{% endfor -%}
+{% for message in messages %}<{{ message.role }}>
+{%- if message.reasoning_content %}<thought>{{ message.reasoning_content }}</thought>{% endif -%}
+{{ message.content }}
+{%- for call in message.tool_calls or [] -%}
+<run>{{ call.function.name }}<with>{{ call.function.arguments | tojson }}</run>
+{%- endfor %}</{{ message.role }}>{% endfor -%}
+{% if add_generation_prompt %}<assistant>{% endif %}"""
+
+
+def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer: Any) -> None:
+    able = abilities_for(_with_template(own_tokenizer, UNKNOWN), tools=True)
+    syntax = syntax_of(UNKNOWN, knows_tools=able.knows_tools, found=able.notation)
+    call = '<run>weather<with>{"city": "Bonn"}</run>'
+    found = read(syntax, f"<thought>Hm.</thought>I look.{call}{call}", tools=(Tool("weather"),))
+    assert (found.reasoning, found.content) == ("Hm.", "I look.")
+    assert found.calls == [("weather", {"city": "Bonn"})] * 2
+    assert abilities_for(_with_template(own_tokenizer, PLAIN), tools=True).notation is None

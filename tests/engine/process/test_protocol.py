@@ -34,6 +34,7 @@ from engine.process.protocol import (
     Unload,
     parse_command,
 )
+from engine.replies.families import FAMILIES, FamilyRow
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, ToolCall, asked
 from models.errors import Problem
 from models.typed_json import Mistake, WrongJson
@@ -165,6 +166,7 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         Sampling: sampling,
         tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
         tuple[str, ...]: st.lists(text, max_size=3).map(tuple),
+        FamilyRow | None: st.none() | st.sampled_from([*FAMILIES.values()]),
     }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = RESPONSES.to_json(event)

@@ -3,6 +3,7 @@ passes is read as calls of these tools."""
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -15,9 +16,12 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.core.grammar import Grammars
+from engine.replies.families import FAMILIES
+from engine.replies.families import Family as FamilyName
 from engine.replies.grammars import Choice, grammar_for
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import Tool
+from engine.replies.writing import write_call
 from engine.request import ChatMessage, Grammar, ToolCall
 from models.errors import Problem
 from tests.engine.replies.reading import TIME, WEATHER, read
@@ -129,6 +133,42 @@ def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataO
         assert family.passes(family.grammar(STRICT, choice="auto"), text)
         alone = family.passes(family.grammar(tools, parallel=False), text)
         assert alone == (len(given) == 1)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["special", "all text"])
+def any_family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tokenizer that has the marks of all families as special tokens, or none of them."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    byte_tokenizer(folder)
+    tokenizer = load_tokenizer(folder, eos_token_ids=[EOS])
+    marks = {mark for row in FAMILIES.values() for mark in row.marks} if request.param else ()
+    names = {name for mark in marks for name in re.findall(r"<[^<>\s\"={}]+>|\[[A-Z_]+\]", mark)}
+    tokenizer.add_special_tokens({"additional_special_tokens": sorted(names)})
+    return tokenizer, sorted(names)
+
+
+@pytest.mark.quick(6)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_written_call_passes_in_every_family(any_family: Any, name: FamilyName) -> None:
+    tokenizer, special = any_family
+    row = FAMILIES[name]
+    marks = "".join(row.marks)
+    syntax = ReplySyntax(name, row.reasoning, tuple(one for one in special if one in marks))
+    if row.calls[0].form == "nested":
+        with pytest.raises(Problem):
+            grammar_for(syntax, FREE, choice="required")
+        return
+    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
+    for tools, days, right in ((STRICT, 3, True), (STRICT, "x", False), (FREE, "x", True)):
+        grammar = grammar_for(syntax, tools, choice="required", parallel=False)
+        assert grammar
+        text = write_call(name, "get_weather", {"city": "Bonn", "days": days})
+        tokens = tokenizer.encode(text.removesuffix("<|call|>"), add_special_tokens=False)
+        allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
+        assert (tools, allowed == len(tokens) + 1) == (tools, right)
+    auto = grammar_for(syntax, STRICT, choice="auto")
+    assert auto
+    assert grammars.constrain(auto).allowed(tokens) < len(tokens)
 
 
 def test_strict_arguments_are_those_of_the_schema(family: Family) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart, ReasoningPart
 from engine.replies.syntax import REASONING, ReplySyntax
 from engine.replies.tools import Tool
+from engine.replies.writing import write_call
 from tests.engine.replies.reading import TOOLS, cut, read
 from tests.support.mostly_slow import examples
 
@@ -69,6 +70,13 @@ REPLIES = [
         "So<start_function_call>call:get_weather{city:<escape>Bonn, {x}<escape>,days:3}"
         "<end_function_call>",
     ),
+    *(
+        (
+            ReplySyntax(family, THINK),
+            f"<think>Well.</think>So {write_call(family, 'get_time', {'zone': 'x'})}",
+        )
+        for family in ("kimi", "dsml", "cohere", "nemotron", "minicpm", "minimax 3")
+    ),
     (
         HARMONY,
         "<|channel|>analysis<|message|>Well.<|end|><|start|>assistant<|channel|>commentary "
@@ -113,7 +121,8 @@ def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -
     """Between the parts are marks, white space, and calls that were told. Harmony's marks stand
     within content too: its own test is below."""
     text = data.draw(altered(reply))
-    marks = "(?:</?think>|.?/?THINK.|<.channel>thought|<channel.>)*"
+    skipped = "|".join(map(re.escape, syntax.row.skipped)) or "(?!)"
+    marks = f"(?:</?think>|.?/?THINK.|<.channel>thought|<channel.>|{skipped})*"
     told = ""
     for part in read(syntax, text).pieces:
         match part:

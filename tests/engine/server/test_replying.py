@@ -58,7 +58,7 @@ def test_tools_that_must_be_called_hold_it_to_a_call() -> None:
         ask = Ask(prompt=Prompt(messages=MESSAGES, tools=tools("f", "g")), choice=choice)
         found = grammar(ask, PLAIN)
         assert found is not None
-        assert ('\\"f\\"' in found.source) == (choice == "required")
+        assert ('"f"' in found.source) == (choice == "required")
         assert len(asked(ask, PLAIN).tools) == 2
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from engine.replies.families import CallRow, FamilyRow
 from engine.server.target import TargetFiles
 
 TEMPLATE = "{{ tools }}<tool_call>\n{'name': , 'arguments': }\n</tool_call>"
@@ -22,3 +23,11 @@ def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path: Path) -> Non
 
     assert texts.syntax.family == "hermes"
     assert texts.syntax.special == ("</tool_call>", "<tool_call>")
+
+
+def test_the_marks_that_the_engine_found_serve_a_model_of_no_known_family(tmp_path: Path) -> None:
+    found = FamilyRow((CallRow("json", begin="<run>", named="<with>", end="</run>"),))
+    (tmp_path / "chat_template.jinja").write_text("{{ tools }}{{ messages }}")
+    files = TargetFiles()
+    texts = asyncio.run(files.texts(str(tmp_path), knows_tools=True, found=found))
+    assert texts.syntax.found == found

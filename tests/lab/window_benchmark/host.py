@@ -69,6 +69,7 @@ def main(arguments: Sequence[str]) -> None:
                 macs=protocol.Macs(),
                 knows_tools=True,
                 thinking=(),
+                notation=None,
             )
         )
 

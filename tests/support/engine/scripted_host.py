@@ -79,6 +79,7 @@ LOADED = Loaded(
     macs=protocol.Macs(),
     knows_tools=False,
     thinking=(),
+    notation=None,
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."

@@ -146,8 +146,8 @@ def test_a_token_that_ends_the_text_is_among_the_scored_ones() -> None:
         ),
         (["▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"], "<PRE> a@ <SUF>b <MID>"),
         (
-            ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],  # noqa: RUF001
-            "<｜fim▁begin｜>a@<｜fim▁hole｜>b<｜fim▁end｜>",  # noqa: RUF001
+            ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
+            "<｜fim▁begin｜>a@<｜fim▁hole｜>b<｜fim▁end｜>",
         ),
         (["[SUFFIX]", "[PREFIX]"], "[SUFFIX]b[PREFIX]a@"),
     ],

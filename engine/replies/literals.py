@@ -1,15 +1,13 @@
-"""Reads calls with arguments as literals: Python's (LFM2, Llama's own tools) and Gemma's.
+"""Passes Python's values and Gemma's on as JSON while they arrive.
 
-They are passed on as JSON while they arrive: a text piece by piece, a number or a word when whole.
+A text is passed on piece by piece, a number or a word when whole.
 """
 
 import re
 
-from engine.replies.calls import Calls
 from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
 
-_NAME = re.compile(r"[\w.-]+")
 _KEY = re.compile(r"\w+")
 _GEMMA_KEY = re.compile(r"[^:{}\[\],<]+")
 _BARE = re.compile(r"[^,{}\[\]()<'\"]+")
@@ -24,29 +22,8 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
-def lfm(incoming: Incoming, calls: Calls) -> Reading[None]:
-    """Read `<|tool_call_start|>`, a list of Python calls, `<|tool_call_end|>`."""
-    yield from incoming.expect("<|tool_call_start|>")
-    yield from incoming.spaces()
-    yield from incoming.expect("[")
-    while True:
-        yield from incoming.spaces()
-        yield from python_call(incoming, calls)
-        yield from incoming.spaces()
-        if (yield from incoming.peek()) != ",":
-            break
-        incoming.take(1)
-    yield from incoming.expect("]")
-    yield from incoming.spaces()
-    if (yield from incoming.comes("<|tool_call_end|>")):
-        yield from incoming.expect("<|tool_call_end|>")
-
-
-def python_call(incoming: Incoming, calls: Calls) -> Reading[None]:
-    """Read `name(key=value, ...)`; Llama writes `name.call(...)` for its own tools."""
-    name = yield from incoming.word(_NAME)
-    yield from incoming.expect("(")
-    calls.begin(name.removesuffix(".call"))
+def python_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Pass `key=value, ...` on as an object, up to the bracket behind it."""
     before = "{"
     while True:
         yield from incoming.spaces()
@@ -55,50 +32,18 @@ def python_call(incoming: Incoming, calls: Calls) -> Reading[None]:
         key = yield from incoming.word(_KEY)
         yield from incoming.spaces()
         yield from incoming.expect("=")
-        calls.arguments(f'{before}"{escaped(key)}": ')
+        emit(f'{before}"{escaped(key)}": ')
         before = ", "
-        yield from _python_value(incoming, calls.arguments)
+        yield from python_value(incoming, emit)
         yield from incoming.spaces()
         if (yield from incoming.peek()) != ",":
             break
         incoming.take(1)
-    yield from incoming.expect(")")
-    calls.arguments("{}" if before == "{" else "}")
-    calls.end()
+    emit("{}" if before == "{" else "}")
 
 
-def gemma(incoming: Incoming, calls: Calls) -> Reading[None]:
-    """Read `<|tool_call>call:name{key:value}<tool_call|>`."""
-    yield from _gemma(incoming, calls, marks=("<|tool_call>", "<tool_call|>"), quote='<|"|>')
-
-
-def function_gemma(incoming: Incoming, calls: Calls) -> Reading[None]:
-    """Read `<start_function_call>call:name{key:value}<end_function_call>`."""
-    marks = "<start_function_call>", "<end_function_call>"
-    yield from _gemma(incoming, calls, marks=marks, quote="<escape>")
-
-
-def _gemma(
-    incoming: Incoming, calls: Calls, *, marks: tuple[str, str], quote: str
-) -> Reading[None]:
-    yield from incoming.expect(marks[0])
-    yield from incoming.spaces()
-    while True:
-        yield from incoming.expect("call:")
-        name = yield from incoming.word(_NAME)
-        if (yield from incoming.peek()) != "{":
-            raise Unreadable
-        calls.begin(name)
-        yield from _gemma_value(incoming, calls.arguments, quote)
-        calls.end()
-        yield from incoming.spaces()
-        if not (yield from incoming.comes("call:")):
-            break
-    if (yield from incoming.comes(marks[1])):
-        yield from incoming.expect(marks[1])
-
-
-def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading[None]:
+def python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading[None]:
+    """Pass a Python value on. JSON's words and objects are accepted too. Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
     if letter and letter in "'\"":
@@ -121,7 +66,7 @@ def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading
                 yield from incoming.spaces()
                 yield from incoming.expect(":")
                 emit(": ")
-            yield from _python_value(incoming, emit, nested=nested + 1)
+            yield from python_value(incoming, emit, nested=nested + 1)
             yield from incoming.spaces()
             if (yield from incoming.peek()) != ",":
                 break
@@ -190,7 +135,8 @@ def _python_escape(incoming: Incoming) -> Reading[str]:
     return _ESCAPES.get(two[1], two)
 
 
-def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Reading[None]:
+def gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Reading[None]:
+    """Pass a value on in Gemma's notation, with `quote` around texts. Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
     if letter and letter in "[{":
@@ -207,7 +153,7 @@ def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0)
             before = ", "
             if letter == "{":
                 yield from _gemma_key(incoming, emit, quote)
-            yield from _gemma_value(incoming, emit, quote, nested=nested + 1)
+            yield from gemma_value(incoming, emit, quote, nested=nested + 1)
             yield from incoming.spaces()
             if (yield from incoming.peek()) != ",":
                 break

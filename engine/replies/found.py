@@ -1,0 +1,118 @@
+"""Finds how a template writes calls where its family is not known: from what it wrote.
+
+The texts are the same answer with other words in it, so what differs shows which text is a mark.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any
+
+from engine.replies.families import CallRow, Form, ReasoningMarks
+
+NAME, KEY, VALUE = "toolword", "argumentword", "valueword"
+OTHER_KEY, OTHER = "furtherargumentword", "otherword"
+_TAG = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
+_PART_OF_TAG = re.compile(r"<[^>]*$")
+_DECODER = json.JSONDecoder()
+
+
+def call_row(one: str, *, two: str = "", wide: str = "") -> CallRow | None:
+    """The row of a template's calls; None if it is not to be seen.
+
+    `one`: an answer that calls the tool NAME with {KEY: VALUE}; `two`: an answer with two calls,
+    the other with {KEY: OTHER}; `wide`: a call with {KEY: VALUE, OTHER_KEY: OTHER}. Example:
+    '<call>toolword {"argumentword": "valueword"}</call>' gives a row that begins with "<call>".
+    """
+    found = _json_form(one) or _tags_form(one, wide)
+    if found is None:
+        return None
+    form, head, named, key, tail = found
+    opening, begin, end, between, closing = "", head, tail, "", ""
+    behind = two.partition(VALUE)[2].partition(NAME)[0]
+    if behind:
+        behind = behind[len(_up_to_arguments(one, tail)) :]
+        begin = _alike(head[::-1], behind[::-1])[::-1]
+        if _PART_OF_TAG.search(head.removesuffix(begin)):
+            begin = begin.partition(">")[2]
+        behind = behind.removesuffix(begin)
+        end = _whole(_alike(tail, behind))
+        opening, closing = head.removesuffix(begin), tail.removeprefix(end)
+        between = behind.removeprefix(end)
+    row = CallRow(form, begin, named, end, opening, between, closing, key)
+    return row if re.search(r"\W", row.trigger.strip()) and row.trigger not in "{[" else None
+
+
+def answer_in(text: str, other: str) -> str:
+    """An answer in a chat: what differs from the same chat with another answer, in whole tags."""
+    start = len(_alike(text, other))
+    end = len(text) - len(_alike(text[start:][::-1], other[start:][::-1]))
+    if part := _PART_OF_TAG.search(text[:start]):
+        start = part.start()
+    if _PART_OF_TAG.search(text[:end]):
+        end = text.find(">", end) + 1 or len(text)
+    return text[start:end]
+
+
+def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
+    """The marks in the texts before and behind reasoning; None if they are not to be seen."""
+    opening, closing = _TAG.findall(before), _TAG.findall(behind)
+    if not opening or not closing or opening[-1] == closing[0]:
+        return None
+    return ReasoningMarks(opening[-1], closing[0])
+
+
+_Found = tuple[Form, str, str, tuple[str, str, str], str]
+"""The form, the marks before and behind the name, those of a key, and all behind the arguments."""
+
+
+def _json_form(one: str) -> _Found | None:
+    form: Form = "json"
+    for start, end, value in _objects(one):
+        if value == {KEY: VALUE}:
+            head, name, named = one[:start].rpartition(NAME)
+            return (form, head, named, ("", "", ""), one[end:]) if name else None
+        if NAME in value.values() and {KEY: VALUE} in value.values():
+            form = "object"
+    return None
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for found in re.finditer(r"\{", text):
+        try:
+            value, end = _DECODER.raw_decode(text, found.start())
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield found.start(), end, value
+
+
+def _tags_form(one: str, wide: str) -> _Found | None:
+    found = re.fullmatch(f"(.*?){NAME}(.*?){KEY}(.*?){VALUE}(.*)", one, re.DOTALL)
+    between = re.search(f"{VALUE}(.*?){OTHER_KEY}", wide, re.DOTALL)
+    if found is None or between is None:
+        return None
+    head, before, keyed, tail = found.groups()
+    closing = _whole(_alike(tail, between[1]))
+    opening = between[1].removeprefix(closing)
+    if not opening.strip() or not closing.strip() or not before.endswith(opening):
+        return None
+    named, end = before.removesuffix(opening), tail.removeprefix(closing)
+    return ("tags", head, named, (opening, keyed, closing), end) if end.strip() else None
+
+
+def _up_to_arguments(one: str, tail: str) -> str:
+    """What stands between a value and the end of the arguments."""
+    return one.partition(VALUE)[2].removesuffix(tail)
+
+
+def _alike(one: str, other: str) -> str:
+    """The text that both begin with."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(letter for letter, _ in pairs)
+
+
+def _whole(text: str) -> str:
+    """The text without the beginning of a tag at its end."""
+    return _PART_OF_TAG.sub("", text)

@@ -1,0 +1,195 @@
+"""Replies of each family, as its models write them: calls, reasoning and text apart."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.replies.families import FAMILIES, Family, pieces
+from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax
+from engine.replies.writing import write_call
+from tests.engine.replies.reading import cut, read
+
+THINK = REASONING[0]
+BONN: dict[str, Any] = {"city": "Bonn", "days": 3}
+WRITTEN: dict[Family, str] = {
+    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+    '{"city": "Bonn", "days": 3}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "deepseek r1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
+    "get_weather\n```json\n"
+    '{"city": "Bonn", "days": 3}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "dsml": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n'
+    '<｜DSML｜parameter name="city" string="true">Bonn</｜DSML｜parameter>\n'
+    '<｜DSML｜parameter name="days" string="false">3'
+    "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+    '<|tool_call_argument_begin|>{"city": "Bonn", "days": 3}<|tool_call_end|>'
+    "<|tool_calls_section_end|>",
+    "kimi 3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="0"<|sep|>'
+    '<|open|>argument key="city" type="string"<|sep|>Bonn<|close|>argument<|sep|>'
+    '<|open|>argument key="days" type="integer"<|sep|>3<|close|>argument<|sep|>'
+    "<|close|>call<|sep|><|close|>tools<|sep|>",
+    "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Bonn'
+    '</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n</minimax:tool_call>',
+    "minimax 3": ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_weather">]<]minimax[>['
+    "<city>Bonn]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n"
+    "]<]minimax[>[</tool_call>",
+    "cohere": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", '
+    '"parameters": {"city": "Bonn", "days": 3}}\n]<|END_ACTION|>',
+    "seed": "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Bonn</parameter>\n"
+    "<parameter=days>3</parameter>\n</function>\n</seed:tool_call>",
+    "nemotron": '<TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}]'
+    "</TOOLCALL>",
+    "granite": '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}]',
+    "apertus": '<|tools_prefix|>[{"get_weather": {"city": "Bonn", "days": 3}}]<|tools_suffix|>',
+    "apriel": '<tool_calls>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}, '
+    '"id": "0"}]</tool_calls>',
+    "minicpm": '<function name="get_weather"><param name="city">Bonn</param><param name="days">3'
+    "</param></function>",
+    "hy": "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
+    "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>Bonn"
+    "</arg_value:opensource>\n<arg_key:opensource>days</arg_key:opensource>\n"
+    "<arg_value:opensource>3</arg_value:opensource>\n</tool_call:opensource>\n"
+    "</tool_calls:opensource>",
+    "solar": "<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>get_weather<|tool_call:args|>"
+    '{"city": "Bonn", "days": 3}<|tool_call:end|><|calls|>',
+    "atem": '<atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="city">'
+    'Bonn</atem:parameter>\n<atem:parameter name="days">3</atem:parameter>\n</atem:invoke>\n'
+    "</atem:function_calls>",
+}
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def syntax(family: Family) -> ReplySyntax:
+    return ReplySyntax(family, FAMILIES[family].reasoning)
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_a_call_is_written_and_read_as_the_template_writes_it(family: Family) -> None:
+    assert write_call(family, "get_weather", BONN) == WRITTEN[family]
+    found = read(syntax(family), f"I look.\n{WRITTEN[family]}")
+    assert (found.content, found.calls) == ("I look.", [("get_weather", BONN)])
+
+
+@every_family
+@given(data=st.data())
+def test_no_text_raises_and_every_cut_gives_the_same_parts(
+    family: Family, data: st.DataObject
+) -> None:
+    row = FAMILIES[family]
+    words = [piece for mark in row.marks for piece in pieces(mark)]
+    words += [*pieces(write_call(family, "get_weather", BONN)), *'{}[]" \n:,=', "get_time", "x"]
+    text = "".join(data.draw(st.lists(st.sampled_from(words), max_size=24)))
+    places = data.draw(st.lists(st.integers(0, 400), max_size=8))
+    inside = data.draw(st.booleans())
+    whole = read(syntax(family), [text], inside_reasoning=inside)
+    assert read(syntax(family), text, inside_reasoning=inside).parts == whole.parts
+    assert read(syntax(family), cut(text, places), inside_reasoning=inside).parts == whole.parts
+
+
+@every_family
+def test_two_calls_and_the_text_beside_them(family: Family) -> None:
+    row = FAMILIES[family].calls[0]
+    if family == "harmony":
+        return  # a call ends the reply
+    opening, between, closing = (
+        mark.replace("{gap}", "") for mark in (row.opening, row.between, row.closing)
+    )
+    call = write_call(family, "get_weather", BONN).removeprefix(opening).removesuffix(closing)
+    found = read(syntax(family), f"{opening}{call}{between}{call}{closing}")
+    assert (found.calls, found.content) == ([("get_weather", BONN)] * 2, "")
+
+
+def test_forms_that_models_write_beside_their_own() -> None:
+    dsml = WRITTEN["dsml"]
+    for family, text, wanted in (
+        ("dsml", dsml.replace("tool_calls>", "function_calls>"), BONN),
+        ("dsml", dsml.replace("Bonn", "5"), BONN | {"city": "5"}),
+        ("kimi", WRITTEN["kimi"].replace("functions.", ""), BONN),
+        ("kimi", WRITTEN["kimi"].removeprefix("<|tool_calls_section_begin|>"), BONN),
+        (
+            "minicpm",
+            WRITTEN["minicpm"].replace("Bonn", "<![CDATA[</param>]]>"),
+            BONN | {"city": "</param>"},
+        ),
+        ("qwen xml", write_call("hermes", "get_weather", BONN), BONN),
+        ("deepseek r1", WRITTEN["deepseek"], BONN),
+    ):
+        found = read(syntax(family), text)
+        assert (family, found.calls, found.content) == (family, [("get_weather", wanted)], "")
+
+
+def test_an_object_in_pythons_notation_is_an_object() -> None:
+    area = {"category": "books", "in_stock": True, "of": [None]}
+    text = write_call("qwen xml", "get_weather", {"city": "x", "area": "?"}).replace(
+        "?", repr(area)
+    )
+    assert read(syntax("qwen xml"), text).calls == [("get_weather", {"city": "x", "area": area})]
+
+
+def test_nested_tags_are_objects_and_lists() -> None:
+    wanted = {
+        "city": "x",
+        "area": {"a": {"b": [1, 2]}, "c": "y"},
+        "marks": ["u", True],
+        "share": 0.5,
+    }
+    found = read(syntax("minimax 3"), write_call("minimax 3", "get_weather", wanted))
+    assert found.calls == [("get_weather", wanted)]
+    empty = read(syntax("minimax 3"), write_call("minimax 3", "get_weather", {"marks": []}))
+    assert empty.calls == [("get_weather", {"marks": []})]
+    assert read(syntax("minimax 3"), write_call("minimax 3", "get_time", {})).calls == [
+        ("get_time", {})
+    ]
+
+
+def test_calls_that_end_reasoning_that_was_not_closed() -> None:
+    qwen = ReplySyntax("qwen xml", THINK)
+    call = write_call("qwen xml", "get_weather", BONN)
+    for text, inside in ((f"<think>Hm.\n{call}\n{call}", False), (f"Hm.\n{call}\n{call}", True)):
+        found = read(qwen, text, inside_reasoning=inside)
+        assert (found.reasoning, found.content) == ("Hm.", "")
+        assert found.calls == [("get_weather", BONN)] * 2
+
+
+def test_what_stays_reasoning_though_it_was_not_closed() -> None:
+    qwen = ReplySyntax("qwen xml", THINK)
+    call = write_call("qwen xml", "get_weather", BONN)
+    for text in (f"{call} So.", call[:-30], call.replace("get_weather", "get_whether")):
+        found = read(qwen, text, inside_reasoning=True)
+        assert (found.reasoning, found.content, found.calls) == (text, "", [])
+    closed = read(qwen, f"{call}</think>No.", inside_reasoning=True)
+    assert (closed.reasoning, closed.content, closed.calls) == (call, "No.", [])
+
+
+def test_marks_around_text_are_in_no_part() -> None:
+    gemma = ReasoningMarks("<|channel>thought\n", "<channel|>")
+    cohere = ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>")
+    for family, marks, text, reasoning in (
+        ("gemma", gemma, "<|channel>thought<channel|>Hello", ""),
+        ("gemma", gemma, "<channel|>Hello", ""),
+        ("gemma", gemma, "<|channel>thought\nHm.<channel|>Hello<channel|>", "Hm."),
+        (
+            "cohere", cohere,
+            "<|START_THINKING|>Hm.<|END_THINKING|><|START_TEXT|>Hello<|END_TEXT|>", "Hm.",
+        ),
+        ("cohere", cohere, "<|START_THINKING|>Hm.<|START_RESPONSE|>Hello", "Hm."),
+        (
+            "atem", None,
+            " to=self<|message|>Hm.<|eom|><|start|>assistant to=user<|message|>Hello", "Hm.",
+        ),
+        ("solar", None, "<|think|>Hm.<|end|><|begin|>assistant<|content|>Hello<|end|>", "Hm."),
+        (
+            "kimi 3", None,
+            "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Hello"
+            "<|close|>response<|sep|><|close|>message<|sep|>", "Hm.",
+        ),
+        (
+            "harmony", None,
+            "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>Hello", "Hm.",
+        ),
+    ):  # fmt: skip
+        found = read(ReplySyntax(family, marks or FAMILIES[family].reasoning), text)
+        assert (family, found.reasoning, found.content) == (family, reasoning, "Hello")
