@@ -13,15 +13,19 @@ Laws, checked by the tests on every run:
         by `Done` every committed token has had exactly one
     a span has all the text that its token gave to the answer: 0 for a special token and for a
         token behind a stop string; the part before the stop string for the token that it cuts
+    the lengths of a `Text`'s stretches sum to its length, if it has any; of all texts together they
+        are those of the whole text, read at once
     a character that several tokens share belongs to the token that completed it; U+FFFD, for
         bytes that are no character, to the token that began it
     only the last `Text` may be empty: its spans are of tokens that gave no text
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from engine.near_ties import Fork
+from engine.stretches import Stretch, joined
 from engine.tree import Tree
 from models.json_lines import Language, named_by_class
 
@@ -289,14 +293,22 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that is final, and which token gave which part of it.
+    """Text that is final, which token gave which part of it, and what is reasoning in it.
 
-    The engine always sends `spans`; traces of earlier versions have text without them.
+    The engine always sends `spans`; traces of earlier versions have text without them. A text
+    without `stretches` is all content. Only answers to chats have others, read by the target's own
+    syntax; the names of special tokens among its marks are in their text, too.
     """
 
     generation: str
     delta: str
     spans: tuple[Span, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Stretch, ...]:
+        """The stretches, also if all is content."""
+        return self.stretches or (Stretch("content", len(self.delta)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +339,12 @@ class Failed:
     cause: Cause = "engine"
     tokens: int = 0
     context: int = 0
+
+
+def stretches_of(events: Iterable["Event"]) -> tuple[Stretch, ...]:
+    """The stretches of an answer's text; empty if all of it is content."""
+    texts = (event for event in events if isinstance(event, Text))
+    return joined(one for text in texts for one in text.parts)
 
 
 Event = Waiting | Prefill | PromptLogprobs | Draft | Verdict | Text | Done | Failed

@@ -53,7 +53,7 @@ class ChatMessage:
     `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
     result of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model
     wrote of an answer, its reasoning with the marks too; only for the answer that is to be
-    continued. `attached`: how many characters at the
+    continued, whose marks are tokens. `attached`: how many characters at the
     beginning of the content are documents, of which a drafter need not read all.
     """
 

@@ -6,8 +6,9 @@ names. Files are named; tool calls and their results are left out.
 
 from typing import Any
 
-from app.conversations.reading import Unreadable, at, attached, moment, objects, text, thought
+from app.conversations.reading import Unreadable, at, attached, moment, objects, text
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
+from app.conversations.spelled import thought
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}

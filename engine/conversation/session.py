@@ -25,8 +25,8 @@ from engine.conversation.prompt_logprobs import prompt_logprobs
 from engine.conversation.skippable import skippable
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.conversation.template import encode_prompt
-from engine.conversation.text import AnswerText, TokenTexts, ending_of
+from engine.conversation.template import encode_prompt, reply_syntax
+from engine.conversation.text import AnswerText, TokenTexts, ending_of, text_of
 from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches
@@ -40,6 +40,8 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
+from engine.replies.reading import ReplyReader
+from engine.replies.syntax import ReplySyntax
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
     Company,
@@ -66,6 +68,7 @@ class _Shared:
     calibrations: CalibrationStore | None
     token_texts: TokenTexts
     grammars: Grammars
+    syntax: ReplySyntax
     earlier: EarlierAnswers | None
     prefixes: KeptPrefixes | None
 
@@ -100,6 +103,7 @@ class Session:
             calibrations=calibrations,
             token_texts=TokenTexts(tokenizer),
             grammars=Grammars(tokenizer, vocabulary=size, ends=target.ends),
+            syntax=reply_syntax(tokenizer),
             earlier=None
             if earlier is None
             else EarlierAnswers(earlier, tokenizer.get_vocab(), size=size),
@@ -285,17 +289,41 @@ class Session:
         )
         if request.grammar is not None:
             task = replace(task, constraint=self._shared.grammars.constrain(request.grammar))
+        reader = self._reader(without(prompt, gap), tokens)
+        text = AnswerText(
+            tokenizer,
+            request.stops,
+            special=request.special or (reader is not None and bool(self._shared.syntax.special)),
+            ends=self.target.ends,
+            reader=reader,
+        )
         return Answer(
             generation,
             tokens,
             gap,
             sources,
             task,
-            AnswerText(tokenizer, request.stops, special=request.special, ends=self.target.ends),
+            text,
             prediction=encode_text(request.prediction) if request.prediction else [],
             prompt_logprobs=request.prompt_logprobs,
             keep_as=frozenset(request.keep_as),
             skippable=partial(skippable, messages, sources),
+        )
+
+    def _reader(self, prompt: Prompt, tokens: Sequence[int]) -> ReplyReader | None:
+        """What reads the reply to a chat; None if all of it is content. A reply that is continued
+        is read from its beginning, which is in the prompt."""
+        syntax, messages = self._shared.syntax, prompt.messages
+        if not messages or not syntax.reasons:
+            return None
+        begun, tokenizer = list(tokens), self.target.tokenizer
+        if len(messages) > 1 and messages[-1].role == "assistant":
+            shorter = self.encode(replace(prompt, messages=messages[:-1]))
+            begun = shorter if begun[: len(shorter)] == shorter else begun
+        return ReplyReader(
+            syntax,
+            prompt_ending=ending_of(tokenizer, begun),
+            written=text_of(tokenizer, tokens[len(begun) :]),
         )
 
     def begin(

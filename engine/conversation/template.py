@@ -35,7 +35,7 @@ from engine.conversation.template_messages import (
     read_json,
     sayable,
 )
-from engine.replies.syntax import syntax_of
+from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
 from models.in_words import size
@@ -58,12 +58,14 @@ class _TooLong(BaseException):
 class _Shield:
     """Marks the names of tokens in the texts of a chat, so that they are encoded as text.
 
-    `names` are found by `ours` in the assistant's messages, and by `theirs` in all other text.
+    `names` are found by `ours` in the assistant's messages, by `raw` in the answer that is
+    continued, whose own marks are tokens, and by `theirs` in all other text.
     `before` and `behind` are characters that no text of the prompt has.
     """
 
     names: frozenset[str]
     ours: re.Pattern[str]
+    raw: re.Pattern[str]
     theirs: re.Pattern[str]
     before: str
     behind: str
@@ -71,7 +73,10 @@ class _Shield:
     def over(self, value: Any, *, of_assistant: bool = False) -> Any:
         """`value`, plain JSON, with the names marked in all its texts."""
         found = self.ours if of_assistant else self.theirs
-        return _mapped(value, lambda text: found.sub(rf"{self.before}\g<0>{self.behind}", text))
+        return _mapped(value, lambda text: self._marked(text, found))
+
+    def _marked(self, text: str, found: re.Pattern[str]) -> str:
+        return found.sub(rf"{self.before}\g<0>{self.behind}", text)
 
     def over_message(self, message: ChatMessage) -> ChatMessage:
         """A message with the names marked in all its texts, and arguments of calls as JSON that
@@ -91,7 +96,9 @@ class _Shield:
         )
         return replace(
             message,
-            content=over(message.content),
+            content=self._marked(message.content, self.raw)
+            if message.raw
+            else over(message.content),
             reasoning=over(message.reasoning),
             tool_calls=calls,
             tool_call_id=over(message.tool_call_id),
@@ -223,10 +230,8 @@ class _Asking:
         self._tokenizer, self._tools = tokenizer, tools
         self._abilities = abilities_for(tokenizer, tools=bool(tools))
         self._options = self._abilities.thinking(thinking) | options
-        template = _template(tokenizer)
-        self._mistral = _MISTRAL in template
-        names = [token.content for token in tokenizer.added_tokens_decoder.values()]
-        self._syntax = syntax_of(template, tokens=names, knows_tools=True)
+        self._mistral = _MISTRAL in _template(tokenizer)
+        self._syntax = reply_syntax(tokenizer)
 
     def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
@@ -291,6 +296,17 @@ class _Asking:
             **self._options,
         )
         return text
+
+
+def reply_syntax(tokenizer: Any) -> ReplySyntax:
+    """The notation of the replies of the model with this tokenizer."""
+    tokens = tokenizer.added_tokens_decoder.values()
+    return syntax_of(
+        _template(tokenizer),
+        tokens=[token.content for token in tokens],
+        special=[token.content for token in tokens if token.special],
+        knows_tools=True,
+    )
 
 
 def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
@@ -378,6 +394,7 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
     return _Shield(
         names=frozenset(names),
         ours=_any_of(special),
+        raw=_any_of(special - set(reply_syntax(tokenizer).special)),
         theirs=_any_of(names),
         before=next(free),
         behind=next(free),

@@ -36,7 +36,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 7  # since a load may say how answers are sampled, and a prompt whether to think
+PROTOCOL = 8  # since a text says what is reasoning in it
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"

@@ -22,6 +22,7 @@ from engine.replies.parts import ContentPart, Part, ReasoningPart, joined
 from engine.replies.syntax import Family, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.xml_calls import glm, qwen
+from engine.stretches import Kind, Stretch
 
 CallReader = Callable[[Incoming, Calls], Reading[None]]
 
@@ -51,6 +52,8 @@ class ReplyParser:
         self._syntax = syntax
         self._incoming = Incoming()
         self._parts: list[Part] = []
+        self._stretches: list[Stretch] = []
+        self._covered = 0  # characters that have a stretch
         self._calls = Calls(self._incoming, self._parts.append, tools)
         self._readers = _READERS.get(syntax.family, {}) if tools else {}
         self._unmarked = bool(tools) and syntax.family == "llama"
@@ -76,7 +79,15 @@ class ReplyParser:
     def finish(self) -> list[Part]:
         """End the reply; return the parts that were held back."""
         self._incoming.end()
-        return self._advance()
+        parts = self._advance()
+        self._cover("mark", 0)
+        return parts
+
+    def stretches(self) -> list[Stretch]:
+        """Return the stretches of the text that became certain since the last call. Text in no
+        part, such as a call's, is a mark."""
+        found, self._stretches = self._stretches, []
+        return found
 
     def _advance(self) -> list[Part]:
         with suppress(StopIteration):
@@ -88,9 +99,17 @@ class ReplyParser:
     def _content(self, text: str) -> None:
         if text:
             self._parts.append(ContentPart(text))
+            self._cover("content", len(text))
 
     def _reasoned(self, text: str) -> None:
         self._parts.append(ReasoningPart(text))
+        self._cover("reasoning", len(text))
+
+    def _cover(self, kind: Kind, length: int) -> None:
+        """Give the `length` characters that were taken last their stretch, and those before."""
+        end = self._incoming.position
+        self._stretches += [Stretch("mark", end - length - self._covered), Stretch(kind, length)]
+        self._covered = end
 
     def _reply(self, inside_reasoning: bool) -> Reading[None]:
         reasoning, marks = self._syntax.reasoning, [*self._readers]
