@@ -292,18 +292,35 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPiece:
+    """A piece of a tool call: call number `index` of the answer, from 0.
+
+    The first piece has the tool's `name`. The `arguments` of all pieces together are the JSON text
+    of an object, unless the answer was cut within it; the last piece has `ended`.
+    """
+
+    index: int
+    name: str = ""
+    arguments: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Text that is final, which token gave which part of it, and what is reasoning in it.
 
     The engine always sends `spans`; traces of earlier versions have text without them. A text
     without `stretches` is all content. Only answers to chats have others, read by the target's own
-    syntax; the names of special tokens among its marks are in their text, too.
+    syntax; the names of special tokens among its marks are in their text, too. `calls` is what its
+    stretches of calls say, if the prompt has tools. Only of an answer with a grammar, in which a
+    call that begins is one for certain, a call comes before it is whole.
     """
 
     generation: str
     delta: str
     spans: tuple[Span, ...] = ()
     stretches: tuple[Stretch, ...] = ()
+    calls: tuple[CallPiece, ...] = ()
 
     @property
     def parts(self) -> tuple[Stretch, ...]:

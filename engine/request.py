@@ -188,7 +188,8 @@ BALANCED = Sampling(temperature=0.7, top_p=0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How to answer. `stops`: texts that end the answer and are not part of it.
+    """How to answer. `stops`: texts that end the answer and are not part of it; not looked for in
+    reasoning and calls.
 
     A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
     `overflow` says what is left out of a conversation that is too long: see

@@ -1,4 +1,4 @@
-"""The stretches of a text that a model wrote: content, reasoning, and the marks around them.
+"""The stretches of a text that a model wrote: content, reasoning, calls, and the marks around them.
 
 A text and its stretches stand side by side, so that each character keeps its place: "<think>Hm.
 </think>Four." has the stretches mark 7, reasoning 3, mark 9, content 5. A text without stretches is
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["content", "reasoning", "mark"]
+Kind = Literal["content", "reasoning", "call", "mark"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Answers of earlier versions are stored so, or with the marks of their models.
 import json
 import re
 from collections.abc import Sequence
+from typing import get_args
 
 from engine.stretches import Kind, Stretch, joined, said
 
@@ -64,7 +65,7 @@ def stretches_to_json(stretches: Sequence[Stretch]) -> str:
 def stretches_from_json(stored: str | None, text: str) -> tuple[Stretch, ...]:
     """Return the stretches that `stretches_to_json` wrote; if there are none, or damaged ones,
     those that the text shows."""
-    kinds: dict[str, Kind] = {"content": "content", "reasoning": "reasoning", "mark": "mark"}
+    kinds: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
     try:
         found = None if stored is None else json.loads(stored)
         return (

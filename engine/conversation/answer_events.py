@@ -66,13 +66,15 @@ class AnswerEvents:
         self._number += 1
         delta, lengths, stretches = self.text.push(item.committed)
         if delta:
-            yield self._written(delta, lengths, stretches)
+            written = self._written(delta, lengths, stretches)
+            yield replace(written, calls=self.text.calls())
 
     def finish(self) -> Iterator[Text]:
         """Yield the text that was held back."""
         delta, lengths, stretches = self.text.finish()
-        if lengths:
-            yield self._written(delta, lengths, stretches)
+        calls = self.text.calls()
+        if lengths or calls:
+            yield replace(self._written(delta, lengths, stretches), calls=calls)
 
     def _written(self, delta: str, lengths: Sequence[int], stretches: tuple[Stretch, ...]) -> Text:
         spans = tuple(Span(*self._committed.popleft(), length) for length in lengths)

@@ -25,7 +25,7 @@ from engine.conversation.prompt_logprobs import prompt_logprobs
 from engine.conversation.skippable import skippable
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.conversation.template import encode_prompt, reply_syntax
+from engine.conversation.template import abilities_for, encode_prompt, reply_syntax
 from engine.conversation.text import AnswerText, TokenTexts, ending_of, text_of
 from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
@@ -41,7 +41,7 @@ from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
 from engine.replies.reading import ReplyReader
-from engine.replies.syntax import ReplySyntax
+from engine.replies.tools import tools_of
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
     Company,
@@ -68,7 +68,6 @@ class _Shared:
     calibrations: CalibrationStore | None
     token_texts: TokenTexts
     grammars: Grammars
-    syntax: ReplySyntax
     earlier: EarlierAnswers | None
     prefixes: KeptPrefixes | None
 
@@ -103,7 +102,6 @@ class Session:
             calibrations=calibrations,
             token_texts=TokenTexts(tokenizer),
             grammars=Grammars(tokenizer, vocabulary=size, ends=target.ends),
-            syntax=reply_syntax(tokenizer),
             earlier=None
             if earlier is None
             else EarlierAnswers(earlier, tokenizer.get_vocab(), size=size),
@@ -289,11 +287,11 @@ class Session:
         )
         if request.grammar is not None:
             task = replace(task, constraint=self._shared.grammars.constrain(request.grammar))
-        reader = self._reader(without(prompt, gap), tokens)
+        reader = self._reader(without(prompt, gap), tokens, certain=request.grammar is not None)
         text = AnswerText(
             tokenizer,
             request.stops,
-            special=request.special or (reader is not None and bool(self._shared.syntax.special)),
+            special=request.special or (reader is not None and reader.special),
             ends=self.target.ends,
             reader=reader,
         )
@@ -310,18 +308,26 @@ class Session:
             skippable=partial(skippable, messages, sources),
         )
 
-    def _reader(self, prompt: Prompt, tokens: Sequence[int]) -> ReplyReader | None:
+    def _reader(
+        self, prompt: Prompt, tokens: Sequence[int], *, certain: bool
+    ) -> ReplyReader | None:
         """What reads the reply to a chat; None if all of it is content. A reply that is continued
         is read from its beginning, which is in the prompt."""
-        syntax, messages = self._shared.syntax, prompt.messages
-        if not messages or not syntax.reasons:
+        tokenizer, messages, tools = self.target.tokenizer, prompt.messages, tools_of(prompt.tools)
+        if not messages:
             return None
-        begun, tokenizer = list(tokens), self.target.tokenizer
+        knows = not tools or abilities_for(tokenizer, tools=True).knows_tools
+        syntax = reply_syntax(tokenizer, knows_tools=knows)
+        if not (syntax.reasons or tools):
+            return None
+        begun = list(tokens)
         if len(messages) > 1 and messages[-1].role == "assistant":
             shorter = self.encode(replace(prompt, messages=messages[:-1]))
             begun = shorter if begun[: len(shorter)] == shorter else begun
         return ReplyReader(
             syntax,
+            tools=tools,
+            certain=certain,
             prompt_ending=ending_of(tokenizer, begun),
             written=text_of(tokenizer, tokens[len(begun) :]),
         )

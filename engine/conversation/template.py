@@ -298,14 +298,15 @@ class _Asking:
         return text
 
 
-def reply_syntax(tokenizer: Any) -> ReplySyntax:
-    """The notation of the replies of the model with this tokenizer."""
+def reply_syntax(tokenizer: Any, *, knows_tools: bool = True) -> ReplySyntax:
+    """The notation of the replies of the model with this tokenizer; `knows_tools` as in
+    `syntax_of`."""
     tokens = tokenizer.added_tokens_decoder.values()
     return syntax_of(
         _template(tokenizer),
         tokens=[token.content for token in tokens],
         special=[token.content for token in tokens if token.special],
-        knows_tools=True,
+        knows_tools=knows_tools,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
+from engine.events import CallPiece
 from engine.replies.reading import ReplyReader
 from engine.stretches import Kind, Stretch, cut, joined
 from models.errors import Problem
@@ -343,6 +344,7 @@ class AnswerText:
         self._unread = ""  # text whose kind is not certain
         self._final = ""  # of the tokens that are held back, the text that is certain
         self._stretches: list[Stretch] = []  # of that text
+        self._called = 0  # stretches of calls
 
     @property
     def stopped(self) -> bool:
@@ -353,6 +355,12 @@ class AnswerText:
     def cut(self) -> str:
         """The text from the stop string on."""
         return self._stops.cut
+
+    def calls(self) -> tuple[CallPiece, ...]:
+        """Return the pieces of calls before the stop string that came since the last call of
+        this."""
+        pieces = () if self._reader is None else self._reader.calls()
+        return tuple(one for one in pieces if one.index < self._called or not self.stopped)
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int], tuple[Stretch, ...]]:
         """Return the text of the tokens that became final, each token's length, and the text's
@@ -400,6 +408,7 @@ class AnswerText:
             if one.kind == "content" or self.stopped:
                 self._add("content", self._stops.push(text)[0])
             else:
+                self._called += one.kind == "call"
                 self._add(one.kind, text)
 
     def _add(self, kind: Kind, text: str) -> None:

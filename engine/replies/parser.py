@@ -4,9 +4,8 @@ The parts follow from the text alone, not from how it was cut. Marks, and white 
 are in no part. All other text is in one part, in order; text that looked like a call and is none
 becomes content.
 
-Within reasoning only its closing mark is looked for. A client's stop string ends the content, not
-the reasoning. So if the syntax has reasoning, the caller gives the engine no stop strings, but
-looks for them in the content, with `engine.conversation.text.StopStrings`.
+Within reasoning only its closing mark is looked for. Stop strings end the content, and neither
+reasoning nor a call: `engine.conversation.text.AnswerText` looks for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Reading, Unreadable
 from engine.replies.json_calls import hermes, llama, mistral, python_tag
 from engine.replies.literal_calls import function_gemma, gemma, lfm
-from engine.replies.parts import ContentPart, Part, ReasoningPart, joined
+from engine.replies.parts import CallEnded, ContentPart, Part, ReasoningPart, joined
 from engine.replies.syntax import Family, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.xml_calls import glm, qwen
@@ -44,17 +43,25 @@ class ReplyParser:
     """Splits one reply into parts. Without `tools` no text is read as a call.
 
     `inside_reasoning`: the prompt ended within reasoning; see `ReplySyntax.begins_inside`.
+    `certain`: a grammar has it that a call which begins is one, so that its text is a call's at
+    once.
     """
 
     def __init__(
-        self, syntax: ReplySyntax, *, tools: Sequence[Tool] = (), inside_reasoning: bool = False
+        self,
+        syntax: ReplySyntax,
+        *,
+        tools: Sequence[Tool] = (),
+        inside_reasoning: bool = False,
+        certain: bool = False,
     ) -> None:
         self._syntax = syntax
+        self._certain = certain
         self._incoming = Incoming()
         self._parts: list[Part] = []
         self._stretches: list[Stretch] = []
         self._covered = 0  # characters that have a stretch
-        self._calls = Calls(self._incoming, self._parts.append, tools)
+        self._calls = Calls(self._incoming, self._called, tools)
         self._readers = _READERS.get(syntax.family, {}) if tools else {}
         self._unmarked = bool(tools) and syntax.family == "llama"
         self._reading = self._reply(inside_reasoning)
@@ -84,8 +91,7 @@ class ReplyParser:
         return parts
 
     def stretches(self) -> list[Stretch]:
-        """Return the stretches of the text that became certain since the last call. Text in no
-        part, such as a call's, is a mark."""
+        """Return the stretches of the text that became certain since the last call of this."""
         found, self._stretches = self._stretches, []
         return found
 
@@ -105,10 +111,16 @@ class ReplyParser:
         self._parts.append(ReasoningPart(text))
         self._cover("reasoning", len(text))
 
+    def _called(self, part: Part) -> None:
+        self._parts.append(part)
+        if isinstance(part, CallEnded) or self._certain:
+            self._cover("call", self._incoming.position - self._covered)
+
     def _cover(self, kind: Kind, length: int) -> None:
         """Give the `length` characters that were taken last their stretch, and those before."""
         end = self._incoming.position
-        self._stretches += [Stretch("mark", end - length - self._covered), Stretch(kind, length)]
+        before, length = end - length - self._covered, min(length, end - self._covered)
+        self._stretches += [Stretch("mark", max(0, before)), Stretch(kind, length)]
         self._covered = end
 
     def _reply(self, inside_reasoning: bool) -> Reading[None]:

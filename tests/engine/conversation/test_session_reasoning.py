@@ -1,5 +1,6 @@
-"""Reasoning is told from the answer by the target's own syntax, with every drafter and cut."""
+"""Reasoning and calls are told from the answer by the target's own syntax, however it is cut."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.events import Event, stretches_of
+from engine.events import Event, Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request
+from engine.speculate import alone
 from engine.stretches import said
 from tests.support.engine.helpers import Known, Scripted, now_and_then
 from tests.support.engine.sessions import (
@@ -65,18 +67,22 @@ every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 @pytest.fixture
 def tokenizer(way: Way, tmp_path: Path) -> Any:
-    byte_tokenizer(tmp_path)
-    own = load_tokenizer(tmp_path, eos_token_ids=[END])
+    return tokenizer_of(way, tmp_path)
+
+
+def tokenizer_of(way: Way, folder: Path) -> Any:
+    byte_tokenizer(folder)
+    own = load_tokenizer(folder, eos_token_ids=[END])
     own.add_special_tokens({"additional_special_tokens": list(way.special)})
     own.chat_template = "{# " + way.marks + " #}" + TURNS + way.prompt + "{% endif %}"
     return own
 
 
-def session_of(tokenizer: Any, way: Way, *, length: int) -> Session:
-    """A session whose target writes the reply, drafted by one that is wrong now and then."""
+def session_of(tokenizer: Any, text: str, *, length: int, tools: str = "") -> Session:
+    """A session whose target writes this reply, drafted by one that is wrong now and then."""
     target = loaded(Scripted([0], vocabulary=len(tokenizer)), tokenizer)
-    prompt = Session(target).encode(Prompt(messages=tuple(QUESTION)))
-    reply = tokenizer.encode(way.reply, add_special_tokens=False)
+    prompt = Session(target).encode(Prompt(messages=tuple(QUESTION), tools=tools))
+    reply = tokenizer.encode(text, add_special_tokens=False)
     script = [*prompt, *reply, END, END]
     session = Session(loaded(Scripted(script, vocabulary=len(tokenizer)), tokenizer))
     session.drafter = Known(script, vocabulary=len(tokenizer), wrong=now_and_then(2))
@@ -110,14 +116,14 @@ def told(events: list[Event]) -> tuple[str, str]:
 @every_way
 @pytest.mark.parametrize("length", [0, 3])
 def test_an_answer_is_told_from_its_reasoning(tokenizer: Any, way: Way, length: int) -> None:
-    events = heard(session_of(tokenizer, way, length=length), list(QUESTION), Request())
+    events = heard(session_of(tokenizer, way.reply, length=length), list(QUESTION), Request())
     assert told(events) == ("Hm.", "Four.")
     assert text_of(events) == way.reply
 
 
 @every_way
 def test_an_answer_goes_on_wherever_it_was_cut(tokenizer: Any, way: Way) -> None:
-    session = session_of(tokenizer, way, length=3)
+    session = session_of(tokenizer, way.reply, length=3)
     whole = heard(session, list(QUESTION), Request())
     letters = [one.kind for one in stretches_of(whole) for _ in range(one.length)]
     ids = tokenizer.encode(way.reply, add_special_tokens=False)
@@ -133,15 +139,44 @@ def test_an_answer_goes_on_wherever_it_was_cut(tokenizer: Any, way: Way) -> None
 
 @every_way
 def test_a_stop_string_ends_the_answer_and_not_the_reasoning(tokenizer: Any, way: Way) -> None:
-    session = session_of(tokenizer, way, length=3)
+    session = session_of(tokenizer, way.reply, length=3)
     events = heard(session, list(QUESTION), Request(stops=(".",)))
     assert told(events) == ("Hm.", "Four")
     assert (done_of(events).reason, done_of(events).cut) == ("stop", ".")
 
 
+CALLS = {
+    "gpt-oss": '<|channel|>commentary to=functions.f<|message|>{"a": 1}',
+    "qwen3": 'Hm.</think>So: <tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>',
+    "lfm2": "So: <|tool_call_start|>[f(a=1)]<|tool_call_end|>",
+}
+TOOLS = '[{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]'
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("length", [0, 3])
+def test_calls_are_told_if_there_are_tools(name: str, length: int, tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(WAYS[name], tmp_path)
+    session = session_of(tokenizer, CALLS[name], length=length, tools=TOOLS)
+    for tools in (TOOLS, ""):
+        prompt = Prompt(messages=tuple(QUESTION), tools=tools)
+        answer = session.prepare(prompt, Request())
+        if not tools:
+            session = session_of(tokenizer, CALLS[name], length=length)
+        events = list(alone(session.decoder, session.begin(answer)))
+        check_laws(events, Spelling(tokenizer))
+        calls = [piece for event in events if isinstance(event, Text) for piece in event.calls]
+        assert [piece.name for piece in calls if piece.name] == ["f"] * bool(tools)
+        assert [piece.ended for piece in calls][-1:] == [True] * bool(tools)
+        arguments = "".join(piece.arguments for piece in calls)
+        assert not tools or json.loads(arguments) == {"a": 1}
+        assert ("f" in told(events)[1]) == (not tools)
+        assert text_of(events) == CALLS[name]
+
+
 @pytest.mark.parametrize("way", [WAYS["gpt-oss"]])
 def test_a_text_is_not_read(tokenizer: Any, way: Way) -> None:
-    session = session_of(tokenizer, way, length=0)
+    session = session_of(tokenizer, way.reply, length=0)
     prompt = session.encode(Prompt(messages=tuple(QUESTION)))
     events = list(session.complete(prompt))
     assert stretches_of(events) == ()

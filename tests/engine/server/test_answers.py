@@ -12,7 +12,6 @@ from engine.events import Prefill
 from engine.process.protocol import Generate
 from engine.request import Grammar
 from engine.server import answers
-from engine.server.reading import ReplyReader
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Script, Step, script
 
@@ -104,11 +103,6 @@ def test_a_stop_string_ends_the_content_and_not_the_reasoning(thinker: str) -> N
     assert choice["message"]["reasoning"] == "a STOP b"
     assert choice["message"]["content"] == "one "
     assert choice["finish_reason"] == "stop"
-    assert generate.request.stops == ()
-
-
-def test_a_model_that_does_not_reason_is_stopped_by_the_engine() -> None:
-    _, generate = answered("/models/tiny", saying("a"), stop=["STOP"])
     assert generate.request.stops == ("STOP",)
 
 
@@ -184,10 +178,10 @@ def test_a_client_that_waits_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_mistake_of_ours_is_an_error_and_no_end(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(self: ReplyReader, text: str) -> list[Any]:
+    def fail(text: str, stretches: Any) -> list[Any]:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(ReplyReader, "push", fail)
+    monkeypatch.setattr(answers, "divided", fail)
 
     async def ask() -> None:
         async with asking(saying("a")) as (client, _):
