@@ -91,6 +91,26 @@ def test_reasoning_is_told_apart(thinker: str) -> None:
     assert message["reasoning_content"] == message["reasoning"] == "Let me see."
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        (
+            "<|start|> <|channel|> <|message|> <|end|>",
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>"
+            "Four.",
+        ),
+        ("<|channel>thought\n <channel|>", "<|channel>thought\nHm.<channel|>Four."),
+        ("<|tool_call_start|> <think> </think>", "<think>Hm.</think>\n\nFour."),
+    ],
+    ids=["gpt-oss", "gemma 4", "lfm2"],
+)
+def test_reasoning_of_each_syntax(template: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    choice, _ = answered(str(tmp_path), saying(*(text[at:][:5] for at in range(0, len(text), 5))))
+    message = choice["message"]
+    assert (message["reasoning"], message["content"]) == ("Hm.", "Four.")
+
+
 def test_reasoning_that_the_prompt_began_is_told_apart(thinker: str) -> None:
     choice, _ = answered(thinker, saying("Let me see.</think>Yes.", ending="<think>\n"))
     assert choice["message"]["reasoning"] == "Let me see."
