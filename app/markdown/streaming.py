@@ -328,7 +328,7 @@ class StreamingMarkdown(_StreamingText):
             after = items[-1].block.shape if items else place.after
             behind = ReadingPlace(end, "reasoning" if kind == "reasoning" else after)
             part = FinishedPart(items, behind, (*fences, *_panels(items)))
-        if part is None or kind == "content":
+        if part is None or kind != "reasoning":
             return part
         return replace(part, items=_reasoned(part.items))
 
