@@ -26,9 +26,9 @@ class ProcessorTimes:
 
 
 class Contention:
-    """Whether other programs have kept the processors busy since this was made.
+    """Notices whether other programs have kept the processors busy since it was made.
 
-    Waiting threads are no sign of it, as our own threads wait for each other too.
+    Waiting threads are not counted, because our own threads wait for each other, too.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a process computes, and what follows from it for everybody else.
+    """The device that a process computes on, and the properties that other code needs to know.
 
     name: for a person, and to tell apart what was measured or kept.
     beside_host: whether the device works while the host goes on. The CPU backend does nearly all of
@@ -33,7 +33,7 @@ BACKENDS = {mx.cpu: CPU, mx.gpu: GPU}
 
 
 def backend() -> Backend:
-    """How this process computes: the backend of its default device. Nothing else asks for that."""
+    """Return the backend of this process's default device. No other code asks MLX for it."""
     return BACKENDS[mx.default_device().type]
 
 
@@ -106,7 +106,7 @@ class Wired:
 
 
 def held_bytes() -> int:
-    """How many bytes MLX holds and can free."""
+    """Return how many bytes MLX holds and can free."""
     return int(mx.get_active_memory() + mx.get_cache_memory())
 
 

@@ -88,7 +88,7 @@ class Places:
         ]
 
     def _matched(self, tail: "array[int]", place: int) -> int:
-        """How many tokens before `place` equal the last ones of `tail`."""
+        """Return how many tokens before `place` equal the last ones of `tail`."""
         text, most = self.text, len(tail)
         if text[max(place - most, 0) : place] == tail:
             return most

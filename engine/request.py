@@ -69,7 +69,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is answered or continued: a chat, a text, or token ids; one of the three.
+    """The input that is answered or continued: a chat, a text, or token ids.
 
     A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
     list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables;
@@ -104,8 +104,8 @@ def asked(text: str) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What an answer may look like: the source of a JSON schema, a regular expression, or a Lark
-    grammar in llguidance's dialect.
+    """The form that an answer must have: the source of a JSON schema, a regular expression, or a
+    Lark grammar in llguidance's dialect.
 
     The answer is free up to the end of the first `after` in it; without `after` its first token is
     constrained already.
@@ -118,7 +118,8 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a filter off.
+    """The settings by which the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a
+    filter off.
 
     `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
     `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
@@ -188,8 +189,8 @@ BALANCED = Sampling(temperature=0.7, top_p=0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How to answer. `stops`: texts that end the answer and are not part of it; not looked for in
-    reasoning and calls.
+    """The settings of an answer. `stops`: texts that end the answer and are not part of it; not
+    looked for in reasoning and calls.
 
     A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
     `overflow` says what is left out of a conversation that is too long: see
@@ -227,5 +228,5 @@ class Request:
             ) from None
 
     def room(self, context_length: int) -> int:
-        """How many tokens a chat may have in this context before something is left out of it."""
+        """Return how many tokens a chat may have in this context before messages are left out."""
         return context_length - min(self.max_tokens, context_length // 4)

@@ -199,7 +199,7 @@ class RoundVerdict:
 
     @property
     def accepted(self) -> int:
-        """How many drafted tokens are accepted."""
+        """The number of accepted tokens."""
         return len(self.path)
 
 

@@ -34,7 +34,7 @@ class Rated:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """How several Macs would share a target, and what each of them needs."""
+    """A plan by which several Macs share a target, and the memory that each of them needs."""
 
     macs: tuple[str, ...]
     fits: bool

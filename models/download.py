@@ -117,7 +117,7 @@ def _fetch_rest(
     maximum_bytes: int,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    """One request for what `partial` lacks; starts over if the server does not resume."""
+    """Request the rest of `partial`; start over if the server does not resume."""
     start = _size_bytes(partial)
     headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
     if start:

@@ -32,7 +32,7 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 
 def data_folder(home: Path | None = None) -> Path:
-    """Where Slipstream keeps its data: `home`, else $SLIPSTREAM_HOME, else the user's data folder.
+    """Return Slipstream's folder: `home`, else $SLIPSTREAM_HOME, else in the user's data folder.
 
     Conversations, calibrations, models, the lists of downloads and model folders, and earlier
     answers where they are learned from are in it.
@@ -52,7 +52,7 @@ def cache_folder(home: Path | None = None) -> Path:
 
 
 def models_folder(home: Path | None = None) -> Path:
-    """Where imported and converted models are kept, in the data folder."""
+    """Return the folder of imported and converted models, in the data folder."""
     return data_folder(home) / "models"
 
 

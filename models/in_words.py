@@ -43,7 +43,7 @@ def size(size_bytes: float) -> str:
 
 
 def share(done_bytes: int, total_bytes: int) -> str:
-    """How far something has come: "1.20 of 2.31 GB"."""
+    """Format a part of a whole: "1.20 of 2.31 GB"."""
     done, total = size(done_bytes), size(total_bytes)
     if done.rpartition(" ")[2] == total.rpartition(" ")[2]:
         done = done.rpartition(" ")[0]
@@ -51,7 +51,7 @@ def share(done_bytes: int, total_bytes: int) -> str:
 
 
 def left(seconds: float) -> str:
-    """How long something still takes, as roughly as it is known."""
+    """Format the time that is left, as roughly as it is known."""
     if seconds < 5:
         return "a few seconds left"
     if seconds < 55:
@@ -64,7 +64,7 @@ def left(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago something was: "3 days ago"."""
+    """Format the time since then: "3 days ago"."""
     for length, name in _AGES:
         if seconds >= length:
             number = int(seconds // length)

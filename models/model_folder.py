@@ -56,7 +56,7 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """What config.json says."""
+        """The contents of config.json."""
         if _is_gguf(self.path):
             raise Problem(
                 f"{self.path} is a GGUF file, not a model folder.",
@@ -76,7 +76,7 @@ class ModelFolder:
 
     @cached_property
     def generation_config(self) -> Mapping[str, Any]:
-        """What generation_config.json says; nothing where it is missing or cannot be read."""
+        """The contents of generation_config.json; empty if it is missing or cannot be read."""
         try:
             return MappingProxyType(read_json_object(self.path / "generation_config.json"))
         except Problem:

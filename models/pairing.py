@@ -143,7 +143,7 @@ def has_same_tokens(target: ModelFolder, drafter: ModelFolder) -> bool:
 
 
 def rollback_note(config: Mapping[str, Any]) -> str:
-    """What rolling back costs with this drafting model, in words; empty where it is free.
+    """Return the costs of rolling back with this drafting model, in words; empty if it is free.
 
     Keys and values are cut, whole or in a window. A recurrent state returns to a mark, and accepted
     tokens are read again from there. Any other cache is copied before each round.

@@ -42,7 +42,7 @@ class TensorLayout:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Where a tensor lies: at these bytes behind the header of its file."""
+    """The place of a tensor: these bytes behind the header of its file."""
 
     layout: TensorLayout
     start: int

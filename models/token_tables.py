@@ -37,7 +37,7 @@ _BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """Which byte each letter stands for in the names of byte-level tokens (GPT-2)."""
+    """Return the byte that each letter stands for in the names of byte-level tokens (GPT-2)."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + i): b for i, b in enumerate(others)}
@@ -81,7 +81,7 @@ class TokenTable:
 
     @cached_property
     def spelled(self) -> Mapping[int, bytes]:
-        """What every token but the special ones spells; nothing where that is not known."""
+        """The bytes of every token but the special ones; empty if they are not known."""
         if self.alphabet is None:
             return {}
         of = _by_letters if self.alphabet == "letters" else _with_marked_spaces
@@ -171,7 +171,7 @@ def read_table(folder: Path) -> TokenTable:
 
 
 def _alphabet(document: Mapping[str, Any]) -> Literal["letters", "marked spaces"] | None:
-    """How the names of tokens spell bytes: what the decoder makes of them."""
+    """Return the way in which names of tokens spell bytes, from the decoder's parts."""
     decoder = document.get("decoder") or {}
     steps = [decoder, *(decoder.get("decoders") or ())]
     kinds = {step["type"] for step in steps if step}

@@ -55,7 +55,7 @@ def decode[T](kind: type[T], value: object, *, place: str, ignore_unknown: bool 
 
 
 def named(value: object) -> str:
-    """What kind of JSON value it is, in words."""
+    """Return the kind of a JSON value, in words."""
     return "null" if value is None else _NAMES.get(type(value), "a number")
 
 

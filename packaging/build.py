@@ -15,8 +15,8 @@ from bundle import licences, sbom
 from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
 from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
-from bundle.sizes import part_sizes, size_bytes, starter_bytes
-from configuration import REPOSITORY, Configuration, Prune, read_configuration
+from bundle.sizes import size_bytes, starter_bytes
+from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
 from models.errors import Problem
 from sign.signing import sign_bundle
@@ -25,8 +25,6 @@ from verify.twin import import_all, matrix_library, self_test
 
 DIST = REPOSITORY / "dist"
 TWIN = REPOSITORY / "build" / "twin"
-
-_WORTH_KNOWING_BYTES = 500_000
 
 
 def build_app(configuration: Configuration, *, starter: bool) -> int:
@@ -42,7 +40,6 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
     print(
         f"{_shown(app)}: {_megabytes(whole)}, {_megabytes(whole - of_starter)} without the starter"
     )
-    print("\n".join(_largest_parts(app, configuration.prune)))
     return verify(app, configuration)
 
 
@@ -105,14 +102,6 @@ def sign(app: Path) -> int:
     identifier: str = plistlib.loads(info_plist.read_bytes())["CFBundleIdentifier"]
     sign_bundle(app, identifier=identifier)
     return 0
-
-
-def _largest_parts(app: Path, prune: Prune) -> list[str]:
-    """A line for each large part, and a line for all others."""
-    sizes = part_sizes(app, prune)
-    largest = {part: size for part, size in sizes.items() if size >= _WORTH_KNOWING_BYTES}
-    largest[f"{len(sizes) - len(largest)} others"] = sum(sizes.values()) - sum(largest.values())
-    return [f"{_megabytes(size):>10}  {part}" for part, size in largest.items()]
 
 
 def _shown(path: Path) -> str:

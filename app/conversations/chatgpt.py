@@ -6,7 +6,7 @@ messages after them are attached to those before.
 
 from typing import Any
 
-from app.conversations.reading import Unreadable, moment, parts, text, tree_of
+from app.conversations.reading import Unreadable, fields, moment, parts, text, tree_of
 from app.conversations.records import Entry, ExportedChat, without_marks
 from engine.request import Role
 
@@ -34,22 +34,22 @@ def read(value: dict[str, Any]) -> ExportedChat:
 
 
 def _parent(node: Any) -> str:
-    return text(_object(node).get("parent"))
+    return text(fields(node).get("parent"))
 
 
 def _entry(node: Any, parent: int | None) -> Entry | None:
     """Return the message in a node; None if there is nothing to show."""
-    message = _object(node).get("message")
-    found, content = _object(message), _object(_object(message).get("content"))
-    role = _ROLES.get(text(_object(found.get("author")).get("role")))
-    hidden = _object(found.get("metadata")).get("is_visually_hidden_from_conversation")
+    found = fields(fields(node).get("message"))
+    content = fields(found.get("content"))
+    role = _ROLES.get(text(fields(found.get("author")).get("role")))
+    hidden = fields(found.get("metadata")).get("is_visually_hidden_from_conversation")
     to_a_tool = text(found.get("recipient")) not in ("", "all")
     if role is None or hidden or to_a_tool or content.get("content_type") not in _KINDS:
         return None
     said = parts(content.get("parts")) or text(content.get("text"))
     if not said:
         return None
-    model = text(_object(found.get("metadata")).get("model_slug"))
+    model = text(fields(found.get("metadata")).get("model_slug"))
     return Entry(
         parent=parent,
         role=role,
@@ -57,7 +57,3 @@ def _entry(node: Any, parent: int | None) -> Entry | None:
         target=model if role == "assistant" else "",
         created=moment(found.get("create_time")),
     )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -5,7 +5,7 @@ Keeps the reasoning and the model's name. Pictures and files are named; tool cal
 
 from typing import Any
 
-from app.conversations.reading import at, attached, moment, objects, parts, text
+from app.conversations.reading import at, attached, fields, moment, objects, parts, text
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
 from app.conversations.spelled import thought
 from engine.request import Role
@@ -28,8 +28,7 @@ def read(thread: dict[str, Any], messages: list[Any]) -> ExportedChat:
     """Return the chat of a thread; `thread` is empty if it is not known."""
     assistants = objects(thread.get("assistants"))
     assistant = assistants[0] if assistants else {}
-    model = assistant.get("model", thread.get("model"))
-    target = text(model.get("id")) if isinstance(model, dict) else ""
+    target = text(fields(assistant.get("model", thread.get("model"))).get("id"))
     entries: list[Entry] = []
     ordered = sorted(objects(messages), key=lambda m: _number(m.get("created_at")))
     for number, message in enumerate(ordered, start=1):
@@ -62,8 +61,7 @@ def _entry(message: dict[str, Any], parent: int | None, *, target: str) -> Entry
                 said.append(attached("image"))
     if isinstance(message.get("content"), str):
         said.append(parts(message["content"]))
-    metadata = message.get("metadata")
-    known = metadata if isinstance(metadata, dict) else {}
+    known = fields(message.get("metadata"))
     names = [attached(file.get("name")) for file in objects(known.get("attachments"))]
     words = "\n\n".join(filter(None, (*names, *said)))
     content = thought("\n\n".join(filter(None, reasoning)), words)

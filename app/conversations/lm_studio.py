@@ -6,7 +6,15 @@ names. Files are named; tool calls and their results are left out.
 
 from typing import Any
 
-from app.conversations.reading import Unreadable, at, attached, moment, objects, text
+from app.conversations.reading import (
+    Unreadable,
+    at,
+    attached,
+    fields,
+    moment,
+    objects,
+    text,
+)
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
 from app.conversations.spelled import thought
 from engine.request import Role
@@ -58,24 +66,22 @@ def read(value: dict[str, Any]) -> ExportedChat:
 
 def _entry(version: dict[str, Any], parent: int | None) -> Entry | None:
     role = _ROLES.get(text(version.get("role")))
-    sender = version.get("senderInfo")
-    target = text(sender.get("senderName")) if isinstance(sender, dict) else ""
+    target = text(fields(version.get("senderInfo")).get("senderName"))
     state: MessageState = "complete"
     reasoning, said = "", _said(version.get("content"))
     for step in objects(version.get("steps")):
         if step.get("type") != "contentBlock":
             continue
-        style, words = step.get("style"), _said(step.get("content"))
-        if isinstance(style, dict) and style.get("type") == "thinking":
+        words = _said(step.get("content"))
+        if fields(step.get("style")).get("type") == "thinking":
             reasoning = "\n\n".join(filter(None, (reasoning, words)))
         else:
             said = "\n\n".join(filter(None, (said, words)))
-        info = step.get("genInfo")
-        if isinstance(info, dict):
-            target = target or text(info.get("identifier")) or text(info.get("modelIdentifier"))
-            stats = info.get("stats")
-            if isinstance(stats, dict):
-                state = _STATES.get(text(stats.get("stopReason")), "complete")
+        info = fields(step.get("genInfo"))
+        target = target or text(info.get("identifier")) or text(info.get("modelIdentifier"))
+        if "stats" in info:
+            reason = text(fields(info["stats"]).get("stopReason"))
+            state = _STATES.get(reason, "complete")
     content = thought(reasoning, said)
     if role is None or not content:
         return None
@@ -101,8 +107,7 @@ def _said(content: Any) -> str:
 
 
 def _system_prompt(value: dict[str, Any]) -> str:
-    config = value.get("perChatPredictionConfig")
-    for field in objects(config.get("fields")) if isinstance(config, dict) else ():
+    for field in objects(fields(value.get("perChatPredictionConfig")).get("fields")):
         if field.get("key") == _SYSTEM_PROMPT and text(field.get("value")):
             return text(field.get("value"))
     return text(value.get("systemPrompt"))

@@ -11,6 +11,7 @@ from typing import Any
 from app.conversations.reading import (
     Unreadable,
     attached,
+    fields,
     moment,
     objects,
     parts,
@@ -29,8 +30,7 @@ _QUOTED = re.compile(r"^> ?", re.MULTILINE)
 
 def is_chat(value: dict[str, Any]) -> bool:
     """Whether an object is an exported chat, or the chat inside."""
-    inner = value.get("chat", value)
-    return isinstance(inner, dict) and isinstance(inner.get("history"), dict)
+    return isinstance(fields(value.get("chat", value)).get("history"), dict)
 
 
 def read(value: dict[str, Any]) -> ExportedChat:
@@ -44,8 +44,7 @@ def read(value: dict[str, Any]) -> ExportedChat:
         lambda name, parent: _entry(nodes[name], parent),
         leaf=text(chat["history"].get("currentId")),
     )
-    params = chat.get("params")
-    system = text(params.get("system")) if isinstance(params, dict) else ""
+    system = text(fields(chat.get("params")).get("system"))
     return ExportedChat(
         title=without_marks(text(value.get("title")) or text(chat.get("title"))),
         entries=entries,

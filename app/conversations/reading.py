@@ -57,6 +57,11 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def fields(value: Any) -> dict[str, Any]:
+    """Return the fields of an object; none if it is no object."""
+    return value if isinstance(value, dict) else {}
+
+
 def attached(name: Any) -> str:
     """Return the words for a file that was attached; empty without a name."""
     return f"[file: {' '.join(text(name).split())}]" if text(name).strip() else ""

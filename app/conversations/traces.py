@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
-from app.conversations.old_traces import with_spans
 from engine.events import Event, from_json, to_json
 from models.errors import Problem
 
@@ -36,7 +35,7 @@ def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
     Raises Problem if they are damaged, or of a version with other events.
     """
     try:
-        return with_spans(list(map(from_json, _lines(connection, message))))
+        return tuple(map(from_json, _lines(connection, message)))
     except (zlib.error, ValueError) as error:
         raise Problem(
             f"The rounds of this answer cannot be shown ({str(error)[:80]}).",

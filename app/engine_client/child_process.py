@@ -148,7 +148,7 @@ class ChildProcess(QObject):
         self._end(kill=kill)
 
     def close(self, *, kill: bool = False) -> None:
-        """As `stop`, but wait until it has ended: 3.5 seconds at most.
+        """Stop the process and wait until it has ended: 3.5 seconds at most.
 
         What it still writes is emitted meanwhile; a `start` meanwhile has no effect.
         """

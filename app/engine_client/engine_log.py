@@ -108,12 +108,12 @@ class EngineLog:
 
 
 def texts_of(prompt: Prompt) -> tuple[str, ...]:
-    """What no line may quote of a prompt."""
+    """Return the texts of a prompt that no line may quote."""
     return (prompt.text, *(message.content for message in prompt.messages))
 
 
 def log_folder() -> Path:
-    """Where the platform keeps an app's logs."""
+    """Return the folder in which the platform keeps an app's logs."""
     return user_log_path("Slipstream", appauthor=False)
 
 

@@ -55,7 +55,7 @@ _THIS_MAC = Macs()
 
 
 class EngineState(Enum):
-    """What the engine is doing, as far as the window needs to know."""
+    """The work that the engine is at, as far as the window needs to know."""
 
     STOPPED = "stopped"  # no process, and none is wanted
     STARTING = "starting"  # it has not greeted yet
@@ -68,7 +68,7 @@ class EngineState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long the engine may be silent while a response is due, in seconds."""
+    """The seconds for which the engine may be silent while a response is due."""
 
     starting_seconds: float = 60.0
     loading_seconds: float = 180.0
@@ -148,7 +148,7 @@ class EngineProcess(QObject):
 
     @property
     def state(self) -> EngineState:
-        """What the engine is doing."""
+        """The work that the engine is at."""
         if self._supervisor.plan != "on":
             return EngineState(self._supervisor.plan)
         if not self._client.greeted:
@@ -180,7 +180,7 @@ class EngineProcess(QObject):
 
     @property
     def pid(self) -> int:
-        """Of the child process; 0 where there is none."""
+        """The id of the child process; 0 if there is none."""
         return self._process.pid
 
     # What to do
@@ -440,7 +440,7 @@ class EngineProcess(QObject):
             self.state_changed.emit(state)
 
     def _patience_seconds(self) -> float | None:
-        """How long the engine may be silent at its present work; None if no response is due."""
+        """Return how long the engine may be silent at its work; None if no response is due."""
         if not self._client.greeted:
             return self._patience.starting_seconds
         match self._client.next:

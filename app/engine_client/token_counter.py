@@ -90,7 +90,7 @@ class TokenCounter(QObject):
 
 
 def load_count(target: Path) -> Count:
-    """What counts the tokens of a text, from a model's folder. Raises Problem."""
+    """Return a function that counts a text's tokens, from a model's folder. Raises Problem."""
     # Its import takes longer than the window's first paint may.
     from tokenizers import Tokenizer
 

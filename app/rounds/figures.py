@@ -34,7 +34,7 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class PositionAcceptance:
-    """How many drafts had a token at one position, from 1, and how many of these were accepted. A
+    """The number of drafts with a token at one position, from 1, and of accepted ones among them. A
     tree has alternatives at a position, of which one can be accepted."""
 
     position: int

@@ -8,7 +8,6 @@ opens no window itself, so that a crash or hang is reported too.
 """
 
 import json
-import multiprocessing
 import os
 import platform
 import subprocess
@@ -17,7 +16,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,18 +31,7 @@ HOME_VARIABLE = "SLIPSTREAM_HOME"
 _ANSWER = "Paris"  # the same on every device, except for rounding
 _MOST_DRAFTING = 0.5  # of a round; the starter's head takes a sixth
 _WINDOW_SECONDS = 240.0
-_SPAWN_SECONDS = 60.0
 _FOLDER = Path(__file__).parents[2]  # so that `-m app` runs this copy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnedProcess:
-    """A process that multiprocessing started: its own description, or why it failed."""
-
-    start_method: str = "spawn"
-    pid: int = 0
-    executable: str = ""
-    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +58,6 @@ class SelfTestReport:
     pair: dict[str, Any] = field(default_factory=dict)
     answer: dict[str, Any] = field(default_factory=dict)
     server: ServedAnswer | None = None
-    multiprocessing: SpawnedProcess
     bundle: dict[str, Any] = field(default_factory=dict)
     seconds: float
 
@@ -128,8 +114,6 @@ def examine(
             failures.append(served.failure)
     except Problem as problem:
         failures.append(str(problem))
-    spawned = spawn()
-    failures += judge_spawned(spawned)
     unchanged = not bundle or file_states(bundle) == before
     if not unchanged:
         failures.append("The test changed files in the bundle.")
@@ -154,7 +138,6 @@ def examine(
         pair=_part(observed.pair),
         answer=_part(observed.answer),
         server=served,
-        multiprocessing=spawned,
         bundle={"path": str(bundle), "unchanged": unchanged} if bundle else {},
         seconds=round(time.monotonic() - began, 3),
     )
@@ -251,42 +234,6 @@ def judge(observed: Observed) -> list[str]:
 
 def _apple_silicon() -> bool:
     return (sys.platform, platform.machine()) == ("darwin", "arm64")
-
-
-def spawn() -> SpawnedProcess:
-    """Have multiprocessing start a process that describes itself."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=introduce, args=(sender,))
-    try:
-        process.start()
-        sender.close()
-        if receiver.poll(_SPAWN_SECONDS):
-            pid, executable = receiver.recv()
-            return SpawnedProcess(pid=pid, executable=executable)
-        failure = f"it did not answer within {_SPAWN_SECONDS:.0f} seconds"
-    except (EOFError, OSError) as error:
-        failure = f"it did not answer ({type(error).__name__})"
-    finally:
-        receiver.close()
-        if process.pid is not None:
-            process.kill()
-            process.join()
-    return SpawnedProcess(failure=failure)
-
-
-def introduce(sender: Connection) -> None:
-    """Send the id and the program of this process."""
-    sender.send((os.getpid(), sys.executable))
-
-
-def judge_spawned(spawned: SpawnedProcess) -> list[str]:
-    """Return the failures of the spawned process."""
-    if spawned.failure:
-        return [f"multiprocessing cannot start a process: {spawned.failure}."]
-    if spawned.executable != sys.executable or spawned.pid == os.getpid():
-        return [f"multiprocessing starts another program: {spawned.executable}."]
-    return []
 
 
 def file_states(folder: Path) -> dict[str, tuple[int, int]]:

@@ -130,7 +130,7 @@ class ServerController(QObject):
 
 
 def _foremost(found: list[GenerationNow]) -> Activity | None:
-    """What is done for the answer that has come furthest."""
+    """Return the work at the answer that has come furthest."""
     activities = [one.activity for one in found]
     for kind in (BeingWritten, Reading):
         for activity in activities:
@@ -140,7 +140,7 @@ def _foremost(found: list[GenerationNow]) -> Activity | None:
 
 
 def _activity(request: RequestStatus) -> Activity:
-    """What is done for a request, as far as the server knows."""
+    """Return the work at a request, as far as the server knows it."""
     match request.state:
         case "waiting":
             return AwaitingTurn()

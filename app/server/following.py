@@ -12,7 +12,7 @@ from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Wa
 
 @dataclass(frozen=True, slots=True)
 class GenerationNow:
-    """How far a generation has come. `round`: the newest one, drafted or judged."""
+    """The state of a generation. `round`: the newest one, drafted or judged."""
 
     activity: Activity = field(default_factory=AwaitingTurn)
     tokens: int = 0

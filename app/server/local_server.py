@@ -107,12 +107,12 @@ class LocalServer(QObject):
 
     @property
     def pid(self) -> int:
-        """Of its process; 0 where there is none."""
+        """The id of its process; 0 if there is none."""
         return self._process.pid
 
     @property
     def key(self) -> str:
-        """What clients must show. Raises Problem."""
+        """The secret key that clients must send. Raises Problem."""
         return read_key(self._key_file)
 
     def switch(self, on: bool) -> None:

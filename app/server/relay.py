@@ -123,7 +123,7 @@ class Relay(QObject):
             self._engine.pass_on(question)
 
     def _on_failed(self, problem: Problem) -> None:
-        """Where there is no model after that, there will be none for what was held back."""
+        """Refuse the requests that were held back, if no model is loaded any more."""
         if self._loader.loaded is not None:
             return
         held, self._held = self._held, {}

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import mlx.core as mx
+import psutil
 
 from engine.conversation.loading import free_memory_bytes
 from engine.cpu.blas import choose_blas
@@ -48,22 +48,9 @@ def this_machine() -> MachineDescription:
     )
 
 
-def available_bytes() -> int | None:
-    """The memory that is available without swapping; None if the system does not say."""
-    if sys.platform == "darwin":
-        printed = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True).stdout
-        return available_in_vm_stat(printed)
-    return free_memory_bytes() or None
-
-
-def available_in_vm_stat(printed: str) -> int | None:
-    """Parse the output of macOS's vm_stat: the bytes of pages that are free or can be freed."""
-    page = re.search(r"page size of (\d+) bytes", printed)
-    counts = dict(re.findall(r"^Pages ([a-z ]+): +(\d+)\.$", printed, flags=re.MULTILINE))
-    kinds = ("free", "inactive", "speculative", "purgeable")
-    if page is None or "free" not in counts:
-        return None
-    return int(page[1]) * sum(int(counts.get(kind, 0)) for kind in kinds)
+def available_bytes() -> int:
+    """The memory that is available without swapping."""
+    return free_memory_bytes() or int(psutil.virtual_memory().available)
 
 
 def _device() -> str:
@@ -75,13 +62,9 @@ def _processor() -> str:
     if sys.platform == "darwin":
         command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    lines = _lines(Path("/proc/cpuinfo"))
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []

@@ -1,12 +1,7 @@
-"""Measures passes by rows, judging, and the memory's speed, apart from any answer.
+"""Measures passes by rows, and the memory's speed, apart from any answer.
 
 The cost of a pass over several rows is the pair's calibration (`engine.draft_length.calibrate`),
 from which `PassCurve` computes the possible gain of drafting.
-
-Judging a draft happens within a pass, where no clock can measure it. So the engine's own loop runs
-on a model that returns given logits at once: the time of verifying is then that of the sampler
-chain, the rule and the replacement's draw. Subtracted from a real pass it is an estimate, and
-reports say so.
 
 A pass over one or a few rows reads every weight and every cached byte once: bytes / bandwidth is
 its shortest time. The bandwidth is measured here, not taken from a data sheet.
@@ -19,26 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.core.accept import AcceptanceRule
 from engine.core.decoder import Decoder
 from engine.device import backend
-from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import Calibration
-from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter
-from engine.drafters.model import ModelDrafter
-from engine.request import Sampling
-from engine.speculate import RoundVerdict, Task, speculate
 
-_LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
-_ROUNDS = 12
-_WARM_UP = 3
 # Far more than any cache on the chip holds; for a GPU so much that its launch takes no share.
 _PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works beside the host
 _PROBE_TIMES = 7
@@ -101,87 +86,16 @@ def curve_of(calibration: Calibration, drafters: Sequence[str]) -> PassCurve:
 
 
 @contextmanager
-def at_depth(decoder: Decoder, depth: int) -> Iterator[list[int]]:
-    """Have `decoder`, which is empty before and after, hold `depth` tokens meanwhile: random ones,
-    which are given with the next one."""
+def at_depth(decoder: Decoder, depth: int) -> Iterator[None]:
+    """Have `decoder`, which is empty before and after, hold `depth` random tokens meanwhile."""
     ids = mx.random.randint(0, decoder.vocabulary, (depth + 1,), key=mx.random.key(0))
     tokens: list[int] = ids.tolist()  # type: ignore[assignment]  # one list, as there is one axis
     for _ in decoder.prefill(tokens):
         pass
     try:
-        yield tokens
+        yield
     finally:
         decoder.rewind(0)
-
-
-def measure_curve(decoder: Decoder, tokens: Sequence[int]) -> PassCurve | None:
-    """Behind these tokens, of which `decoder` holds all but the last. Takes a few seconds; None
-    where timings varied too much."""
-    calibration = calibrate(decoder, NoDrafter(), tokens)
-    return None if calibration is None else curve_of(calibration, ())
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptCost:
-    """The cost of judging at a temperature: seconds for each round, and for each of its rows."""
-
-    temperature: float
-    round_seconds: float
-    row_seconds: float
-
-    def seconds(self, *, rounds: int, rows: int) -> float:
-        """The seconds of judging `rounds` rounds with `rows` rows in all."""
-        return rounds * self.round_seconds + rows * self.row_seconds
-
-
-class _AnswersAtOnce:
-    """A model without layers: row i of any pass is row i of the given logits."""
-
-    def __init__(self, logits: mx.array) -> None:
-        self._logits = logits
-        self.layers: list[Any] = []
-
-    def __call__(self, tokens: mx.array, cache: object = None) -> mx.array:
-        return self._logits[None, : tokens.shape[1]]
-
-    def modules(self) -> list[nn.Module]:
-        return []
-
-    def parameters(self) -> dict[str, mx.array]:
-        return {}
-
-
-def accept_cost(
-    *, vocabulary: int, temperature: float, rule: AcceptanceRule, dtype: mx.Dtype
-) -> AcceptCost:
-    """Measure the cost of judging, on random logits of this `dtype` and width."""
-    logits = mx.random.normal((max(_LENGTHS) + 2, vocabulary), key=mx.random.key(0)).astype(dtype)
-    mx.eval(logits)
-    sampling = Sampling(temperature=temperature, seed=0)
-    times = [_round_seconds(logits, length, sampling, rule) for length in _LENGTHS]
-    row = max(0.0, times[1] - times[0]) / (_LENGTHS[1] - _LENGTHS[0])
-    return AcceptCost(temperature, max(0.0, times[0] - (_LENGTHS[0] + 1) * row), row)
-
-
-def _round_seconds(
-    logits: mx.array, length: int, sampling: Sampling, rule: AcceptanceRule
-) -> float:
-    model = cast(nn.Module, _AnswersAtOnce(logits))
-    target = Decoder(model)
-    drafter = ModelDrafter(Decoder(model), vocabulary=target.vocabulary)
-    task = Task(
-        sampling=sampling,
-        seed=0,
-        max_tokens=_ROUNDS * (length + 1),
-        ends=frozenset(),
-        accept=rule,
-    )
-    seconds = [
-        item.verify_seconds
-        for item in speculate(target, drafter, Fixed(length), [0, 0], task)
-        if isinstance(item, RoundVerdict) and len(item.p) == length
-    ]
-    return statistics.median(seconds[_WARM_UP:] or seconds)
 
 
 @dataclass(frozen=True, slots=True)

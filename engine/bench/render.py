@@ -29,9 +29,8 @@ _NAME_WIDTH = 18
 
 LEGEND = (
     "× is a speed over another's: the median over prompts, its quartiles, and Σ, all tokens by "
-    "all seconds. Length: tokens per target pass. Draft, verify, accept and other are shares of "
-    "the decode time; accept, judging a draft, happens within the verifying pass and was measured "
-    "apart, on models that cost nothing. Bandwidth: what the target's passes read, of what this "
+    "all seconds. Length: tokens per target pass. Draft, verify (with the acceptance rule) and "
+    "other are shares of the decode time. Bandwidth: what the target's passes read, of what this "
     "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
     "MLX's memory, all runners' models included. Identical: greedy answers with the tokens of "
     "slipstream plain, and @ where the first of the others differs. By category, under the name "
@@ -177,7 +176,6 @@ _WHERE: _Columns = (
     ("length", lambda row: _number(row.acceptance_length, ".2f")),
     ("draft", lambda row: _number(row.draft_share, ".0%")),
     ("verify", lambda row: _number(row.verify_share, ".0%")),
-    ("accept", lambda row: _number(row.accept_share, ".1%")),
     ("other", lambda row: _number(row.own_share, ".1%")),
 )
 _MEMORY: _Columns = (

@@ -22,7 +22,7 @@ from engine.bench.figures import (
     ratio,
 )
 from engine.bench.machine import MachineDescription
-from engine.bench.measure import AcceptCost, PassCurve, Roofline
+from engine.bench.measure import Roofline
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.events import Stats
 from engine.near_ties import Fork
@@ -68,7 +68,6 @@ class ResultRow:
     acceptance_by_position: tuple[float, ...]
     draft_share: float | None
     verify_share: float | None
-    accept_share: float | None = None
     own_share: float | None
     bandwidth_share: float | None = None
     pass_bandwidth_share: float | None = None
@@ -86,8 +85,7 @@ class BenchReport:
     """The content of a report. `partial` until everything is measured.
 
     `precision`: of the target's weights; `drafters`: (name, precision). `skipped`: prompts too long
-    for the context. `refused`: (name, reason) of runners that cannot run this pair. `accepting`:
-    the cost of judging, for each temperature, and `curve`: the cost of passes, both measured apart.
+    for the context. `refused`: (name, reason) of runners that cannot run this pair.
     `peak_rss_bytes`: the process's peak memory, with all runners' models and caches.
     """
 
@@ -103,8 +101,6 @@ class BenchReport:
     partial: bool
     rows: tuple[ResultRow, ...] = ()
     roofline: Roofline | None = None
-    accepting: tuple[AcceptCost, ...] = ()
-    curve: PassCurve | None = None
     cooling: Cooling | None = None
     peak_rss_bytes: int | None = None
 
@@ -253,18 +249,11 @@ class Measurements:
         seconds = stats.decode_seconds
         if not answer.measured.phases or seconds <= 0:
             return {"draft_share": None, "verify_share": None, "own_share": None}
-        accepting = (c for c in self.setup.accepting if c.temperature == answer.temperature)
-        cost, accept = next(accepting, None), 0.0
-        if cost is not None:
-            rows = stats.proposed + stats.rounds
-            accept = min(cost.seconds(rounds=stats.rounds, rows=rows), stats.verify_seconds)
-        passes = stats.verify_seconds - accept
         return {
             "draft_share": stats.draft_seconds / seconds,
-            "verify_share": passes / seconds,
-            "accept_share": None if cost is None else accept / seconds,
+            "verify_share": stats.verify_seconds / seconds,
             "own_share": stats.own_seconds / seconds,
-            "pass_bandwidth_share": self._of_roofline(stats.rounds, passes),
+            "pass_bandwidth_share": self._of_roofline(stats.rounds, stats.verify_seconds),
         }
 
     def _of_roofline(self, passes: int, seconds: float) -> float | None:

@@ -18,14 +18,13 @@ from engine.bench.cooling import Cooling, SlowdownMonitor, is_hot
 from engine.bench.figures import seconds_to_go
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
-    accept_cost,
+    Roofline,
     at_depth,
-    measure_curve,
     measure_roofline,
     peak_rss_bytes,
     reads_all_weights,
 )
-from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
+from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
 from engine.bench.runners import (
@@ -107,10 +106,10 @@ def run_bench(
     progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
     answers: list[MeasuredAnswer] = []
     try:
-        progress("measuring the memory, acceptance and passes by themselves")
-        setup = _with_probes(setup, options, target, [ids for _, ids in fitting])
+        progress("measuring the memory")
+        roofline = _measure_roofline(options, target, [ids for _, ids in fitting])
         refused = _warm_up(runners, fitting, progress)
-        setup = replace(setup, refused=tuple(refused.items()))
+        setup = replace(setup, roofline=roofline, refused=tuple(refused.items()))
         runners = {
             t: [each for each in all if each.name not in refused] for t, all in runners.items()
         }
@@ -168,36 +167,20 @@ def _keep(setup: BenchReport, answers: Sequence[MeasuredAnswer], options: BenchO
         Measurements(setup, tuple(answers)).write_json(options.out)
 
 
-def _with_probes(
-    setup: BenchReport,
-    options: BenchOptions,
-    target: LoadedModel,
-    prompts: Sequence[tuple[int, ...]],
-) -> BenchReport:
-    """Add the measurements apart from answers, at about the depth of the answers' middle: judging,
-    and, if speeds are compared, the costs of passes and the memory's bandwidth."""
+def _measure_roofline(
+    options: BenchOptions, target: LoadedModel, prompts: Sequence[tuple[int, ...]]
+) -> Roofline | None:
+    """Measure the memory at about the depth of the answers' middle; None if no speeds are compared,
+    or if a pass does not read all weights here."""
+    if not (options.baselines and target.alone and reads_all_weights(target.model)):
+        return None
     decoder = target.decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
     depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
-    logits = target.model(mx.zeros((1, 1), dtype=mx.int32))  # for its kind; never computed
-    rule = RULES[options.rules[0]]
-    setup = replace(
-        setup,
-        accepting=tuple(
-            accept_cost(vocabulary=decoder.vocabulary, temperature=t, rule=rule, dtype=logits.dtype)
-            for t in options.temperatures
-        ),
-    )
-    if options.baselines:
-        reads_all = target.alone and reads_all_weights(target.model)
-        with at_depth(decoder, depth) as tokens:
-            setup = replace(
-                setup,
-                roofline=measure_roofline(decoder) if reads_all else None,
-                curve=measure_curve(decoder, tokens),
-            )
+    with at_depth(decoder, depth):
+        roofline = measure_roofline(decoder)
     mx.clear_cache()
-    return setup
+    return roofline
 
 
 class _Rests:

@@ -14,7 +14,7 @@ All runners turn tokens into text as they go, as an application would: ours in `
 with the detokenizer of its own `stream_generate`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -170,36 +170,16 @@ class SlipstreamRunner:
 
 
 class MlxLmRunner:
-    """mlx-lm's plain decoding."""
-
-    def __init__(self, name: str, *, target: LoadedModel) -> None:
-        self.name = name
-        self._target = target
-
-    def run(self, workload: Workload) -> Measurement:
-        began = perf_counter()
-        cache = _prefilled(self._target.model, workload.prompt)
-        prefill_seconds = perf_counter() - began
-        mx.random.seed(workload.seed)
-        tokens = generate_step(
-            mx.array(workload.prompt[-1:]),
-            self._target.model,
-            max_tokens=workload.limit + HEADROOM,
-            sampler=make_sampler(workload.temperature),
-            prompt_cache=cache,
-        )
-        with closing(tokens):
-            items = ((int(token), False) for token, _ in tokens)
-            ids, flags, seconds = _collect(items, self._target, workload.limit)
-        verdicts = verdicts_of_flags(flags, length=0)
-        return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
-
-
-class MlxLmSpeculativeRunner:
-    """mlx-lm's speculative decoding, `length` tokens a round from `draft_model`."""
+    """mlx-lm's plain decoding; with a `draft_model` its speculative decoding, `length` tokens a
+    round."""
 
     def __init__(
-        self, name: str, *, target: LoadedModel, draft_model: nn.Module, length: int
+        self,
+        name: str,
+        *,
+        target: LoadedModel,
+        draft_model: nn.Module | None = None,
+        length: int = 0,
     ) -> None:
         self.name = name
         self._target = target
@@ -207,24 +187,26 @@ class MlxLmSpeculativeRunner:
         self._length = length
 
     def run(self, workload: Workload) -> Measurement:
+        model, draft_model = self._target.model, self._draft_model
         began = perf_counter()
-        cache = [
-            *_prefilled(self._target.model, workload.prompt),
-            *_prefilled(self._draft_model, workload.prompt),
-        ]
+        cache = _prefilled(model, workload.prompt)
+        if draft_model is not None:
+            cache += _prefilled(draft_model, workload.prompt)
         prefill_seconds = perf_counter() - began
         mx.random.seed(workload.seed)
-        tokens = speculative_generate_step(
-            mx.array(workload.prompt[-1:]),
-            self._target.model,
-            self._draft_model,
-            num_draft_tokens=self._length,
-            max_tokens=workload.limit + HEADROOM,
-            sampler=make_sampler(workload.temperature),
-            prompt_cache=cache,
-        )
-        with closing(tokens):
-            items = ((int(token), bool(from_draft)) for token, _, from_draft in tokens)
+        newest = mx.array(workload.prompt[-1:])
+        options: dict[str, Any] = {
+            "max_tokens": workload.limit + HEADROOM,
+            "sampler": make_sampler(workload.temperature),
+            "prompt_cache": cache,
+        }
+        if draft_model is None:
+            steps: Generator[Any] = generate_step(newest, model, **options)
+        else:
+            options["num_draft_tokens"] = self._length
+            steps = speculative_generate_step(newest, model, draft_model, **options)
+        with closing(steps):  # (token, log probabilities), and whether it was drafted
+            items = ((int(token), any(drafted)) for token, _, *drafted in steps)
             ids, flags, seconds = _collect(items, self._target, workload.limit)
         verdicts = verdicts_of_flags(flags, length=self._length)
         return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
@@ -335,7 +317,7 @@ def make_runners(
             continue
         if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():
             runners.append(
-                MlxLmSpeculativeRunner(
+                MlxLmRunner(
                     f"mlx-lm {label(drafter)} {length}",
                     target=target,
                     draft_model=load(ModelFolder(folder)).model,

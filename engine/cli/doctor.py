@@ -156,9 +156,8 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
         yield check_version(package, installed)
     yield Check("window", _window())
     yield Check("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
-    free = available_bytes()
-    known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
-    yield Check("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
+    memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
+    yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
@@ -191,7 +190,7 @@ class _PairChecks:
                 yield Symptom.NOT_HERE.found("target", "The starter model is not here yet.")
                 return
             folder.check()
-            if free is not None and folder.size_bytes > free:
+            if folder.size_bytes > free:
                 fact = f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free"
                 yield Symptom.TOO_LARGE.found("target", fact, usable=False)
                 return
@@ -297,7 +296,7 @@ def check_load(running: float, cores: int) -> Check:
     return Symptom.BUSY.found("load", fact) if running > OVERLOADED * cores else Check("load", fact)
 
 
-def check_fit(*, weights: int, token: float, context: int, free: int | None, device: int) -> Check:
+def check_fit(*, weights: int, token: float, context: int, free: int, device: int) -> Check:
     """Whether a loaded pair fits, with a conversation in it.
 
     `weights`: bytes of both models. `token`: bytes of caches for each token. `free`: bytes that
@@ -308,9 +307,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
         f"weights {size(weights)}, {size(token)} more for each token: {size(whole)} with all "
         f"{context:,} tokens of its context"
     )
-    limits = [device] if device else []
-    limits += [] if free is None else [weights + free]
-    most = min(limits, default=whole)
+    most = min(weights + free, device or weights + free)
     if whole <= most:
         wired = "; while the window or the server answers it is kept from being paged out"
         return Check("fit", f"{fact}; it fits{wired if weights > Wired.LARGE * device > 0 else ''}")

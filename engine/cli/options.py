@@ -92,7 +92,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TargetOptions):
-    """Also what guesses its tokens."""
+    """The options of a pair: also the drafters and how far they draft."""
 
     drafter: str = _model(DEFAULT_DRAFTER, "What guesses the next tokens.", "DRAFTER")
 

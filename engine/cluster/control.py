@@ -78,7 +78,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where it is, and the machine once nothing is loaded there."""
+    """The target's folder there, and the machine's memory once nothing is loaded."""
 
     path: str
     machine: Machine
@@ -127,7 +127,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was asked for cannot be done: a `Problem`."""
+    """An order cannot be carried out, for this `Problem`."""
 
     message: str
     remedy: str

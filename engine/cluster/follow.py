@@ -208,7 +208,7 @@ def digest(folder: ModelFolder) -> str:
 
 
 def _candidates(wanted: Find) -> Iterator[ModelFolder]:
-    """Where it may be, the likeliest first."""
+    """Yield the folders in which the target may be, the likeliest first."""
     with suppress(Problem):
         yield inspect(Path(wanted.path))
     entries = inventory()

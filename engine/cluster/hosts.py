@@ -37,7 +37,7 @@ class ClusterHost:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine."""
+        """Return whether the host is this machine."""
         return self.ssh in HERE
 
 

@@ -228,7 +228,7 @@ class _Asking:
         self, tokenizer: Any, tools: list[Any], thinking: Thinking, options: dict[str, Any]
     ) -> None:
         self._tokenizer, self._tools = tokenizer, tools
-        self._abilities = abilities_for(tokenizer, tools=bool(tools))
+        self._abilities = _tried(tokenizer, tools=bool(tools))
         self._options = self._abilities.thinking(thinking) | options
         self._mistral = _MISTRAL in _template(tokenizer)
         self._syntax = reply_syntax(tokenizer)
@@ -310,8 +310,25 @@ def reply_syntax(tokenizer: Any, *, knows_tools: bool = True) -> ReplySyntax:
     )
 
 
-def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
-    """What the template can say that this tokenizer has for chats with or without tools."""
+def abilities_for(
+    tokenizer: Any,
+    *,
+    tools: bool = False,
+    seconds: float = SECONDS,
+    more_bytes: int = MORE_BYTES,
+) -> TemplateAbilities:
+    """What the template can say that this tokenizer has for chats with or without tools.
+
+    Nothing for a template that exceeds the limits, which are those of `render`.
+    """
+    try:
+        with _limited_memory(more_bytes), _limited_time(seconds):
+            return _tried(tokenizer, tools=tools)
+    except (_TooLong, MemoryError):
+        return TemplateAbilities()
+
+
+def _tried(tokenizer: Any, *, tools: bool) -> TemplateAbilities:
     if _program(tokenizer) is not None or not _template(tokenizer):
         return TemplateAbilities()
     template, names = _source(tokenizer, tools=tools)

@@ -83,7 +83,7 @@ class AlignedCache(KVCache):
 
     @property
     def room(self) -> int:
-        """How many rows the next pass may have."""
+        """The number of rows that the next pass may have."""
         steps = [self._end_for(self.offset + 1)]
         if self.window is not None:
             steps.append(self._base_for(self.offset) + self.block + self.window - 1)
@@ -240,7 +240,7 @@ class Timeline:
         return sum(layer.nbytes for layer in self.layers)
 
     def room(self) -> int:
-        """How many rows the next pass may have, at least 1.
+        """The number of rows that the next pass may have, at least 1.
 
         Shapes change (a window's base moves, quantization starts) between passes only, at the same
         token for any block sizes. Example: 100 tokens read, a block of 128 gives room for 27 rows.
@@ -309,7 +309,7 @@ class Timeline:
         return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
 
     def held(self, start: int, end: int) -> list[mx.array] | None:
-        """The keys and values at positions `[start, end)`, layer by layer.
+        """Return the keys and values at positions `[start, end)`, layer by layer.
 
         (batch, heads, positions, dim) each; a quantized layer has three arrays in place of each.
         None if a layer does not hold every position from the first one on.
@@ -423,7 +423,7 @@ def _can_be_cut(layer: Any) -> bool:
 
 
 def _holds_all(layer: Any) -> bool:
-    """Whether a layer holds every position from the first one on."""
+    """Return whether a layer holds every position from the first one on."""
     return _keeps_all(layer) or (isinstance(layer, AlignedCache) and layer.base == 0)
 
 

@@ -107,9 +107,9 @@ class Decoder:
         return self.recorder.record(taps, length=self.length)
 
     def read(self, tokens: mx.array) -> mx.array:
-        """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
+        """Read `tokens` (n,) in one pass; return logits (n, vocabulary), not yet computed.
 
-        An id that the model does not have is read as its last one.
+        A token id beyond the vocabulary is read as the vocabulary's last token.
         """
         tokens, before = mx.minimum(tokens, self.vocabulary - 1), self.length
         with (
@@ -203,7 +203,7 @@ class Decoder:
         self._pool_freed_at = length
 
     def bookmark(self) -> None:
-        """Make this place one that `rewind` can return to for longer: the end of a prompt."""
+        """Keep this position for later calls of `rewind`, such as the end of a prompt."""
         self.timeline.bookmark()
 
     @contextmanager

@@ -37,7 +37,7 @@ def trunk(model: nn.Module) -> nn.Module:
 
 
 def embedding(model: nn.Module) -> nn.Module:
-    """What turns token ids into vectors."""
+    """The layer that turns token ids into vectors."""
     inner = trunk(model)
     name = next((name for name in _EMBEDDINGS if name in inner), None)
     if name is None:
@@ -46,7 +46,7 @@ def embedding(model: nn.Module) -> nn.Module:
 
 
 def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
-    """The output layer's vectors for the token ids `rows`: (rows, width), floats."""
+    """Return the output layer's vectors for the token ids `rows`: (rows, width), floats."""
     head = next((inner["lm_head"] for inner in downwards(model) if "lm_head" in inner), None)
     if head is None:
         return embedding(model)(rows)
@@ -68,7 +68,7 @@ def final_norm(model: nn.Module) -> nn.Module:
 
 
 def embedding_scale(model: nn.Module) -> float:
-    """What the target multiplies embeddings by before its first layer; Gemma has such a factor.
+    """The factor by which the target multiplies embeddings before its first layer, as Gemma does.
 
     Raises `Problem` where it does more to them than that.
     """
@@ -295,7 +295,7 @@ class StateRecorder:
         return frozenset(tap for states in list(self._held.values()) for tap in states.taps)
 
     def hook(self, taps: frozenset[Tap]) -> "TapHook":
-        """One that sees `taps` of the model."""
+        """Return a recorder of the states `taps` of the model."""
         if self._hook is None or self._hooked != taps:
             self._hook, self._hooked = self._watch(taps), taps
         return self._hook

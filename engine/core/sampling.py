@@ -202,7 +202,7 @@ def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:
 
 
 def choose(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-    """One token id per row, int32 (rows,): the best of `scores`, or a sample of `p`."""
+    """Return a token id for each row, int32 (rows,): the best of `scores`, or a sample of `p`."""
     if sampling.greedy:
         return mx.argmax(scored, axis=-1).astype(mx.int32)
     return draw(p, mx.random.uniform(shape=(p.shape[0], 1), key=key))
@@ -210,7 +210,7 @@ def choose(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> 
 
 @mx.compile
 def draw(p: mx.array, points: mx.array) -> mx.array:
-    """One index per row, int32: a sample of `p`, (..., n), whose rows need not sum to 1.
+    """Return an index for each row, int32: a sample of `p`, (..., n), whose rows need not sum to 1.
 
     It is the place at which the running sum passes a point of the whole: `points`, (..., 1), are
     uniform in [0, 1]. `mx.random.categorical` draws from logarithms with a random number for every

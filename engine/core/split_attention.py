@@ -48,7 +48,7 @@ def in_parts(stock: Attention) -> Attention:
 
 
 def most_rows(queries: mx.array, keys: mx.array) -> int:
-    """How many rows the kernel takes at once: `queries` and `keys` are (batch, heads, ..., dim)."""
+    """The number of rows that the kernel takes at once, for (batch, heads, ..., dim) arrays."""
     sharing = queries.shape[1] // keys.shape[1]
     return max(1, min(_MOST_ROWS, _MOST_PRODUCTS // sharing))
 
@@ -63,7 +63,7 @@ def split(
     mask: Any,
     **options: Any,
 ) -> mx.array:
-    """What `stock` gives, (batch, heads, rows, dim), by calls for at most `most` rows each."""
+    """Return `stock`'s result, (batch, heads, rows, dim), from calls of at most `most` rows."""
     rows, outputs = queries.shape[2], []
     for first in range(0, rows, most):
         end = min(first + most, rows)

@@ -18,7 +18,7 @@ LONGEST = LONGEST_DRAFT
 
 
 class Why(Enum):
-    """What a draft length was chosen for."""
+    """The kinds of reasons for a draft length."""
 
     IMPOSED = auto()  # by who runs the loop: a calibration, a recording
     OFF = auto()
@@ -79,7 +79,7 @@ IMPOSED = Reason(Why.IMPOSED)
 
 @dataclass(frozen=True, slots=True)
 class DraftCandidate:
-    """What a drafter could propose now. To find out is cheap: the device is not asked.
+    """A draft that a drafter could propose now. It is found on the host, without the device.
 
     `most`: tokens at most, of a tree on each of its paths. `match`: how many tokens matched, where
     the drafter copies; 0 where it does not. `behind`: committed tokens that it would have to read
@@ -115,7 +115,7 @@ class DraftChoice:
 
     @property
     def shape(self) -> Tree:
-        """Which token would stand behind which."""
+        """The tree that a draft of this choice is."""
         return self.tree or Tree.chain(self.length)
 
     def within(self, room: int) -> "DraftChoice":
@@ -128,7 +128,7 @@ class DraftChoice:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRound:
-    """What one round showed. Plain rounds have `proposed` 0 and no drafter.
+    """The observations of one round. Plain rounds have `proposed` 0 and no drafter.
 
     `context`: committed tokens before the round. `asked`: the length that was chosen; where less
     was proposed, the drafter ran out. `rows` of the whole pass, where `beside` others shared it or
@@ -171,4 +171,4 @@ class DraftLengthPolicy(Protocol):
         """Another drafter from now on: forget what was measured."""
 
     def another(self) -> "DraftLengthPolicy":
-        """One for another text with the same drafter, that begins with what was learned so far."""
+        """Return a policy for another text, which begins with everything learned so far."""

@@ -87,7 +87,7 @@ class AcceptanceCurve:
         self._fade(_TEXT)
 
     def to_json(self) -> dict[str, list[float]]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {"usual": self.usual, "judged": self.judged, "accepted": self.accepted}
 
     @classmethod
@@ -151,7 +151,7 @@ class Acceptance:
                 curve.begin_text()
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """As plain JSON values, to start from in the pair's next session."""
+        """Return plain JSON values, from which the pair's next session starts."""
         return {
             kind: {drafter: curve.to_json() for drafter, curve in sorted(curves.items())}
             for kind, curves in self._curves.items()

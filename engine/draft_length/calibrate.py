@@ -150,9 +150,9 @@ class _Survey:
 
     @property
     def steady(self) -> bool:
-        """Whether plain passes and longer ones were measured, and took as long when repeated.
+        """True if plain and longer passes were measured, and took as long when repeated.
 
-        They do not where something else keeps the machine busy: then no calibration is better than
+        Passes differ while other programs keep the machine busy. No calibration is better then than
         a wrong one.
         """
         times: dict[int, list[float]] = {}

@@ -21,7 +21,7 @@ _VERSION = 11
 
 @dataclass(frozen=True, slots=True)
 class CalibrationKey:
-    """What a calibration depends on: changing any field invalidates the stored one.
+    """The circumstances of a calibration: a stored one is not used when any field has changed.
 
     `target` and `drafter` identify the weights, `precision` and `caches` their form in memory.
     `matrices` and `threads` are of the library that the CPU backend calls, `power` is a Mac's mode.

@@ -60,7 +60,7 @@ class DraftCosts:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured of a pair."""
+    """The measured seconds of a pair: of passes by rows, and of drafts by tokens."""
 
     passes: PassCosts
     drafts: tuple[DraftCosts, ...] = ()
@@ -77,7 +77,7 @@ class Calibration:
                 raise ValueError("the seconds of a draft are out of range")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
     @classmethod
@@ -150,8 +150,9 @@ class Costs:
         behind: int = 0,
         tree: bool = False,
     ) -> None:
-        """Drafting `tokens` took `seconds`, with `behind` that had to be read first. A `tree` takes
-        as long as so many tokens of a chain."""
+        """Learn that a draft of `tokens` took `seconds`, after `behind` tokens were read first.
+
+        `tree`: it was a tree, and `tokens` are its `tree_steps`."""
         if behind <= _FEW:
             known = self._known(drafter)
             expected = max(known.start_seconds + tokens * known.step_seconds, _LEAST)
@@ -177,7 +178,7 @@ class Costs:
 
 
 def _kind(rows: int) -> int:
-    """Which numbers of rows have an error in common with this one."""
+    """Return the kind of this number of rows: all of a kind have one error in common."""
     return _KINDS.item(min(rows, MOST_ROWS) - 1)
 
 
@@ -235,7 +236,7 @@ class _Correction:
         self._covariance = covariance - gain[:, None] * covariance[kind]
 
     def doubt(self, plain: int, rows: int) -> float:
-        """Of the ratio of rows of one kind to those of another."""
+        """Return the standard deviation of the ratio between rows of two kinds, in logarithms."""
         both = self._covariance
         return sqrt(max(both[plain, plain] + both[rows, rows] - 2.0 * both[plain, rows], 0.0))
 

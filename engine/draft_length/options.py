@@ -1,4 +1,4 @@
-"""What a drafter could draft next: chains and trees, each with its expected tokens and its cost.
+"""The chains and trees that a drafter could draft next, with expected tokens and costs.
 
 A chain of n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
 position i, given the ones before), and takes n draft steps and one pass over n + 1 rows. Of trees
@@ -48,7 +48,7 @@ class DraftOption(NamedTuple):
 def chains(
     drafter: str, chances: Sequence[float], passes: Sequence[float], draft: DraftCosts
 ) -> list[DraftOption]:
-    """The chains of one drafter, by length from 1.
+    """Return the chains of one drafter, by length from 1.
 
     `passes`: seconds of passes over 1, 2, ... rows, one more than there are `chances`.
     """
@@ -63,7 +63,7 @@ def chains(
 def trees(
     drafter: str, best: BestTrees, passes: Sequence[float], draft: DraftCosts, *, least: int = 1
 ) -> list[DraftOption]:
-    """The best trees of one drafter that are no chains, of `least` tokens or more.
+    """Return the best trees of one drafter, without chains, of `least` tokens or more.
 
     `passes`: as above, one more than the largest tree has tokens.
     """
@@ -79,7 +79,7 @@ def trees(
 
 
 def tree_steps(tree: Tree, passes: Sequence[float]) -> float:
-    """As many steps of a chain as it takes to draft a tree."""
+    """Return the number of steps of a chain that take as long as drafting a tree."""
     return list(_steps(tree, passes))[-1]
 
 

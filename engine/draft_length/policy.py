@@ -27,7 +27,7 @@ from engine.draft_length.trees import MOST, best_trees
 
 
 class MatchThreshold:
-    """How many tokens must match before a copy is drafted: more, while few copies are accepted."""
+    """Decides how long a match must be before a copy is drafted: longer, while few are accepted."""
 
     SHORTEST = 2
     _DRAFTED_PER_MATCHED = 2
@@ -44,7 +44,7 @@ class MatchThreshold:
         return 4 if self._rate >= 0.2 else 8
 
     def most(self, candidate: DraftCandidate) -> int:
-        """How many tokens of the candidate may be drafted."""
+        """Return the number of tokens of the candidate that may be drafted."""
         if candidate.match == 0:
             return candidate.most  # not a copy
         allowed = candidate.match * self._DRAFTED_PER_MATCHED
@@ -58,9 +58,9 @@ class MatchThreshold:
 
 
 class Fixed:
-    """The same length in every round, as far as there is room for it, by one drafter.
+    """Drafts the same number of tokens in every round, if there is room, with one drafter.
 
-    Copies only where the match passes the threshold.
+    A copy is drafted only if its match passes the threshold.
     """
 
     def __init__(self, length: int) -> None:
@@ -93,7 +93,7 @@ class Fixed:
 
 
 class FixedTree(Fixed):
-    """The best tree of as many tokens in every round, by the acceptance that was observed so far.
+    """Drafts the best tree of a fixed number of tokens, by the acceptance that was observed so far.
 
     A drafter that proposes chains drafts one as high as the tree would be.
     """
@@ -129,7 +129,7 @@ class FixedTree(Fixed):
 
 
 class RegretBudget:
-    """How much time drafting may lose: a small loan, a hundredth of the time, and its own gains.
+    """Limits the time that drafting may lose: to a loan, a hundredth of the time, and its gains.
 
     Counted in plain passes. Gains are saved up to a limit, so that drafting cannot lose in one text
     what it gained in another.
@@ -147,7 +147,7 @@ class RegretBudget:
         self._balance = min(self._balance + (1.0 + self._ALLOWED) * tokens - passes, self._MOST)
 
     def wait_for(self, loss: float) -> int:
-        """How many plain tokens to wait before `loss` is allowed; 0 where it is allowed now."""
+        """Return how many plain tokens to wait until `loss` is allowed; 0 if it is allowed now."""
         return max(int((loss - self._balance) / self._ALLOWED), 0)
 
     def required_gain(self, *, parked: bool) -> float:
@@ -333,7 +333,7 @@ class Automatic:
         return options + trees(drafter, best, passes, draft, least=candidate.least)
 
     def _best(self, options: Mapping[str, Sequence[DraftOption]]) -> DraftOption | None:
-        """The option with the most gain, or the last one where its gain is hardly less; None where
+        """Return the option with the most gain, or the last one if its gain is hardly less; None if
         nothing pays."""
         best = same = None
         for name, own in options.items():

@@ -1,4 +1,4 @@
-"""The best trees: those of so many tokens with the largest expected accepted length.
+"""The best trees: for each number of tokens, the tree with the most expected accepted tokens.
 
 A token's worth is the chance that it is accepted: that of its parent, times its own given that its
 parent is accepted and the alternatives before it are not. The accepted tokens that are expected of
@@ -34,12 +34,13 @@ def best_trees(
     most: int,
     enough: Callable[[int, float], bool] = lambda tokens, worth: False,
 ) -> BestTrees:
-    """The best trees of up to `most` tokens, as high as there are chances in `first`.
+    """Return the best trees of up to `most` tokens, at most as high as `first` has chances.
 
     `first`: by depth, the chance of the alternative that is tried first, given that its parent is
     accepted. `others`: by rank from 1, the chance of each later one, given that those before it are
     not. A later alternative is taken to be no likelier than the one before it: it would have come
-    first. `enough`: whether a tree of so many tokens is large enough, the next being worth so much.
+    first. `enough(tokens, worth)` returns whether a tree of that many tokens is large
+    enough, given the worth of the next token.
     """
     shares: list[list[float]] = []  # by depth, as far as it was reached
     parents: list[int] = []

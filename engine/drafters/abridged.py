@@ -20,7 +20,7 @@ class Abridged:
     gaps: tuple[range, ...] = ()
 
     def of(self, tokens: list[int]) -> list[int]:
-        """What is read of these committed tokens."""
+        """Return the part of these committed tokens that is read."""
         read: list[int] = []
         place = 0
         for gap in self.gaps:
@@ -33,7 +33,7 @@ class Abridged:
         return any(len(tokens) - 1 in gap for gap in self.gaps)
 
     def length(self, length: int) -> int:
-        """How many of the first `length` tokens of a text are read."""
+        """Return how many of the first `length` tokens of a text are read."""
         return length - sum(len(range(gap.start, min(gap.stop, length))) for gap in self.gaps)
 
     def changed(self, gaps: Sequence[range], *, rewind: Callable[[int], None]) -> "Abridged":

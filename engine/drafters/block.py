@@ -36,7 +36,7 @@ class ContextCache:
 
     @property
     def state(self) -> list[mx.array]:
-        """What it holds."""
+        """The keys and values that are held."""
         return [] if self._held.empty() else [self._held.keys, self._held.values]
 
     def append(self, keys: mx.array, values: mx.array) -> None:
@@ -47,7 +47,7 @@ class ContextCache:
             self._held.state = keys[..., -kept:, :], values[..., -kept:, :], kept
 
     def beside(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """What a block sees: the context that is shown, then its own, which are not kept."""
+        """Return the shown context's keys and values, then the block's own, which are not kept."""
         first = max(self._held.offset - self._shown, 0)
         all_keys, all_values = self._held.update_and_fetch(keys, values)
         self._held.trim(keys.shape[2])
@@ -63,15 +63,16 @@ class Block(Protocol):
 
     @property
     def confidence(self) -> Callable[[mx.array], mx.array] | None:
-        """How sure the network is of the slot that was read last, for the token drawn there,
-        (1,): (1,). None where it has no opinion."""
+        """Return the network's own estimate that the token drawn last is accepted: (1,) to (1,).
+
+        None if the network makes no estimate."""
 
     def read(self, previous: mx.array) -> mx.array:
         """The next slot's logits behind the token `previous`, (1,): (1, rows)."""
 
 
 class BlockNetwork(Protocol):
-    """What drafts blocks for one target.
+    """A network that drafts blocks for one target.
 
     Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose;
     `rows` of its output, None where each of the target's tokens has its own.

@@ -14,10 +14,10 @@ from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import dspark
 from engine.drafters.rows import Rows
-from engine.drafters.weights import Tensors, fill, read_tensors, require_fit
+from engine.drafters.weights import Tensors, fill, read_tensors, require_fit, take_kept
 from models.drafters.blocks import BlockShape
 from models.drafters.folders import DrafterFolder
-from models.drafters.refusal import damaged, refused_as_damaged
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
@@ -81,7 +81,7 @@ def _bind(
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
     others of its own. `scale` is what embeddings are multiplied by. Raises `Problem`."""
-    kept = _kept(tensors, target, folder)
+    kept = take_kept(tensors, target, folder)
     borrowed, model, cap = embedding(target.model), target.model, shape.soft_cap
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
@@ -116,18 +116,6 @@ def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
     if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
         raise ValueError("its output layer has another number of rows than there are tokens")
     bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
-
-
-def _kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
-    """The token of each row of the output layer; None for all. How far away it is, `d2t` says."""
-    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    if offsets is None:
-        return None
-    (ids,) = fetch(offsets + mx.arange(offsets.size))
-    if min(ids) < 0 or max(ids) >= target.vocabulary or len(set(ids)) != len(ids):
-        raise damaged(folder, "its vocabulary map does not fit the target")
-    kept: list[int] = ids
-    return kept
 
 
 def _capped(

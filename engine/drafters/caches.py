@@ -23,7 +23,7 @@ Memory = Mapping[str, tuple[mx.array, mx.array]]
 
 
 class CacheNetwork(Protocol):
-    """What reads the target's caches. `width` is the target's."""
+    """A network that reads the target's caches. `width` is the target's."""
 
     @property
     def caches(self) -> Mapping[str, int]:
@@ -32,7 +32,7 @@ class CacheNetwork(Protocol):
     def __call__(
         self, state: mx.array, token: mx.array, memory: Memory, position: int
     ) -> tuple[mx.array, mx.array]:
-        """The next state, and the logits (1, the target's vocabulary) of what comes after `token`.
+        """Return the next state, and the logits of the token after `token`: (1, vocabulary).
 
         `state`: (1, 1, width); `token`: (1,); `position`: of the last one in `memory`.
         """
@@ -66,7 +66,7 @@ class CacheDrafter(Drafter):
         }
 
         def read(inputs: mx.array) -> mx.array:
-            """All of `inputs` from one position: it is that of the last key, in every step."""
+            """Read all of `inputs`, each at the position of the last key."""
             nonlocal state
             for token in mx.split(inputs, inputs.size):
                 state, logits = self._network(state, token, memory, end - 1)

@@ -24,7 +24,7 @@ Confidence = Callable[[mx.array], mx.array]
 
 
 def _rotary(rotation: Rotation) -> nn.Module:
-    """What rotates queries and keys by their positions."""
+    """Return the layer that rotates queries and keys by their positions."""
     scaling = None if rotation.scaling is None else dict(rotation.scaling)
     return initialize_rope(
         rotation.dims, rotation.base, rotation.interleaved, scaling, rotation.longest
@@ -57,7 +57,7 @@ class BlockAttention(nn.Module):
 
     @property
     def shown(self) -> int:
-        """How many context positions a row may see."""
+        """The number of context positions that a row may see."""
         return self._shown
 
     def remember(self, context: mx.array, position: int, cache: ContextCache) -> None:
@@ -96,7 +96,7 @@ class BlockAttention(nn.Module):
         return x.reshape(*x.shape[:-1], -1, parts * self.head_dim)
 
     def visible(self, context: int, rows: int) -> mx.array | None:
-        """Which of (context + rows) keys each row sees; None for all."""
+        """Return the mask (rows, context + rows) of the keys that each row sees; None for all."""
         if not self._causal and (self._window is None or context + rows <= self._window):
             return None
         query = context + mx.arange(rows)[:, None]
@@ -156,7 +156,7 @@ class DFlash(nn.Module):
     def __call__(
         self, x: mx.array, position: int | mx.array, cache: list[ContextCache]
     ) -> mx.array:
-        """What the layers make of blocks' embedded rows, (blocks, rows, width), not yet normed.
+        """Return the states of blocks' embedded rows, (blocks, rows, width), not yet normed.
 
         `position` is that of each block's first row.
         """
@@ -165,8 +165,7 @@ class DFlash(nn.Module):
         return x
 
     def slots(self, states: mx.array, logits: mx.array) -> Block:
-        """What tokens are drawn from: the normed states (n, width) and logits (n, rows) of the
-        block's slots."""
+        """Return the normed states (n, width) and logits (n, rows) of the block's slots."""
         return Slots(logits)
 
 
@@ -240,7 +239,7 @@ class CandidateSelector(nn.Module):
         self._last = vocabulary - 1
 
     def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
-        """What each of `candidates`, (1, k), gains behind `previous`, (1,): (1, k).
+        """Return the score that each of `candidates`, (1, k), gains behind `previous`, (1,).
 
         `projected` is (1, rank), the slot's state by `hidden_projection`.
         """

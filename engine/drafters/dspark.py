@@ -14,10 +14,10 @@ from models.drafters.blocks import BlockShape
 
 
 class MarkovHead(nn.Module):
-    """What the token before a slot adds to the slot's logits, by a matrix of low rank.
+    """Adds to a slot's logits a part that the token before it decides, by a matrix of low rank.
 
-    Plainly; through a gate that the slot's state opens; or through a state that runs along the
-    block. Each is told by its tensors.
+    The part is added as it is, through a gate that the slot's state opens, or through a state that
+    runs along the block. The names of the tensors show which of the three.
     """
 
     def __init__(self, tokens: int, rows: int, *, rank: int) -> None:
@@ -76,8 +76,9 @@ class RecurrentMarkovHead(MarkovHead):
 
 
 class ConfidenceHead(nn.Module):
-    """How likely a slot's token is to be accepted, from its state, and from the token before it
-    where `width` has room for it."""
+    """Estimates the chance that a slot's token is accepted, from the slot's state.
+
+    Reads the token before the slot, too, if `width` has room for it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

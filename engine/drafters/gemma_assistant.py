@@ -55,7 +55,7 @@ class ClusteredOutput(nn.Module):
 
 
 class Assistant(nn.Module):
-    """What is trained. `backbone`: the width of the target's states; `sizes`: as mlx-lm names a
+    """The trained network. `backbone`: the width of the target's states; `sizes`: as mlx-lm names a
     Gemma's; `clusters` and how many of them are likely enough, 0 for an output layer of all."""
 
     def __init__(

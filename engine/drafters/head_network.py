@@ -31,6 +31,7 @@ from engine.drafters.weights import expand, narrow
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 
 
@@ -51,11 +52,11 @@ class HeadShape:
 
     @property
     def cache_width(self) -> int:
-        """Keys, or values, of one position."""
+        """The width of the keys, or of the values, of one position."""
         return self.num_key_value_heads * self.head_dim
 
     def block(self) -> ModelArgs:
-        """As a Llama model of one layer."""
+        """Return the configuration of a Llama model of one layer."""
         names = ("layers", "rows")
         sizes = {name: size for name, size in asdict(self).items() if name not in names}
         return ModelArgs(model_type="llama", num_hidden_layers=1, vocab_size=self.rows, **sizes)
@@ -244,19 +245,17 @@ def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) 
 def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
     """The head, for the target with these weights and as many logits.
 
-    Raises `Problem` where it was made for another target, or is damaged.
+    Raises `Problem` if it was made for another target, or is damaged.
     """
     if folder.description.demands.fingerprint != fingerprint:
         raise other_weights(folder, fingerprint)
-    try:
+    with refused_as_damaged(folder.path):
         bound = _read(folder)
         (ids,) = fetch(bound.kept)
-    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
-        raise _damaged(folder.path, str(error)) from error
-    if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
-        raise _damaged(folder.path, "its vocabulary map does not fit its rows")
-    if min(ids) < 0 or max(ids) >= vocabulary:
-        raise _damaged(folder.path, "it has tokens that the target does not have")
+        if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
+            raise ValueError("its vocabulary map does not fit its rows")
+        if min(ids) < 0 or max(ids) >= vocabulary:
+            raise ValueError("it has tokens that the target does not have")
     return bound
 
 
@@ -293,9 +292,3 @@ def _quantize(head: Head) -> None:
             isinstance(module, nn.Linear) and module.weight.shape[1] % GROUP_SIZE == 0
         ),
     )
-
-
-def _damaged(folder: Path, why: str) -> DrafterRefused:
-    why = " ".join(why.split())[:200].rstrip(".")
-    message = f"The drafter in {folder} is damaged: {why}."
-    return DrafterRefused("damaged", message, "Fetch or distil it again.")

@@ -58,7 +58,7 @@ def draft_tree(
     history = History(tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
-        """What comes behind the last `count` of the tokens that are read, by rows."""
+        """Return the candidates behind the last `count` of the tokens that are read."""
         first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)

@@ -116,7 +116,7 @@ class LookaheadDrafter(Drafter):
             self._columns = [*self._columns[1:], (*last[1:], self._guess(last[-1]))]
 
     def _guess(self, token: int) -> int:
-        """What may come behind a token that nobody has read."""
+        """Return a guess of the token behind a token that was not read yet."""
         return next((gram[0] for gram in self._pool.behind(token)), token)
 
 
@@ -141,7 +141,7 @@ class NGramPool:
             del self._grams[next(iter(self._grams))]
 
     def behind(self, token: int) -> list[NGram]:
-        """What followed `token`, the newest first."""
+        """Return the n-grams that followed `token`, the newest first."""
         return list(reversed(self._grams.get(token, {})))
 
 

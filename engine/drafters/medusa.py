@@ -16,19 +16,17 @@ have output rows for some tokens only (FR-Spec, arXiv 2502.14856): the token of 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.core.decoder import Decoder
-from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.rows import Rows
-from engine.drafters.weights import fill, read_tensors, require_fit
+from engine.drafters.weights import fill, read_tensors, require_fit, take_kept
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.medusa import MedusaShape
@@ -38,7 +36,7 @@ MEDUSA_WEIGHTS_NAME = "medusa_lm_head.safetensors"
 
 
 class ResidualLayer(nn.Module):
-    """What a head makes of a state before it predicts: at first nothing."""
+    """Changes a state before a head predicts from it. Untrained, it changes nothing."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -144,17 +142,10 @@ def load_medusa(folder: DrafterFolder, target: Decoder) -> MedusaDrafter:
     shape: MedusaShape = folder.network
     require_fit(folder, target)
     tensors, network = read_tensors(folder), MedusaHeads(shape)
-    offsets = tensors.pop("d2t", None)
-    rows = None if offsets is None else _rows(offsets, shape, target, folder.path)
+    kept = take_kept(tensors, target, folder.path)
+    if kept is not None and len(kept) != shape.rows:
+        raise damaged(folder.path, "its vocabulary map does not fit its rows")
     with refused_as_damaged(folder.path):
         fill(network, tensors, target.model)
+    rows = None if kept is None else Rows(target.vocabulary, kept)
     return MedusaDrafter(target, network, rows=rows)
-
-
-def _rows(offsets: mx.array, shape: MedusaShape, target: Decoder, folder: Path) -> Rows:
-    """`offsets` has how far each row's token is from it."""
-    (ids,) = fetch(offsets + mx.arange(offsets.size))
-    fits = len(ids) == len(set(ids)) == shape.rows and 0 <= min(ids) <= max(ids)
-    if not fits or max(ids) >= target.vocabulary:
-        raise damaged(folder, "its vocabulary map does not fit the target")
-    return Rows(target.vocabulary, ids)

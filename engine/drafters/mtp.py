@@ -34,7 +34,7 @@ _STATE_FIRST = ("mimo",)
 
 
 class MtpModule(nn.Module):
-    """What is trained. States and embeddings are (1, n, width), of the target's width."""
+    """The trained layers. States and embeddings are (1, n, width), of the target's width."""
 
     def __init__(self, layer: nn.Module, *, state_first: bool = False) -> None:
         """`layer`: a decoder layer of mlx-lm's, which has norms of the right size."""

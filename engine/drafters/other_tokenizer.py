@@ -89,7 +89,7 @@ class _Guess:
 
 
 def _ends(writing: Writing, tokens: list[int]) -> list[int]:
-    """Where each of the tokens ends in their text."""
+    """Return where each of the tokens ends in their text."""
     return list(accumulate(len(writing.spelled.get(token, b"")) for token in tokens))
 
 
@@ -230,7 +230,7 @@ class OtherTokenizerDrafter(Drafter):
 
 
 def _whole_characters(spelled: bytes) -> str:
-    """The text, up to a character that is not complete, or is none."""
+    """Return the text up to the first incomplete or invalid character."""
     try:
         return spelled.decode()
     except UnicodeDecodeError as error:

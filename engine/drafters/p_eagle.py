@@ -25,7 +25,7 @@ class MaskNetwork(StateNetwork, Protocol):
     most: int
 
     def masked(self, count: int) -> mx.array:
-        """What stands for so many unknown states, (1, count, w)."""
+        """Return the states that stand for `count` unknown ones, (1, count, w)."""
 
 
 class MaskDrafter(StateDrafter):

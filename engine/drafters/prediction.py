@@ -42,7 +42,7 @@ class PredictionDrafter(Drafter):
         return copied(text, drafter=self.name, matched=matched) if matched and text else None
 
     def _place(self, tokens: list[int]) -> tuple[int, int]:
-        """Where the prediction goes on, and how many tokens before that match; 0 for none."""
+        """Return where the prediction goes on, and how many tokens before that match, 0 if none."""
         answer = tokens[self._start :][-LONGEST_MATCH:]
         if not answer:
             return 0, LONGEST_MATCH

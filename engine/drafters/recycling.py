@@ -1,4 +1,6 @@
-"""What the target took for likeliest behind the same token before (token recycling, 2408.08696).
+"""Drafts the tokens that the target found likeliest behind the same token earlier.
+
+This is token recycling (arXiv 2408.08696).
 
 Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
 They are kept here: for each token those that the target saw behind it last, and before those what

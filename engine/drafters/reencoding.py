@@ -81,7 +81,7 @@ class Reencoding:
 
     @property
     def settled(self) -> int:
-        """How many of `tokens` no later token of the target can change."""
+        """Return how many of `tokens` can be changed by no later token of the target."""
         return self._stretches[-1].tokens_end if self._stretches else len(self._drafter.begin)
 
     def follow(self, committed: list[int]) -> None:
@@ -112,7 +112,7 @@ class Reencoding:
 
     @property
     def _start(self) -> int:
-        """Where in the text its last stretch begins."""
+        """The place in the text where its last stretch begins."""
         return self._stretches[-1].text_end if self._stretches else 0
 
     def _write_latest(self) -> None:

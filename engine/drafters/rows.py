@@ -64,7 +64,7 @@ class Rows:
         return rows if self._row is None else self._tokens[rows]
 
     def of(self, tokens: mx.array) -> mx.array:
-        """The rows of these tokens, of the same shape; -1 for one that has none, and for -1."""
+        """Return the rows of these tokens, in their shape; -1 for a token without a row."""
         return tokens if self._row is None else self._rows[tokens]
 
     def over_vocabulary(self, drawn_from: Candidates) -> mx.array:

@@ -29,24 +29,26 @@ Mask = Literal["causal"] | mx.array | None
 
 
 class StateNetwork(Protocol):
-    """What continues hidden states. Entry i is made of the state of token i and of token i + 1.
+    """A network that continues hidden states.
+
+    Entry i is computed from the state of token i and the embedding of token i + 1.
 
     `width` is the target's, w the network's own, and n may be any number of entries.
     """
 
     @property
     def taps(self) -> tuple[Tap, ...]:
-        """Which of the target's states it reads."""
+        """The layers whose states are read."""
 
     @property
     def rows(self) -> Rows | None:
         """Those of its logits; None where each of the target's tokens has its own."""
 
     def begin(self, states: mx.array) -> mx.array:
-        """What it makes of the target's states, (1, n, taps, width): (1, n, w)."""
+        """Return its first states from the target's, (1, n, taps, width) to (1, n, w)."""
 
     def go_on(self, state: mx.array) -> mx.array:
-        """What it makes of its own state in their place, (b, n, w): (b, n, w)."""
+        """Return its first states from its own earlier ones, (b, n, w) to (b, n, w)."""
 
     def __call__(self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[Any]) -> mx.array:
         """The next states, (b, n, w): `begun` of each token, and the `tokens` after them, (b, n).
@@ -56,10 +58,10 @@ class StateNetwork(Protocol):
         """
 
     def logits(self, state: mx.array) -> mx.array:
-        """Which token comes after `tokens`: (b, n, w) to (b, n, rows)."""
+        """Return the logits of the tokens after `tokens`: (b, n, w) to (b, n, rows)."""
 
     def make_cache(self) -> list[KVCache]:
-        """Empty caches, one for each of its layers."""
+        """Return empty caches, one for each layer."""
 
 
 class Level:

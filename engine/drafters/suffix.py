@@ -127,7 +127,7 @@ class SuffixDrafter(Drafter):
         return made
 
     def _find(self, tokens: list[int]) -> list[Continuation]:
-        """What may be drafted, the likeliest first; nothing where none has most of the votes."""
+        """Return continuations, the likeliest first; none if no one has most of the votes."""
         if self._likeliest[0] != len(tokens):
             found = self.continuations(tokens, _ALTERNATIVES)
             sure = found and found[0].share >= _LEAST_SHARE

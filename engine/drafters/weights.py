@@ -14,10 +14,10 @@ from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding
 from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
-from engine.device import backend
+from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
 from models.drafters.folders import DrafterFolder
-from models.drafters.refusal import refused_as_damaged
+from models.drafters.refusal import damaged, refused_as_damaged
 
 Tensors = dict[str, mx.array]
 
@@ -31,7 +31,7 @@ def read_tensors(folder: DrafterFolder) -> Tensors:
 
 
 def require_fit(folder: DrafterFolder, target: Decoder) -> None:
-    """Raises `DrafterRefused` where the sizes of `target` are not those that it demands."""
+    """Raise `DrafterRefused` if the target's sizes differ from those that the drafter demands."""
     asked, width = folder.description.demands, state_width(target)
     if misfit := asked.misfit(width, layers=target.depth, vocabulary=target.vocabulary):
         raise other_target(f"{folder.name} cannot draft for this target. {misfit}")
@@ -44,7 +44,7 @@ def other_target(message: str) -> DrafterRefused:
 
 
 def state_width(target: Decoder) -> int:
-    """How many numbers a state of `target` has."""
+    """Return the width of the states of `target`."""
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
@@ -79,6 +79,22 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module)
     suit(network, target)
     network.eval()
     mx.eval(network.parameters())
+
+
+def take_kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
+    """Remove the map between the vocabularies from `tensors`: `d2t` has for each row of the output
+    layer how far its token is from it. Return the token of each row; None if row i is token i.
+
+    Raises `DrafterRefused` if the map does not fit the target.
+    """
+    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is None:
+        return None
+    (ids,) = fetch(offsets + mx.arange(offsets.size))
+    kept: list[int] = ids
+    if min(kept) < 0 or max(kept) >= target.vocabulary or len(set(kept)) != len(kept):
+        raise damaged(folder, "its vocabulary map does not fit the target")
+    return kept
 
 
 def expand(network: nn.Module) -> None:

@@ -517,7 +517,7 @@ def failure(id: str, error: Exception) -> Failed:
 
 
 def ready() -> protocol.Ready:
-    """The greeting."""
+    """Return the host's first message, which greets the client."""
     return protocol.Ready(
         protocol=protocol.PROTOCOL,
         python=platform.python_version(),

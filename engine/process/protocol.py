@@ -46,7 +46,7 @@ LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a conversation may take: at most `context` tokens, 0 for as many as the model allows;
+    """Limits of a conversation: at most `context` tokens, 0 for as many as the model allows;
     and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
 
     context: int = 0
@@ -65,7 +65,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Macs:
-    """Where a target is: on the Macs in the file `hosts`, an absolute path; empty for this one
+    """The place of a target: on the Macs in the file `hosts`, an absolute path; empty for this one
     alone. `trusted`: whoever is on the links between them is trusted. `mode`: how it is divided;
     "auto" for what fits."""
 
@@ -236,7 +236,7 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many tokens the prompt of the `Count` with this id has, and its `ending` as for
+    """The number of tokens of the prompt in the `Count` with this id, and its `ending` as for
     `engine.events.Prefill`."""
 
     id: str

@@ -103,7 +103,7 @@ class Supervisor:
 
 
 def how_it_ended(status: int) -> str:
-    """How a process ended, as a sentence; `status` as `subprocess` has it: of signal 9 it is -9."""
+    """Return a sentence on how a process ended. `status` is -9 for signal 9, as in `subprocess`."""
     if status >= 0:
         return f"It ended with status {status}."
     names = (each.name for each in signal.Signals if each == -status)

@@ -61,7 +61,7 @@ class EngineChild:
             self._supervisor.resume()
 
     async def _live(self, loaded: asyncio.Future[None]) -> str:
-        """One life of the engine; returns how it ended."""
+        """Start an engine and wait for its end; return a sentence on how it ended."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,

@@ -95,7 +95,7 @@ class EngineLink:
 
     @property
     def open(self) -> int:
-        """How many generations the engine has not ended yet, those that nobody reads included."""
+        """The number of generations that the engine has not ended, also those without a reader."""
         return len(self._generations)
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +119,7 @@ class EngineLink:
         return loaded
 
     async def count(self, prompt: Prompt) -> Counted:
-        """How many tokens a prompt has, and how it ends. Raises EngineFailed."""
+        """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
         counted: Counted = await self._ask(Count(_id(), prompt))
         return counted
 

@@ -27,7 +27,7 @@ _STATUS_SECONDS = 0.25  # between two lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a server listens, and to whom. `key`: what clients must show; `origins`: of pages that
+    """The address that a server listens at. `key`: what clients must show; `origins`: of pages that
     may ask."""
 
     host: str = "127.0.0.1"

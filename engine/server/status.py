@@ -29,7 +29,7 @@ class RequestStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """How many requests a client has sent so far."""
+    """The number of requests that a client has sent so far."""
 
     client: str
     requests: int

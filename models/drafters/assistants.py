@@ -12,7 +12,7 @@ _LIKELIEST = 32  # where a config does not say
 
 @dataclass(frozen=True, slots=True)
 class AssistantShape:
-    """What an assistant is built by: `layers`, as mlx-lm names a Gemma's sizes; `backbone`, the
+    """The sizes of an assistant: `layers`, as mlx-lm names a Gemma's sizes; `backbone`, the
     width of the target's states; `clusters` of tokens and how many of them are likely enough, 0 for
     an output layer of all tokens."""
 

@@ -21,7 +21,7 @@ _SELECTOR = "candidate_selector"
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How positions are rotated: the first `dims` of a head; `scaling` as mlx-lm reads it."""
+    """The rotation of positions: of the first `dims` of a head; `scaling` as mlx-lm reads it."""
 
     dims: int
     base: float
@@ -102,7 +102,7 @@ class BlockShape:
 
     @property
     def most(self) -> int:
-        """How many tokens a block proposes."""
+        """The number of tokens that a block proposes."""
         return self.block_size - self.first_slot
 
     def rows(self, length: int) -> int:
@@ -237,7 +237,7 @@ def _markov(published: Published) -> MarkovShape | None:
 
 
 def rotation_of(said: Mapping[str, Any], dims: int) -> Rotation:
-    """How positions are rotated, by what Qwen3's own code reads of config.json."""
+    """Return the rotation that Qwen3's own code reads from config.json."""
     scaling: dict[str, Any] = said.get("rope_parameters") or said.get("rope_scaling") or {}
     scaling = scaling.get("full_attention", scaling)  # of a Gemma
     kind = scaling.get("rope_type") or scaling.get("type") or "default"
@@ -303,7 +303,7 @@ def everything_without_sinks(published: Published, depth: int) -> Seen:
 
 
 def _sliding(published: Published, depth: int) -> tuple[bool, ...]:
-    """Which layers see only a window. The list may be the target's, which is longer."""
+    """Return for each layer whether it sees only a window. The target's list may be longer."""
     kinds = published.fields.get("layer_types") or ["full_attention"] * depth
     if len(kinds) < depth:
         raise ValueError("layer_types")

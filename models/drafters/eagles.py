@@ -63,7 +63,7 @@ class GemmaLayers:
 
 @dataclass(frozen=True, slots=True)
 class EagleShape:
-    """What the network of an EAGLE, EAGLE-3 or P-EAGLE is built by.
+    """The sizes and options of the network of an EAGLE, EAGLE-3 or P-EAGLE.
 
     `read`: the columns of the matrix that takes the states together, or, where they are not
     `mixed`, the width of its own. `rows` of the output layer, 0 where it borrows the target's; of
@@ -103,7 +103,7 @@ def read_eagle3(published: Published) -> DrafterDescription:
 
 
 def read_nvidia(published: Published) -> DrafterDescription:
-    """As `read_eagle3`, where some count the layers from 0 and some the states.
+    """Read an EAGLE-3 drafter of NVIDIA's, some of which count layers from 0 and some states.
 
     ModelOpt hooks layers, SGLang adds 1 to them. The layers begin with layer 1, the states never
     do: so SGLang tells them apart.

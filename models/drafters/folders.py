@@ -108,7 +108,7 @@ def is_drafter(folder: Path) -> bool:
 
 
 def describe_drafter(folder: Path) -> DrafterFolder:
-    """What the drafter in `folder` is. Raises `Problem`, also where it holds an ordinary model."""
+    """Describe the drafter in `folder`. Raises `Problem`, also if it holds an ordinary model."""
     return open_drafter(ModelFolder(folder))
 
 
@@ -155,7 +155,7 @@ def _is_drafter(files: ModelFolder) -> bool:
 
 
 def module_folder(name: str, *, home: Path | None = None) -> Path:
-    """Where the MTP module out of the repository called `name` is kept once it was fetched."""
+    """Return the folder of the MTP module that was fetched from the repository called `name`."""
     return data_folder(home) / "drafters" / f"{name.rpartition('/')[2]}-MTP"
 
 

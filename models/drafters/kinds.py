@@ -24,7 +24,7 @@ the embedding as the target scales it; "norm": behind the final norm."""
 
 @dataclass(frozen=True, slots=True)
 class KindTraits:
-    """How drafters of a kind are called, and how much of a conversation they keep.
+    """The names of a kind of drafters, and how much of a conversation they keep.
 
     `architecture` is found in the first of config.json's architectures, `model_type` matches all of
     its model_type; `speculators`: its name in what the library speculators writes. `keeps`: the
@@ -62,7 +62,7 @@ KINDS: Mapping[DrafterKind, KindTraits] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What the target must be: its sizes, and the fingerprint of its weights; None asks for none.
+    """The sizes and the fingerprint of weights that the target must have; None allows any.
 
     `width` is of its hidden states, `vocabulary` the rows of its output layer.
     """
@@ -157,7 +157,7 @@ def check(
 
 
 def verifier_note(drafter: DrafterDescription, target: str) -> str:
-    """What to know where config.json names another target than `target`; empty where it does not.
+    """Return a warning if config.json names another target than `target`; empty if it does not.
 
     Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
     """

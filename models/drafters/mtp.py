@@ -39,7 +39,7 @@ def read(published: Published) -> DrafterDescription:
 
 
 def shape_of(published: Published, described: DrafterDescription) -> MtpShape:
-    """What the module is built by. Raises KeyError, IndexError, `DrafterRefused`."""
+    """Return the sizes of the module. Raises KeyError, IndexError, `DrafterRefused`."""
     if published.fields.get("mtp_use_dedicated_embeddings"):
         raise DrafterRefused(
             "unsupported",
@@ -63,7 +63,7 @@ def had_module(config: Fields) -> bool:
 
 
 def prefixes(config: Fields, names: Collection[str]) -> tuple[str, ...]:
-    """How the names of a module's tensors among a whole model's begin; none where it has none.
+    """Return the beginnings of the names of a module's tensors in a whole model, if it has any.
 
     They have a branch of their own (Qwen, MiMo), or are the layers behind the last (DeepSeek, GLM).
     """

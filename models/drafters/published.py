@@ -81,7 +81,7 @@ _NEVER = r"(?!)"
 
 @dataclass(frozen=True, slots=True)
 class Packaging:
-    """How one publisher writes drafters of some `kinds`: an entry of the table.
+    """An entry of the table: the files in which a publisher writes drafters of some `kinds`.
 
     `is_it` tells whether a drafter of such a kind is in this packaging. `read` makes the
     description, `network` everything that the engine builds it by.
@@ -225,13 +225,13 @@ class Published:
         return speculators_kind(self.config)
 
     def proposed(self) -> int | None:
-        """How many tokens speculators' config proposes at a time."""
+        """Return how many tokens are proposed at a time by speculators' config."""
         methods = self.table("speculators_config").get("proposal_methods")
         first = methods[0] if isinstance(methods, list) and methods else None
         return number(first, "speculative_tokens") if isinstance(first, Mapping) else None
 
     def fingerprint(self) -> str | None:
-        """Of the target's weights, which those say that were distilled here."""
+        """Return the fingerprint of the target's weights, which drafters distilled here have."""
         told = self.config.get("target_fingerprint")
         return told if isinstance(told, str) else None
 
@@ -253,17 +253,17 @@ class Published:
         return any(name in self.names for name in names)
 
     def layout(self, name: str) -> TensorLayout:
-        """Of the tensor of this name. Raises KeyError."""
+        """Return the layout of the tensor of this name. Raises KeyError."""
         if name not in self.names:
             raise KeyError(name)
         return self.tensors[self.names[name]]
 
     def rows(self, name: str) -> int:
-        """Of the tensor of this name, which may be a vector. Raises KeyError, IndexError."""
+        """Return the rows of the tensor or vector of this name. Raises KeyError, IndexError."""
         return self.layout(name).shape[0]
 
     def columns(self, name: str) -> int:
-        """Of the matrix of this name, as it is once unpacked. Raises KeyError, IndexError."""
+        """Return the columns of the matrix of this name, unpacked. Raises KeyError, IndexError."""
         base = name.removesuffix(".weight")
         if not self.has(f"{base}.scales") or self.quantization is None:
             return self.layout(name).shape[1]
@@ -281,12 +281,12 @@ class Published:
         return self.rows(name), self.columns(name)
 
     def depth(self) -> int:
-        """How many layers there are. Raises ValueError where there are none."""
+        """Return how many layers there are. Raises ValueError if there are none."""
         return 1 + max(int(name.split(".")[1]) for name in self.names if name.startswith("layers."))
 
     @cached_property
     def quantization(self) -> Fields | None:
-        """How its matrices are packed; None where they are not, or another way than MLX's."""
+        """The way in which matrices are packed; None if they are not, or not in MLX's way."""
         for key in ("quantization", "quantization_config"):
             for place in (self.config, self.fields):
                 settings = place.get(key)
@@ -297,7 +297,7 @@ class Published:
     # What descriptions have in common
 
     def demands(self, *, width: int | None, layers: int | None = None) -> Demands:
-        """What the target must be."""
+        """Return the demands on the target."""
         return Demands(width, layers, self.vocabulary(), self.fingerprint())
 
     def vocabulary(self) -> int | None:

@@ -184,7 +184,7 @@ def _architecture(config: Mapping[str, Any]) -> str | None:
 
 
 def _told_kind(config: Mapping[str, Any]) -> str:
-    """What config.json calls it, in brackets."""
+    """Return config.json's name for it, in brackets."""
     told = (speculators_kind(config), _architecture(config), config.get("model_type"))
     named = next((one_line(each)[:60] for each in told if isinstance(each, str) and each), "")
     return f" ({named})" if named else ""

@@ -17,7 +17,7 @@ class DrafterRefused(Problem):
 
 
 def damaged(folder: Path, why: str) -> DrafterRefused:
-    """The refusal of a folder whose files contradict each other or cannot be read."""
+    """Return the refusal of a folder whose files contradict each other or cannot be read."""
     why = " ".join(why.split())[:200].rstrip(".")
     message = f"The drafter in {folder} is damaged: {why}."
     return DrafterRefused("damaged", message, "Fetch it again, or choose another drafter.")
@@ -25,7 +25,7 @@ def damaged(folder: Path, why: str) -> DrafterRefused:
 
 @contextmanager
 def refused_as_damaged(folder: Path) -> Iterator[None]:
-    """What goes wrong meanwhile, while the folder's files are read, is their fault."""
+    """Turn errors inside the block, which reads the folder's files, into the refusal `damaged`."""
     try:
         yield
     except KeyError as error:

@@ -114,7 +114,7 @@ def read_repository(place: Path) -> CachedRepository:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path leads to, whatever its name; None for a broken link."""
+    """Return the identity of the file that a path leads to; None for a broken link."""
     try:
         state = path.stat()
     except OSError:

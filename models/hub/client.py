@@ -72,7 +72,7 @@ class Hub:
         self._timeout_seconds = timeout_seconds
 
     def page(self, name: str) -> str:
-        """Where a person reads about the repository."""
+        """Return the address of the repository's page."""
         return f"{self.endpoint}/{name}"
 
     def search(self, text: str, *, limit: int = 20) -> list[SearchResult]:
@@ -89,7 +89,7 @@ class Hub:
         return sorted(found, key=lambda result: bool(result.reason))[:limit]
 
     def describe(self, name: str, revision: str | None = None) -> Repository:
-        """What the repository `name` holds at `revision`, by default its main branch.
+        """Return the contents of the repository `name` at `revision`, by default its main branch.
 
         Raises Problem: no such model or revision, gated, offline, too many requests, ...
         """
@@ -114,7 +114,7 @@ class Hub:
         return value
 
     def read(self, repository: Repository, file_name: str, *, maximum_bytes: int) -> bytes:
-        """One file of it, in memory. Raises Problem if it is not listed, or larger than that."""
+        """Return a file's bytes. Raises Problem if it is not listed, or larger than the limit."""
         listed = repository.file(file_name)
         if listed is None:
             raise Problem(f"{repository.name} has no {file_name}.", "Choose another model.")
@@ -154,7 +154,7 @@ class Hub:
             yield response
 
     def problem(self, error: Exception, name: str) -> Problem:
-        """What an error that the hub's client raised about `name` means."""
+        """Return the problem that an error of the hub's client about `name` means."""
         return explain(error, name=name, page=self.page(name))
 
     @contextmanager

@@ -74,7 +74,7 @@ def fetch(
 def remaining_bytes(
     repository: Repository, *, cache: Path | None = None, gguf: str | None = None
 ) -> int:
-    """How many bytes are still to be fetched. Raises Problem where it cannot be used."""
+    """Return how many bytes are still to be fetched. Raises Problem if it cannot be used."""
     files = needed(repository, gguf=gguf)
     return _remaining_bytes(files, Storage(_resolved(cache), repository.name))
 
@@ -151,7 +151,7 @@ def _require_weights(repository: Repository, snapshot: Path) -> None:
 
 @dataclass
 class _Work:
-    """What the threads of one fetch share. `done` has the bytes received, by digest."""
+    """The state that the threads of a fetch share. `done` has the bytes received, by digest."""
 
     repository: Repository
     hub: Hub

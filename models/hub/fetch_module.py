@@ -95,7 +95,7 @@ def fetch_module(
 
 @dataclass
 class _Work:
-    """One fetch. `spans` is known once the headers were read; `done` has the bytes by span."""
+    """The state of a fetch. `spans` is known once the headers are read; `done`: bytes by span."""
 
     repository: Repository
     hub: Hub
@@ -123,7 +123,7 @@ class _Work:
             self.bring(number)
 
     def done_and_total(self) -> tuple[int, int]:
-        """How many bytes have come, of how many."""
+        """Return how many bytes were received, and how many there are."""
         return sum(self.done.values()), sum(len(span.bytes) for span in self.spans)
 
     def bring(self, number: int) -> None:
@@ -141,7 +141,7 @@ class _Work:
         self.done[number] = len(span.bytes)
 
     def path(self, span: _Span) -> Path:
-        """Where the bytes of a span are kept."""
+        """Return the file that the bytes of a span are kept in."""
         return self.parts / f"{span.file.digest[:16]}-{span.bytes.start}-{span.bytes.stop}"
 
     def _find(self) -> Iterator[_Span]:
@@ -186,7 +186,7 @@ class _Work:
         return [file for file in listed if file.name in wanted]
 
     def _header(self, file: RepositoryFile) -> tuple[int, dict[str, StoredTensor]]:
-        """Where the tensors of a file begin, and which they are."""
+        """Return where the tensors of a file begin, and the tensors by name."""
         prefix = self._bytes(file, range(min(8, file.size_bytes)))
         length = header_size(prefix, file.size_bytes, file_name=file.name)
         begin = 8 + length

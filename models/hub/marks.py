@@ -96,7 +96,7 @@ def unmark(path: Path, *, home: Path | None = None) -> None:
 
 
 def mark_path(path: Path, *, home: Path | None = None) -> Path:
-    """Where the mark for the model at `path` is, or would be."""
+    """Return the path of the mark for the model at `path`, which need not exist."""
     snapshot = _snapshot(path)
     name = f"{snapshot.parent.parent.name}@{snapshot.name}"
     if is_gguf_name(path.name):

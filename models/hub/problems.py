@@ -44,7 +44,7 @@ def is_passing(error: Exception) -> bool:
 
 
 def retry_after_seconds(error: Exception) -> float | None:
-    """How long the hub asks clients to wait, if it says so."""
+    """Return the seconds for which the hub asks clients to wait, if it does."""
     if not isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
         return None
     said = error.response.headers.get("Retry-After", "").strip()

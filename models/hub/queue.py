@@ -391,7 +391,7 @@ def _failed(download: Download, problem: Problem) -> Download:
 
 
 def _ended(latest: Download, problem: Problem, *, asked: bool) -> Download:
-    """How a fetch that raised `problem` ended: `asked` to end, it is paused."""
+    """Return the download after a fetch raised `problem`: paused, if it was `asked` to end."""
     return _still(latest, "paused") if asked else _failed(latest, problem)
 
 

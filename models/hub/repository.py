@@ -189,7 +189,7 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
 
 
 def _remedy(names: Collection[str]) -> str:
-    """What to do where the files are not those of a model."""
+    """Return the remedy if the files are not those of a model."""
     offered = ", ".join(filter(_GGUF.fullmatch, names))
     if offered:
         return f"Choose one of its files: {offered}."

@@ -82,7 +82,7 @@ def _request(
     stop: Stop,
     came: Callable[[int], None],
 ) -> None:
-    """One request for the rest of `partial`; for all of it where the hub does not resume."""
+    """Request the rest of `partial`, or all of it if the hub does not resume."""
     stop.check()
     there = partial.stat().st_size
     start, end = wanted.start + there, wanted.stop if wanted.stop < file.size_bytes else None

@@ -32,7 +32,7 @@ _WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
 
 @dataclass(frozen=True, slots=True)
 class ModelPlace:
-    """Where a model seems to be, and its name."""
+    """A path at which a model seems to be, and its name."""
 
     name: str
     folder: ModelFolder
@@ -265,7 +265,7 @@ def _lacks_weights(folder: ModelFolder) -> bool:
 
 
 def role_of(config: Mapping[str, Any]) -> ModelRole:
-    """What the model with this config.json is for: chat, where nothing says otherwise."""
+    """Return the role of the model with this config.json: chat, unless a key says otherwise."""
     if drafter_kind_of(config) == "head":
         return "head"
     return "drafter" if drafts(config) else "chat"

@@ -64,7 +64,7 @@ def open_target(
     begins: Callable[[Step], None] = lambda step: None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ModelFolder:
-    """As `resolve_target`; the starter model where `text` is empty or names it.
+    """Open the target that `text` names; the starter model if `text` is empty or names it.
 
     The starter is fetched where it is not installed; `begins` is called with each step.
     """
@@ -137,8 +137,8 @@ def drafts_without_weights(name: str) -> bool:
 
 
 def lookahead_sizes(name: str) -> tuple[int, ...]:
-    """What `lookahead:W,N,G` says: columns of its window, tokens of an n-gram, and how many n-grams
-    are drafted; nothing where it is left open. Raises Problem."""
+    """Read `lookahead:W,N,G`: columns of its window, tokens of an n-gram, and how many n-grams are
+    drafted; empty for plain `lookahead`. Raises Problem."""
     sizes = name.partition(":")[2]
     if not sizes:
         return ()

@@ -62,7 +62,7 @@ def installed(*, home: Path | None = None, cache: Path | None = None) -> list[In
 
 
 def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[ModelEntry]:
-    """What `installed` lists, each with its folder, which need not be read again for loading."""
+    """Return the entries of `installed`, each with its folder, which need not be read again."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
@@ -74,7 +74,7 @@ def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[Mo
 
 
 def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[Incomplete]:
-    """What interrupted downloads, imports and removals left, and no process works on.
+    """Return the remains of interrupted downloads, imports and removals that no process works on.
 
     Downloads that are in the queue are not listed. Raises Problem where the queue cannot be read.
     """

@@ -79,7 +79,7 @@ def require_fit(
     context: int = DEFAULT_CONTEXT,
     cache_bits: int | None = None,
 ) -> Fit:
-    """As `fit`, of no more than the model's own context. Raises Problem where it does not fit."""
+    """Return `fit` for at most the model's own context. Raises Problem if the pair does not fit."""
     own = read_shape(target.config).context_length
     asked = min(context, own or context)
     found = fit(target, drafter, context=asked, machine=machine, cache_bits=cache_bits)
@@ -123,7 +123,7 @@ def cache_bytes(
     value_bytes: int,
     cache_bits: int | None = None,
 ) -> int:
-    """What the caches of all layers hold once `context` tokens are read, in bytes.
+    """Return the bytes that the caches of all layers hold once `context` tokens are read.
 
     Includes the marks of earlier turns to which windows and recurrent states can return.
     """
@@ -202,7 +202,7 @@ class _Pair:
         return low * CACHE_BLOCK
 
     def _seen(self, context: int) -> int:
-        """How many of `context` positions the drafter keeps."""
+        """Return how many of `context` positions the drafter keeps."""
         return min(context, self._drafter_keeps)
 
     def _fits(self, context: int) -> bool:
@@ -256,7 +256,7 @@ class _Pair:
         return states + max(phases)
 
     def _rows(self, model: _Model) -> int:
-        """How many rows of a prompt the model reads at once."""
+        """Return how many rows of a prompt the model reads at once."""
         return _chunk_rows(model.shape, self._machine)
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
@@ -307,13 +307,13 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
 
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:
-    """How many rows of a prompt one pass reads."""
+    """Return how many rows of a prompt a pass reads."""
     blocks = any(layer.kind in ("full", "window") for layer in shape.layers)
     return CACHE_BLOCK if blocks and not machine.unified else PREFILL_ROWS
 
 
 def _positions(layer: Layer, context: int, machine: Machine) -> int:
-    """How many positions a layer has allocated once `context` are read."""
+    """Return how many positions a layer has allocated once `context` are read."""
     if layer.kind not in ("full", "window"):
         return 0
     aligned = -(-(context + 1) // CACHE_BLOCK) * CACHE_BLOCK - 1

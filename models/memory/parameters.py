@@ -85,7 +85,7 @@ def _tied_by_default(told: _Told) -> bool:
 
 
 def _kinds(told: _Told, layers: int) -> list[str]:
-    """What mixes the tokens in each layer, as `layer_types` names it."""
+    """Return the kind of mixer in each layer, as `layer_types` names it."""
     types = told.values.get("layer_types")
     if isinstance(types, list) and len(types) == layers and all(isinstance(x, str) for x in types):
         return types
@@ -151,7 +151,7 @@ def _mlp(told: _Told, layers: int) -> tuple[int, int] | None:
 
 
 def _inner(told: _Told) -> int:
-    """How wide the inside of a dense layer is."""
+    """Return the inner width of a dense layer."""
     inner = told.number("intermediate_size", "n_inner", "block_ff_dim")
     if told.model_type == "lfm2" and told.flag("block_auto_adjust_ff_dim", default=True):
         multiple = told.number("block_multiple_of", default=256)

@@ -24,7 +24,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a target is shared. `split`: the layers of each rank of a pipeline, rank 0's first, which
+    """A division of a target. `split`: the layers of each rank of a pipeline, rank 0's first, which
     are the last ones; empty with tensor parallelism. `shares`: each rank's, in their order, and
     `fits`, what it needs there. `expand`: whether weights become float32, as on a CPU with room for
     that on every rank."""
@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def in_words(self) -> str:
-        """How it is shared, in a line for a person."""
+        """The division, in a line for a person."""
         count = len(self.fits)
         if self.mode == "tensor":
             return f"{count} Macs with a part of every layer each (tensor parallel)"
@@ -57,7 +57,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What some tensors take on the disk, and how many weights they hold."""
+    """The bytes of some tensors on the disk, and their number of weights."""
 
     size_bytes: int = 0
     values: int = 0
@@ -187,7 +187,7 @@ def _split(
 
 
 def _growing(fits: Sequence[Fit]) -> int:
-    """What grows with every layer."""
+    """Return the bytes that grow with every layer."""
     return sum(fit.weights_bytes + fit.cache_bytes for fit in fits)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ import engine.core.sampling
 import engine.speculate
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
-from engine.core.sampling import Candidates, distribution, noise, scores
+from engine.core.sampling import Candidates, noise
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
@@ -34,7 +33,6 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, speculate
-from tests.engine.core.test_accept import CHAINS
 from tests.engine.core.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
     block_stops_at_first_fall,
@@ -59,9 +57,20 @@ from tests.support.engine.drawn_texts import (
     short_texts,
     write,
 )
+from tests.support.engine.first_two import exact_first_two, q_before_the_sampler_chain
 from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
+
+CHAINS = {
+    "temperature 0.6": Sampling(temperature=0.6),
+    "temperature 1.7": Sampling(temperature=1.7),
+    "top-k": Sampling(temperature=1.0, top_k=3),
+    "top-p": Sampling(temperature=1.0, top_p=0.8),
+    "min-p": Sampling(temperature=1.0, min_p=0.15),
+    "all": Sampling(temperature=0.8, top_k=4, top_p=0.9, min_p=0.05),
+    "one left": Sampling(temperature=1.0, top_k=1),
+}
 
 # --- The first tokens together
 
@@ -166,7 +175,6 @@ def test_every_token_of_a_long_text(drafting: str, rule: AcceptanceRule) -> None
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chain_name", mostly_slow(CHAINS, quick=["all"]))
 def test_long_text_behind_every_filter(chain_name: str) -> None:
     sampling = CHAINS[chain_name]
@@ -417,15 +425,8 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
 def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     cold = replace(WARM, temperature=0.4)
 
-    def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
-        return Candidates(mx.softmax(scored, axis=-1), None)
-
-    def cold_draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(scored / cold.temperature, key=key).astype(mx.int32)
-
-    monkeypatch.setattr(chain, "candidates", raw)  # draws at 0.4, reports q at temperature 1
-    monkeypatch.setattr(chain, "choose", cold_draw)
     drafter = model_drafter(DRAFTING["noisy"])
+    q_before_the_sampler_chain(monkeypatch, temperature=0.4)
 
     counts, _ = long_text(drafter, Fixed(2), cold, length=3_000)
 
@@ -447,18 +448,6 @@ def test_drafter_that_loses_its_place_changes_nothing() -> None:
 
 
 # --- Real architectures
-
-
-def first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArray[np.float64]:
-    """The exact joint distribution of two tokens after `prompt`."""
-
-    def rows(batch: mx.array) -> NDArray[np.float64]:
-        scored = scores(model(batch)[:, -1], None, sampling)
-        return np.array(distribution(scored, sampling), dtype=np.float64)
-
-    first = rows(mx.array([prompt]))[0]
-    second = rows(mx.array([[*prompt, token] for token in range(len(first))]))
-    return first[:, None] * second
 
 
 @pytest.mark.slow
@@ -487,7 +476,7 @@ def test_first_two_tokens_of_real_architectures(architecture: str, kind: str) ->
         task = no_ends(sampling, seed=seed, length=3)
         counts[tuple(write(target, drafter, Fixed(2), task, prompt)[0][:2])] += 1
 
-    assert excess(counts.ravel(), first_two(model, sampling, prompt).ravel()) < 1.0
+    assert excess(counts.ravel(), exact_first_two(model, sampling, prompt).ravel()) < 1.0
 
 
 def test_guesses_are_shown_before_they_are_judged() -> None:

@@ -1,6 +1,5 @@
 """What counts as a model folder, and what is refused before anything in it is loaded."""
 
-import contextlib
 import json
 import shutil
 from codecs import BOM_UTF8
@@ -10,8 +9,6 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.errors import Problem
@@ -234,25 +231,6 @@ def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path: Path):
     assert open_model(first.path, imports=imports) == first
     TinyGguf(layers=1).write(source)
     assert open_model(source, imports=imports).path != first.path
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-KEYS = st.sampled_from(
-    ["model_type", "vocab_size", "max_position_embeddings", "text_config", "quantization",
-     "quantization_config", "auto_map", "model_file", "bits"]
-)  # fmt: skip
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(config=st.dictionaries(KEYS, JSON) | JSON)
-def test_any_config_is_a_problem_or_a_model(folder: Path, config: Any):
-    (folder / "config.json").write_text(json.dumps(config))
-    with contextlib.suppress(Problem):
-        inspect(folder)
 
 
 def test_a_config_that_is_no_table(folder: Path, subtests: pytest.Subtests):

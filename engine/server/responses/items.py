@@ -25,7 +25,7 @@ class Item(Protocol):
         """Add text; return its events."""
 
     def end(self) -> list[Json]:
-        """The events that precede the event "done"."""
+        """Return the events that precede the event "done"."""
 
 
 class MessageItem:

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication
 
 import app.__main__ as program
 from app.self_test import checks as self_test
-from app.self_test.checks import judge, judge_spawned, spawn, watch_window
+from app.self_test.checks import judge, watch_window
 from app.self_test.facts import (
     AnswerFacts,
     EngineFacts,
@@ -155,20 +155,6 @@ def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
     ]
 
 
-def test_a_process_is_spawned_by_this_python() -> None:
-    spawned = spawn()
-    assert spawned.executable == sys.executable
-    assert judge_spawned(spawned) == []
-    assert judge_spawned(replace(spawned, executable="/bin/other"))
-    assert judge_spawned(replace(spawned, pid=os.getpid()))
-    assert judge_spawned(replace(spawned, failure="it died"))
-
-
-def test_a_process_that_cannot_be_spawned_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: b"/bin/true")
-    assert spawn().failure
-
-
 @pytest.fixture
 def no_starter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "lend_starter", lambda home: None)
@@ -225,7 +211,7 @@ def test_without_a_starter_the_rest_is_reported(
     monkeypatch.setattr(self_test, "lend_starter", offline)
     status, report, _ = run_test(capsys, "never")
     assert (status, report["failures"]) == (1, ["There is no network. Connect."])
-    assert report["multiprocessing"]["executable"] == sys.executable
+    assert report["versions"]["python"] == platform.python_version()
 
 
 @pytest.mark.parametrize("writes", [True, False])

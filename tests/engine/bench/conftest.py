@@ -8,7 +8,7 @@ import mlx.core as mx
 import pytest
 
 from engine.bench import run
-from engine.bench.measure import AcceptCost, measure_roofline
+from engine.bench.measure import measure_roofline
 from engine.bench.options import BenchOptions
 from engine.bench.report import BenchReport, Measurements
 from engine.bench.run import run_bench
@@ -18,14 +18,10 @@ from tests.support.engine.tiny import noisy, save, write_folder
 
 @pytest.fixture(scope="package", autouse=True)
 def surroundings() -> Iterator[None]:
-    """The CPU, where texts are equal; small probes; and judging that costs the same little,
-    as it is measured apart, when other programs may disturb more."""
+    """The CPU, where texts are equal, and small probes."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            run, "accept_cost", lambda temperature, **_: AcceptCost(temperature, 1e-7, 1e-8)
-        )
         patch.setattr(run, "measure_roofline", partial(measure_roofline, probe_bytes=1 << 20))
         yield
     mx.set_default_device(before)

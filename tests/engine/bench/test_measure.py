@@ -1,7 +1,6 @@
 """Bytes that a pass reads, against what the memory gives; and a curve's arithmetic."""
 
-from itertools import count, pairwise
-from typing import Any
+from itertools import pairwise
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -9,21 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine.speculate
 from engine.bench.measure import (
     Bandwidth,
     CurvePoint,
     PassCurve,
     Roofline,
-    accept_cost,
     at_depth,
     cache_bytes,
     measure_bandwidth,
-    measure_curve,
     reads_all_weights,
     weight_bytes,
 )
-from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from tests.support.engine.tiny import build
 
@@ -86,50 +81,6 @@ def test_the_probe_names_what_was_quickest() -> None:
     bandwidth = measure_bandwidth(1 << 16)
     assert bandwidth.bytes_per_second > 0
     assert bandwidth.probe in ("row times matrix", "sum")
-
-
-def test_acceptance_costs_something_and_the_model_that_costs_nothing_does_not_show() -> None:
-    for temperature in (0.0, 1.0):
-        cost = accept_cost(vocabulary=64, temperature=temperature, rule=by_block, dtype=mx.float32)
-        assert cost.temperature == temperature
-        assert cost.seconds(rounds=1, rows=5) > 0
-        assert cost.seconds(rounds=2, rows=10) == pytest.approx(2 * cost.seconds(rounds=1, rows=5))
-
-
-def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model = build("gemma3_text", layers=2)  # whose sliding window changes shape about there
-    decoder = Decoder(model)
-    now, reading = 0.0, engine.speculate.read_together
-
-    def of_a_millisecond(*args: Any) -> list[mx.array]:
-        nonlocal now
-        now += 1e-3
-        return reading(*args)
-
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
-    monkeypatch.setattr(engine.speculate, "read_together", of_a_millisecond)
-    with at_depth(decoder, 120) as tokens:
-        held = cache_bytes(decoder)
-        curve = measure_curve(decoder, tokens)
-        assert (decoder.length, cache_bytes(decoder)) == (120, held)
-    assert decoder.length == 0
-    assert curve is not None
-    assert curve.depth >= 120
-    rows = [point.rows for point in curve.points]
-    assert rows[0] == 1
-    assert rows == sorted(rows)
-    assert all(point.seconds == pytest.approx(1e-3) for point in curve.points)
-
-
-def test_no_curve_is_drawn_from_timings_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(build("llama", layers=1))
-    ticks = count()
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) ** 3 * 1e-3)
-    with at_depth(decoder, 20) as tokens:
-        assert measure_curve(decoder, tokens) is None
-    assert decoder.length == 0
 
 
 def linear(slope: float, step: float = 0.0) -> PassCurve:

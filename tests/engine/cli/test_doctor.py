@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import engine.draft_length.calibrate as calibrate_module
-from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.bench.machine import this_machine
 from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.cli import doctor
 from engine.cli.doctor import (
@@ -35,14 +35,6 @@ from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 GB = 1_000_000_000
-VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
-Pages free:                               10000.
-Pages active:                            500000.
-Pages inactive:                          200000.
-Pages speculative:                         5000.
-Pages purgeable:                           1000.
-"Translation faults":                 999999999.
-"""
 
 
 @pytest.fixture(scope="module")
@@ -228,17 +220,15 @@ def test_a_busy_machine_is_told_from_an_idle_one() -> None:
 
 
 def test_whether_a_pair_fits() -> None:
-    def fit(free: int | None, device: int = 0) -> Check:
+    def fit(free: int, device: int = 0) -> Check:
         return check_fit(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
 
     assert fit(2 * GB).symptom is None
     assert "5.00 GB" in fit(2 * GB).fact
     assert fit(GB // 2).symptom is Symptom.SHORT_CONTEXT
     assert fit(GB // 2).fact.endswith(" 5,000")
-    assert fit(None).symptom is None, "nothing is known, nothing is said"
-    assert fit(None, device=6 * GB).symptom is None
     assert fit(9 * GB, device=6 * GB).symptom is None
-    wired = {device: "paged out" in fit(None, device=device * GB).fact for device in (5, 6, 7)}
+    wired = {device: "paged out" in fit(9 * GB, device=device * GB).fact for device in (5, 6, 7)}
     assert wired == {5: True, 6: True, 7: False}
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
@@ -273,10 +263,3 @@ def test_a_target_without_a_head_of_its_own() -> None:
     assert check_drafter("auto", "suffix+head").symptom is None
     assert check_drafter("lookup", "lookup").symptom is None
     assert check_drafter("auto", "suffix").symptom is Symptom.NO_HEAD
-
-
-def test_memory_that_macos_could_give() -> None:
-    assert available_in_vm_stat(VM_STAT) == 16384 * 216_000
-    assert available_in_vm_stat("vm_stat: no such thing") is None
-    here = available_bytes()
-    assert here is None or here > 0

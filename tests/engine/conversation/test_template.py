@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, encode_prompt, render
+from engine.conversation.template_abilities import TemplateAbilities
 from engine.replies.parser import ReplyParser
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
 from engine.replies.syntax import syntax_of
@@ -56,6 +57,7 @@ def own_tokenizer(tmp_path: Path) -> Any:
 def test_one_that_does_not_end(own_tokenizer: Any, template: str) -> None:
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION, seconds=0.05)
+    assert abilities_for(own_tokenizer, seconds=0.05) == TemplateAbilities()
     assert "does not end" in raised.value.message
     assert "another model" in raised.value.remedy
 
@@ -66,6 +68,7 @@ def test_one_that_does_not_end(own_tokenizer: Any, template: str) -> None:
 def test_one_that_fills_the_memory(own_tokenizer: Any, template: str) -> None:
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION, more_bytes=100_000_000)
+    assert abilities_for(own_tokenizer, more_bytes=100_000_000) == TemplateAbilities()
     assert "memory" in raised.value.message
 
 

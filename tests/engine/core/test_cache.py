@@ -107,18 +107,16 @@ def walk(
 
 model_of, wide = functools.cache(build), functools.cache(build_wide)
 WIDE = ("llama", "gemma3_text", "qwen3_5", "lfm2")
-quick = settings(
-    max_examples=examples(40),
+journeys = settings(
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-thorough = settings(quick, max_examples=examples(60))
 
 
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
-@quick
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama", "gemma3_text"]))
+@journeys
 @given(STEPS)
 def test_any_journey_ends_as_a_fresh_replay(
     architecture: str, steps: list[tuple[str, int]]
@@ -126,34 +124,15 @@ def test_any_journey_ends_as_a_fresh_replay(
     walk(model_of(architecture), steps)
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", ["gemma3_text", "qwen3_5"])
-@quick
+@pytest.mark.parametrize("architecture", mostly_slow(WIDE, quick=["gemma3_text"]))
+@journeys
 @given(STEPS)
 def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
     walk(wide(architecture), steps, QUANTIZED)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@thorough
-@given(STEPS)
-def test_many_journeys_end_as_a_fresh_replay(
-    architecture: str, steps: list[tuple[str, int]]
-) -> None:
-    walk(model_of(architecture), steps)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", WIDE)
-@thorough
-@given(STEPS)
-def test_many_journeys_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
-    walk(wide(architecture), steps, QUANTIZED)
-
-
 @pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text"]))
-@quick
+@journeys
 @given(STEPS)
 def test_any_journey_on_a_mac(architecture: str, steps: list[tuple[str, int]]) -> None:
     """Where a pass may cross the steps of a window."""

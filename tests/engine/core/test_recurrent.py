@@ -31,7 +31,7 @@ from engine.request import Sampling
 from engine.speculate import RoundDraft, speculate
 from models.limits import LONGEST_COPY
 from tests.engine.core import test_cache
-from tests.engine.core.test_cache import quick, thorough
+from tests.engine.core.test_cache import journeys
 from tests.engine.core.test_decoder import TOKENS, fail_once, prefill
 from tests.support.engine import recurrent
 from tests.support.engine.helpers import (
@@ -144,9 +144,8 @@ def walk(model: nn.Module, steps: Sequence[tuple[str, int]], *, slack: float = 0
         journey.step(*step)
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", ["qwen3_5", "nemotron_h"])
-@quick
+@pytest.mark.parametrize("architecture", mostly_slow(EXACT, quick=["qwen3_5"]))
+@journeys
 @given(STEPS)
 def test_any_journey_of_rounds_is_its_rows_one_by_one(
     architecture: str, steps: list[tuple[str, int]]
@@ -154,18 +153,8 @@ def test_any_journey_of_rounds_is_its_rows_one_by_one(
     walk(model_of(architecture), steps)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", EXACT)
-@thorough
-@given(STEPS)
-def test_many_journeys_of_rounds_are_their_rows_one_by_one(
-    architecture: str, steps: list[tuple[str, int]]
-) -> None:
-    walk(model_of(architecture), steps)
-
-
 @pytest.mark.parametrize("architecture", mostly_slow(ROUNDED, quick=["kimi_linear"]))
-@quick
+@journeys
 @given(STEPS)
 def test_latent_attention_rounds_and_nothing_else_differs(
     architecture: str, steps: list[tuple[str, int]]

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FORMATS = ("pdf", "text", "markdown", "csv", "notebook")
+KINDS = ("pdf", "text", "markdown", "csv", "notebook", "docx", "xlsx", "pptx", "epub", "html")
 
 
 def test_each_is_a_document_or_a_problem() -> None:
-    check(60, FORMATS)
+    check(40, KINDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_of_many_is_a_document_or_a_problem(kind: str) -> None:
-    check(5000, [kind])
+    check(3000, [kind])
 
 
 def check(count: int, kinds: Sequence[str]) -> None:
@@ -33,4 +33,4 @@ def check(count: int, kinds: Sequence[str]) -> None:
     came = json.loads(ended.stdout)
     assert [*came] == [*kinds]
     assert all(sum(each.values()) == count for each in came.values())
-    assert all(each["document"] > count / 10 for each in came.values())
+    assert all(each["document"] > count / 20 for each in came.values())

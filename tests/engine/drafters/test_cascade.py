@@ -1,6 +1,6 @@
 """Several drafters in turn: which of them is asked, and what each is told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
@@ -8,6 +8,7 @@ from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.support.engine.copying import Copying
 from tests.support.engine.helpers import (
@@ -33,13 +34,15 @@ class Fixture(Drafter):
         self, name: str, draft: DraftArrays | None, *, learns: int, match: int = 0
     ) -> None:
         self.name, self.learns = name, learns
-        self._draft, self._match = draft, match
+        self.draft, self._match = draft, match
         self.asked: list[DraftChoice] = []
         self.paths: list[tuple[int, ...]] = []
         self.lessons: list[tuple[list[int], list[list[int]]]] = []
+        self.read, self.length = list[int](), 0
 
-    def prepare(self, tokens: list[int]) -> Sequence[int]:  # type: ignore[override]
-        return ()
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        self.read = list(tokens)
+        yield len(tokens)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return (DraftCandidate(self.name, 8, self._match, behind=2, alternatives=3),)
@@ -48,7 +51,7 @@ class Fixture(Drafter):
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         self.asked.append(choice)
-        return self._draft
+        return self.draft
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         self.lessons.append((tokens, likeliest))
@@ -57,7 +60,7 @@ class Fixture(Drafter):
         self.paths.append(tuple(path))
 
     def rewind(self, length: int) -> None:
-        pass
+        self.length = length
 
 
 def drafted(name: str, ids: Sequence[int]) -> DraftArrays:
@@ -71,9 +74,14 @@ def cascade(copy: DraftArrays | None, head: DraftArrays | None) -> tuple[Cascade
     return Cascade(*drafters), drafters
 
 
-def test_all_name_their_candidates() -> None:
-    both, _ = cascade(None, None)
+def test_all_name_their_candidates_read_the_prompt_and_are_taken_back() -> None:
+    both, (copy, head) = cascade(None, None)
+    assert both.name == "copy+head"
     assert [each.drafter for each in both.candidates([1, 2])] == ["copy", "head"]
+    assert list(both.prepare([1, 2])) == [2, 2]
+    both.rewind(1)
+    assert (copy.read, head.read) == ([1, 2], [1, 2])
+    assert (copy.length, head.length) == (1, 1)
 
 
 def test_who_is_named_drafts_and_else_the_first_that_has_something() -> None:
@@ -90,6 +98,7 @@ def test_who_is_named_drafts_and_else_the_first_that_has_something() -> None:
     draft = silent.propose([1, 2], up_to(1), GREEDY, KEY)
     assert draft is not None
     assert draft.drafter == "head"
+    assert silent.propose([1, 2], up_to(1, drafter="copy"), GREEDY, KEY) is None
     nobody, _ = cascade(None, None)
     assert nobody.propose([1, 2], up_to(1), GREEDY, KEY) is None
 
@@ -123,3 +132,26 @@ def test_a_round_has_a_chain_of_one_of_them() -> None:
     run = write(decoder(model), drafter, Fixed(4), list(PROMPT), task(40))
     assert run.tokens == text
     assert {guess.drafter for guess, _ in run.rounds if guess} == {"copy", "known"}
+
+
+def test_a_model_that_sat_out_many_rounds_catches_up() -> None:
+    """It has to read everything that was drafted without it."""
+    model = shallow("llama")
+    alone, behind = (ModelDrafter(decoder(model), vocabulary=64) for _ in range(2))
+    copy, tokens = Fixture("copy", None, learns=0), [1, 2, 3]
+    both = Cascade(copy, behind)
+
+    def proposed(drafter: Drafter) -> list[int]:
+        draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
+        assert draft is not None
+        drafter.accept(())
+        ids: list[int] = draft.tokens.tolist()
+        return ids
+
+    assert proposed(both) == proposed(alone)
+    copy.draft = drafted("copy", [1])
+    for i in range(30):
+        tokens.append(i % 7)
+        assert proposed(both) == [1]
+    copy.draft = None
+    assert proposed(both) == proposed(alone)

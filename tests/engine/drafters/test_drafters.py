@@ -1,7 +1,7 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import mlx.core as mx
@@ -14,8 +14,7 @@ from mlx_lm.models.cache import KVCache
 from engine.core.decoder import Decoder
 from engine.core.sampling import distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter
-from engine.drafters.cascade import Cascade
+from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter, merged
@@ -263,100 +262,6 @@ def test_what_is_copied_stands_at_its_source(
             assert draft.copied[number] == tokens[place]
             place += 1
         assert place > draft.source
-
-
-# --- cascade
-
-
-class Scripted(Drafter):
-    """Proposes what it is told to, and notes what it is told."""
-
-    def __init__(self, name: str, tokens: list[int] | None) -> None:
-        self.name = name
-        self.tokens = tokens
-        self.told: list[tuple[str, int]] = []
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        self.told.append(("prepare", len(tokens)))
-        yield len(tokens)
-
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        return () if self.tokens is None else (DraftCandidate(self.name, len(self.tokens)),)
-
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
-        self.told.append(("propose", choice.length))
-        if self.tokens is None:
-            return None
-        ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
-        return DraftArrays(ids, mx.ones(ids.shape), None, self.name)
-
-    def accept(self, path: Sequence[int]) -> None:
-        self.told.append(("accept", len(path)))
-
-    def rewind(self, length: int) -> None:
-        self.told.append(("rewind", length))
-
-
-def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
-    first, second, third = Scripted("a", None), Scripted("b", [5, 6]), Scripted("c", [7])
-    cascade = Cascade(first, second, third)
-
-    assert cascade.name == "a+b+c"
-    assert list(cascade.prepare([1, 2])) == [2, 2, 2]
-    proposal = cascade.propose([1, 2], up_to(4), GREEDY, KEY)
-    assert proposal is not None
-    assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.accept(range(1))
-    first.tokens = [8]
-    assert propose(cascade, [1, 2, 5], 4) == [8]
-    cascade.accept(())
-    first.tokens = second.tokens = third.tokens = None
-    assert propose(cascade, [1, 2, 5, 0], 4) is None
-    cascade.rewind(3)
-
-    asked = ("propose", 4)
-    assert first.told == [("prepare", 2), asked, asked, ("accept", 0), asked, ("rewind", 3)]
-    assert second.told == [("prepare", 2), asked, ("accept", 1), asked, ("rewind", 3)]
-    assert third.told == [("prepare", 2), asked, ("rewind", 3)]
-
-
-def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
-    first, second = Scripted("a", [4]), Scripted("b", [5, 6])
-    cascade = Cascade(first, second)
-
-    assert cascade.candidates([1, 2]) == [DraftCandidate("a", 1), DraftCandidate("b", 2)]
-    proposal = cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY)
-    assert proposal is not None
-    assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.accept(range(1))
-    second.tokens = None
-    assert cascade.candidates([1, 2]) == [DraftCandidate("a", 1)]
-    assert cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY) is None
-    assert first.told == []
-    assert second.told == [("propose", 2), ("accept", 1), ("propose", 2)]
-
-
-def test_cascade_where_the_model_sits_out_many_rounds() -> None:
-    # The model has to catch up then with everything that lookup wrote.
-    model = shallow("llama")
-    alone = ModelDrafter(Decoder(model), vocabulary=64)
-    behind = Scripted("lookup", None)
-    cascade = Cascade(behind, ModelDrafter(Decoder(model), vocabulary=64))
-    tokens = [1, 2, 3]
-    assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
-    cascade.accept(())
-    alone.accept(())
-
-    for i in range(30):
-        tokens.append(i % 7)
-        behind.tokens = [1]
-        propose(cascade, tokens, 4)
-        cascade.accept(())
-    behind.tokens = None
-
-    assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
 
 
 # --- chain

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import mlx.core as mx
 import typer
 
-from engine.bench.runners import MlxLmRunner, MlxLmSpeculativeRunner, Runner
+from engine.bench.runners import MlxLmRunner, Runner
 from engine.device import free_memory
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
@@ -134,7 +134,7 @@ class Large:
         """Parts 4 and 5."""
         drafting = partial(timing.Drafting, target=self._loaded)
         model = self._target.model_drafter
-        speculative = MlxLmSpeculativeRunner(
+        speculative = MlxLmRunner(
             f"mlx-lm, model, {_LENGTH}",
             target=self._loaded,
             draft_model=first_layers(self._model, self._shape.drafting),

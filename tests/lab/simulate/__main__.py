@@ -18,11 +18,8 @@ from tests.lab.simulate.run import (
     draft_steps,
     recorded_traces,
     run_simulation,
-    tree_traces,
 )
 from tests.lab.simulate.tables import render
-from tests.lab.simulate.traces import load_trace
-from tests.lab.simulate.tree_gains import rank_chances, render_gains
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -74,18 +71,6 @@ def play(
     errors = Console(stderr=True)
     report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
     render(report, Console())
-
-
-@app.command()
-def trees(
-    *,
-    traces: Annotated[
-        list[Path] | None, typer.Option(help="A file made by record; repeatable.")
-    ] = None,
-) -> None:
-    """Say where trees pay, by recorded chances and published costs: reckoned, not measured."""
-    answers = [each for path in traces or tree_traces() for each in load_trace(path).answers]
-    render_gains(rank_chances(answers), Console())
 
 
 @app.command()

@@ -19,7 +19,6 @@ from tests.lab.simulate.report import ResultRow, SimulationReport, save_report
 from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance, without_trees
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
-_TREES = Path(__file__).parents[2] / "data" / "tree_traces"
 _MADE_UP = 3000  # tokens of an answer
 
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
@@ -144,11 +143,6 @@ def draft_steps(words: Sequence[str]) -> dict[str, float]:
 def recorded_traces() -> list[Path]:
     """The traces in the source tree. Raises `Problem` where there are none."""
     return _traces_in(_RECORDED)
-
-
-def tree_traces() -> list[Path]:
-    """Those with the paths that greedy answers take through a head's trees."""
-    return _traces_in(_TREES)
 
 
 def _traces_in(folder: Path) -> list[Path]:

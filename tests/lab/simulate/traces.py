@@ -128,25 +128,22 @@ def _changed(answer: AnswerTrace, change: Any) -> AnswerTrace:
 
 
 def load_trace(path: Path) -> TraceFile:
-    """Read and check a file. Raises `Problem`."""
+    """Read a file. Raises `Problem` if it is no trace of this version."""
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+        header, *records = map(json.loads, lines)
+        if (header["format"], header["version"]) != (FORMAT, VERSION):
+            raise ValueError("it has another format")
+        answers = tuple(map(_read, records))
+        if len({tuple(answer.drafts) for answer in answers}) != 1:
+            raise ValueError("its answers have no, or different, drafters")
+    except (OSError, EOFError, ValueError, LookupError, TypeError, zlib.error) as error:
+        why = " ".join(f"{type(error).__name__}, {error}".split())
         raise Problem(
-            f"The trace {path} cannot be read: {error}.",
-            "Name a file made by make record.",
+            f"The trace {path} cannot be read: {why}.", "Record it again: make record."
         ) from error
-    header = _header(path, lines)
-    if not lines[1:]:
-        raise Problem(
-            f"The trace {path} holds no answer.",
-            "Record it again: make record.",
-        )
-    answers = [_read(path, number, line) for number, line in enumerate(lines[1:], start=2)]
-    if len({tuple(answer.drafts) for answer in answers}) > 1:
-        raise _damaged(path, 2, "its answers have different drafters")
-    return TraceFile(str(header.get("target", "")), tuple(answers))
+    return TraceFile(header["target"], answers)
 
 
 def save_trace(path: Path, trace: TraceFile) -> None:
@@ -164,23 +161,6 @@ def save_trace(path: Path, trace: TraceFile) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise Problem(f"{path} cannot be written: {error}.", "Choose another file.") from error
-
-
-def _header(path: Path, lines: Sequence[str]) -> dict[str, Any]:
-    try:
-        header = json.loads(lines[0])
-        known = header["format"] == FORMAT
-    except (ValueError, LookupError, TypeError):
-        known = False
-    if not known:
-        raise Problem(f"{path} is no trace.", "Name a file made by make record.")
-    if header.get("version") != VERSION:
-        raise Problem(
-            f"The trace {path} has version {header.get('version')}, this is {VERSION}.",
-            "Record it again: make record.",
-        )
-    checked: dict[str, Any] = header
-    return checked
 
 
 def _to_json(answer: AnswerTrace) -> dict[str, Any]:
@@ -215,45 +195,25 @@ def _columns(places: Iterable[RecordedDraft | None]) -> dict[str, list[int]]:
     return columns
 
 
-def _read(path: Path, number: int, line: str) -> AnswerTrace:
-    try:
-        record = json.loads(line)
-        drafts = {str(name): _places(columns) for name, columns in record["drafts"].items()}
-        temperature, prompt = float(record["temperature"]), int(record["prompt"])
-        if prompt < 0 or not 0.0 <= temperature < 1e6:
-            raise ValueError("its numbers are out of range")
-        return AnswerTrace(str(record["id"]), str(record["category"]), temperature, prompt, drafts)
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise _damaged(path, number, f"{type(error).__name__}, {error}") from error
+def _read(record: Mapping[str, Any]) -> AnswerTrace:
+    drafts = {name: _places(columns) for name, columns in record["drafts"].items()}
+    return AnswerTrace(
+        record["id"], record["category"], record["temperature"], record["prompt"], drafts
+    )
 
 
 def _places(columns: Mapping[str, Sequence[int]]) -> tuple[RecordedDraft | None, ...]:
     drafted, accepted = columns["drafted"], columns["stood"]
     matches = columns.get("match", [0] * len(drafted))
-    q = columns.get("q", [_PER_MILLE] * sum(drafted))
-    paths, ranks = columns.get("paths", [0] * len(drafted)), columns.get("ranks", [])
-    counts = (drafted, accepted, matches, q, paths, ranks)
-    if any(type(n) is not int or n < 0 for column in counts for n in column):
-        raise ValueError("a count is not a whole number from 0 up")
-    if len(ranks) != sum(paths):
-        raise ValueError("its ranks do not fit")
-    if len(q) != sum(drafted) or any(share > _PER_MILLE for share in q):
-        raise ValueError("its probabilities do not fit")
-    places, shares, path = list[RecordedDraft | None](), iter(q), iter(ranks)
+    shares = iter(columns.get("q", [_PER_MILLE] * sum(drafted)))
+    paths, ranks = columns.get("paths", [0] * len(drafted)), iter(columns.get("ranks", []))
+    places = list[RecordedDraft | None]()
     for count, stood, match, height in zip(drafted, accepted, matches, paths, strict=True):
         chain = RecordedDraft(
             tuple(share / _PER_MILLE for share in islice(shares, count)),
             stood,
             match,
-            tuple(islice(path, height)) if "paths" in columns else None,
+            tuple(islice(ranks, height)) if "paths" in columns else None,
         )
         places.append(chain if count else None)
     return tuple(places)
-
-
-def _damaged(path: Path, number: int, why: str) -> Problem:
-    why = " ".join(why.split())[:200].rstrip(".")
-    return Problem(
-        f"The trace {path} is damaged in line {number}: {why}.",
-        "Record it again: make record.",
-    )

@@ -1,14 +1,10 @@
 """What a pair needs by the figures, and when it is refused. The slow test that these figures are
 right is in tests/engine/conversation/test_pair_room.py."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
 from models.drafters.kinds import DrafterDescription
@@ -18,9 +14,8 @@ from models.memory.machine import Machine
 from models.memory.model_size import weigh
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from tests.models.memory.test_shape import CONFIGS, GEMMA3, JSON, KEYS, LFM2, LLAMA, QWEN3_NEXT
+from tests.models.memory.test_shape import GEMMA3, LFM2, LLAMA, QWEN3_NEXT
 from tests.support.models.drafter_configs import drafter_layout, published_layouts, write_drafter
-from tests.support.mostly_slow import examples
 
 GB = 10**9
 LINUX = Machine("box", 64 * GB, 60 * GB, unified=False)
@@ -220,33 +215,6 @@ def test_a_refusal_names_the_drafter_where_that_is_it() -> None:
 def test_a_refusal_says_that_nothing_helps() -> None:
     with pytest.raises(Problem, match="No context would fit: choose a smaller model"):
         require_fit(BIG, SMALL, machine=replace(MAC, available_bytes=GB))
-
-
-@settings(max_examples=examples(150))
-@given(
-    st.sampled_from(CONFIGS),
-    st.dictionaries(st.sampled_from([*KEYS, "dtype"]), JSON, max_size=4),
-    st.integers(0, 1 << 42),
-    st.integers(0, 1 << 40),
-    st.sampled_from([LINUX, MAC]),
-)
-def test_any_config_is_a_fit_or_a_problem(
-    config: dict[str, Any], changes: dict[str, Any], size: int, context: int, machine: Machine
-) -> None:
-    try:
-        found = fit(
-            ModelSize("any", size, config | changes),
-            replace(HEAD, config=dict(HEAD.config) | changes),
-            context=context,
-            machine=machine,
-        )
-    except Problem:
-        return
-    assert found.fits == (found.needed_bytes <= found.available_bytes)
-    assert found.working_bytes > 0
-    assert found.largest_context >= 0
-    assert math.isfinite(found.needed_bytes)
-    assert "\n" not in found.reason
 
 
 def test_every_drafter_is_counted(tmp_path: Path, subtests: pytest.Subtests) -> None:

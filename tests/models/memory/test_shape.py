@@ -1,16 +1,12 @@
 """Configs as the families publish them, and as nobody should."""
 
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from models.errors import Problem
 from models.memory.shape import Layer, read_shape
-from tests.support.mostly_slow import examples
 
 LLAMA = {
     "model_type": "llama",
@@ -101,9 +97,6 @@ NEMOTRON = LLAMA | {
     "mamba_head_dim": 64,
     "n_groups": 8,
 }
-CONFIGS: list[dict[str, Any]] = [
-    LLAMA, GEMMA3, GPT_OSS, QWEN3_NEXT, LFM2, MAMBA, DEEPSEEK, NEMOTRON,
-]  # fmt: skip
 
 
 def kinds(config: dict[str, Any]) -> Counter[str]:
@@ -205,37 +198,6 @@ def test_absurd_states_are_refused() -> None:
         read_shape(QWEN3_NEXT | absurd)
     with pytest.raises(Problem, match="numbers of state"):
         read_shape(MAMBA | {"intermediate_size": 1 << 26, "state_size": 1 << 26})
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=4,
-)
-KEYS = sorted({key for config in CONFIGS for key in config} | {
-    "layer_types", "text_config", "sliding_window_pattern", "attn_layer_period",
-    "num_kv_shared_layers", "quantization", "layers_block_type", "num_global_key_value_heads",
-})  # fmt: skip
-
-
-@settings(max_examples=examples(100))
-@given(st.sampled_from(CONFIGS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
-def test_any_config_is_a_shape_or_a_problem(
-    config: dict[str, Any], changes: dict[str, Any]
-) -> None:
-    try:
-        shape = read_shape(config | changes)
-    except Problem:
-        return
-    assert 0 < len(shape.layers) <= 4096
-    assert all(layer.state >= 0 <= layer.key_width for layer in shape.layers)
-
-
-@settings(max_examples=examples(40))
-@given(st.dictionaries(st.text(max_size=20) | st.sampled_from(KEYS), JSON))
-def test_any_table_is_a_shape_or_a_problem(config: dict[str, Any]) -> None:
-    with suppress(Problem):
-        read_shape(config)
 
 
 def test_a_number_too_large_for_a_float_is_refused_like_any_other() -> None:

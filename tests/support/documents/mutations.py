@@ -1,6 +1,6 @@
 """Files that were right, and are broken: read one after the other in a process that may do little.
 
-`python -m tests.support.documents.mutations COUNT FORMAT...` reads as many of each and prints what
+`python -m tests.support.documents.mutations COUNT KIND...` reads as many of each and prints what
 came of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too
 long; the last number on standard error says which one it was.
 """
@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain, product
 
-from engine.documents import Document, Format
+from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.confine import confine
 from engine.documents.limits import Effort
 from engine.documents.pdf import draw_page
 from models.errors import Problem
-from tests.support.documents.samples import SAMPLES, Sample
+from tests.support.documents.office import parts_of, zipped
+from tests.support.documents.office_samples import office_samples
+from tests.support.documents.samples import SAMPLES
 
 SECONDS_EACH = 20.0
 _LONGEST_MESSAGE = 400
@@ -37,10 +39,24 @@ _ODD = (
 )
 
 
-def mutated(sample: Sample, number: int) -> bytes:
-    """The same for the same number."""
-    chance = random.Random(f"{sample.name} {number}")
-    data = sample.data
+def files_of(kind: str) -> list[tuple[str, bytes]]:
+    """The names and bytes of all samples of this kind."""
+    plain = [(each.name, each.data) for each in SAMPLES if each.format == kind]
+    office = [(each.name, each.data) for each in office_samples().values()]
+    return plain + [each for each in office if each[0].endswith(f".{kind}")]
+
+
+def mutated(name: str, data: bytes, number: int) -> bytes:
+    """The same for the same number; half of the zips are whole ones, with a broken part."""
+    chance = random.Random(f"{name} {number}")
+    if data.startswith(b"PK") and chance.random() < 0.5:
+        parts = parts_of(data)
+        hit = chance.choice(sorted(parts))
+        return zipped({**parts, hit: _edited(parts[hit], chance)})
+    return _edited(data, chance)
+
+
+def _edited(data: bytes, chance: random.Random) -> bytes:
     for _ in range(chance.randint(1, 6)):
         data = chance.choice(_EDITS)(data, chance)
     return data
@@ -94,10 +110,10 @@ _EDITS: tuple[_Edit, ...] = (
 )
 
 
-def read(sample: Sample, data: bytes, number: int) -> str:
+def read(name: str, data: bytes, number: int) -> str:
     """ "document" or "problem"."""
     try:
-        document = read_bytes(sample.name, data)
+        document = read_bytes(name, data)
         _judge(document)
         if document.format == "pdf" and number % 4 == 0:
             shown = document.sections[0]
@@ -121,20 +137,20 @@ def _judge(document: Document) -> None:
     document.to_json().encode()
 
 
-def main(count: int, kinds: Sequence[Format]) -> None:
-    samples = {kind: [each for each in SAMPLES if each.format == kind] for kind in kinds}
-    for sample in chain(*samples.values()):  # right ones are read, and load what is loaded late
-        assert read(sample, sample.data, 0) == "document"
+def main(count: int, kinds: Sequence[str]) -> None:
+    files = {kind: files_of(kind) for kind in kinds}
+    for name, data in chain(*files.values()):  # right ones are read, and load what is loaded late
+        assert read(name, data, 0) == "document"
     confine(Effort(seconds=600.0, memory_bytes=1_500_000_000))
-    came: dict[Format, Counter[str]] = {kind: Counter() for kind in kinds}
+    came: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     for kind, number in product(kinds, range(count)):
         print(kind, number, file=sys.stderr)
-        sample = samples[kind][number % len(samples[kind])]
+        name, data = files[kind][number % len(files[kind])]
         faulthandler.dump_traceback_later(SECONDS_EACH, exit=True)
-        came[kind][read(sample, mutated(sample, number), number)] += 1
+        came[kind][read(name, mutated(name, data, number), number)] += 1
     faulthandler.cancel_dump_traceback_later()
     print(json.dumps(came))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])  # type: ignore[arg-type]
+    main(int(sys.argv[1]), sys.argv[2:])

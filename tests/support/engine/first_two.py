@@ -35,14 +35,14 @@ def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
     return model
 
 
-def q_before_the_sampler_chain(patch: pytest.MonkeyPatch) -> None:
-    """Drafters that draw at the temperature of `COLD`, and report q at temperature 1."""
+def q_before_the_sampler_chain(patch: pytest.MonkeyPatch, *, temperature: float) -> None:
+    """Drafters that draw at this temperature, and report q at temperature 1."""
 
     def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
         return Candidates(mx.softmax(scored, axis=-1), None)
 
     def draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(scored / COLD.temperature, key=key).astype(mx.int32)
+        return mx.random.categorical(scored / temperature, key=key).astype(mx.int32)
 
     patch.setattr(chain, "candidates", raw)
     patch.setattr(chain, "choose", draw)
@@ -114,5 +114,5 @@ def assert_q_matters(
         return excess(counts.sum(axis=1), exact)
 
     assert off() < 1.0
-    q_before_the_sampler_chain(patch)
+    q_before_the_sampler_chain(patch, temperature=COLD.temperature)
     assert off() > 1.5

@@ -1,6 +1,7 @@
 """What is broken, and what reads it: catalogs, configs, tokenizers, headers of two formats."""
 
 import json
+import math
 import struct
 import tempfile
 from collections.abc import Callable
@@ -109,12 +110,19 @@ def _read_config(folder: Path) -> None:
     model = ModelFolder(folder)
     config = model.config
     role_of(config), is_known(config), writes_text(config)
-    count_parameters(config)
+    counted = count_parameters(config)
+    assert counted is None or 0 < counted.active <= counted.total
     model.check()
-    read_shape(config)
+    layers = read_shape(config).layers
+    assert 0 < len(layers) <= 4096
+    assert all(layer.state >= 0 <= layer.key_width for layer in layers)
     rollback_note(config)
     size = weigh(model)
-    fit(size, size, context=4096, machine=MACHINE)
+    found = fit(size, size, context=4096, machine=MACHINE)
+    assert found.fits == (found.needed_bytes <= found.available_bytes)
+    assert found.working_bytes > 0 <= found.largest_context
+    assert math.isfinite(found.needed_bytes)
+    assert found.reason.isprintable()
     candidates(model, installed=[], machine=MACHINE, home=folder.parent)
 
 

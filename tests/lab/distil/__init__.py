@@ -1,1 +1,0 @@
-"""Kinds of drafters that others train, which earned less here than a head: Medusa, and a block."""
