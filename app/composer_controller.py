@@ -132,7 +132,7 @@ class ComposerController(QObject):
         self._show_queue()
         self.documents.edit(found)
         self._composer.field.set_for_answer(found.role == "assistant")
-        self.compose(found.content)
+        self.compose(found.spelled)
         self._notices.say(
             "edit",
             _EDITS[found.role],
@@ -178,7 +178,7 @@ class ComposerController(QObject):
             self.documents.edit(None)
             if found is None or found.role == "user":
                 self._conversation.edit(message, text)
-            elif text != found.content:
+            elif text != found.spelled:
                 self._conversation.edit_answer(message, text)
             self._show_unsent()
         else:

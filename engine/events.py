@@ -13,15 +13,19 @@ Laws, checked by the tests on every run:
         by `Done` every committed token has had exactly one
     a span has all the text that its token gave to the answer: 0 for a special token and for a
         token behind a stop string; the part before the stop string for the token that it cuts
+    the lengths of a `Text`'s stretches sum to its length, if it has any; of all texts together they
+        are those of the whole text, read at once
     a character that several tokens share belongs to the token that completed it; U+FFFD, for
         bytes that are no character, to the token that began it
     only the last `Text` may be empty: its spans are of tokens that gave no text
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from engine.near_ties import Fork
+from engine.stretches import Stretch, joined
 from engine.tree import Tree
 from models.json_lines import Language, named_by_class
 
@@ -288,15 +292,40 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Text that is final, and which token gave which part of it.
+class CallPiece:
+    """A piece of a tool call: call number `index` of the answer, from 0.
 
-    The engine always sends `spans`; traces of earlier versions have text without them.
+    The first piece has the tool's `name`. The `arguments` of all pieces together are the JSON text
+    of an object, unless the answer was cut within it; the last piece has `ended`.
+    """
+
+    index: int
+    name: str = ""
+    arguments: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that is final, which token gave which part of it, and what is reasoning in it.
+
+    The engine always sends `spans`; traces of earlier versions have text without them. A text
+    without `stretches` is all content. Only answers to chats have others, read by the target's own
+    syntax; the names of special tokens among its marks are in their text, too. `calls` is what its
+    stretches of calls say, if the prompt has tools. Only of an answer with a grammar, in which a
+    call that begins is one for certain, a call comes before it is whole.
     """
 
     generation: str
     delta: str
     spans: tuple[Span, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    calls: tuple[CallPiece, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Stretch, ...]:
+        """The stretches, also if all is content."""
+        return self.stretches or (Stretch("content", len(self.delta)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +356,12 @@ class Failed:
     cause: Cause = "engine"
     tokens: int = 0
     context: int = 0
+
+
+def stretches_of(events: Iterable["Event"]) -> tuple[Stretch, ...]:
+    """The stretches of an answer's text; empty if all of it is content."""
+    texts = (event for event in events if isinstance(event, Text))
+    return joined(one for text in texts for one in text.parts)
 
 
 Event = Waiting | Prefill | PromptLogprobs | Draft | Verdict | Text | Done | Failed

@@ -53,7 +53,7 @@ class ChatMessage:
     `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
     result of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model
     wrote of an answer, its reasoning with the marks too; only for the answer that is to be
-    continued. `attached`: how many characters at the
+    continued, whose marks are tokens. `attached`: how many characters at the
     beginning of the content are documents, of which a drafter need not read all.
     """
 
@@ -187,7 +187,8 @@ BALANCED = Sampling(temperature=0.7, top_p=0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The settings of an answer. `stops`: texts that end the answer and are not part of it.
+    """The settings of an answer. `stops`: texts that end the answer and are not part of it; not
+    looked for in reasoning and calls.
 
     A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
     `overflow` says what is left out of a conversation that is too long: see

@@ -11,7 +11,7 @@ with the next note, or with the end of the answer. Knows no widget.
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -35,12 +35,12 @@ from app.steps import Failed as Fail
 from app.steps import Stepper, Steps, in_thread
 from engine.conversation.loops import REACH, loops
 from engine.conversation.rounds import EventOrRound, Round
-from engine.documents.by_section import THINKING
+from engine.documents.by_section import THINKING, said_in
 from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.process.protocol import Loaded, Loading
-from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request
+from engine.stretches import Stretch, extend, joined
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -106,10 +106,15 @@ class Writing:
         return "".join(event.delta for event in self.events if isinstance(event, Text))
 
     @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The stretches of the text so far."""
+        return self._trace.stretches
+
+    @property
     def reasons(self) -> bool:
         """Whether the text so far ends within reasoning."""
-        said = said_in(self.text, prompt_ending=self._prompt_ending)
-        return self.state == "streaming" and said.reasoned and said.note is None
+        newest = self.stretches[-1:]
+        return self.state == "streaming" and any(one.kind == "reasoning" for one in newest)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -150,8 +155,8 @@ class _Notes:
     noting: Noting
     lines: tuple[ChatMessage, ...]
     request: Request
-    written: str = ""  # of the note, with the names of special tokens
-    ending: str = ""  # of the note's prompt
+    written: str = ""  # of the note
+    stretches: list[Stretch] = field(default_factory=list)  # of that text
     began: float = 0.0  # by the clock `monotonic`
     seconds: float = 0.0  # the time that the notes so far took
 
@@ -169,7 +174,6 @@ class _Notes:
             thinking=THINKING,
             grammar=None,
             stops=(),
-            special=True,
             keep_as=(),
         )
         return (*before, ChatMessage("user", ask.prompt)), request
@@ -256,19 +260,20 @@ class Answers(QObject):
         names: tuple[str, str],
         title: str = "",
         content: str = "",
+        stretches: Sequence[Stretch] = (),
         before: Sequence[Event] = (),
         failed: Fail,
     ) -> None:
         """Answer the message `question`. `lines` are the chat, `names` the target and the drafter.
 
-        `title` is the conversation's. `content` is the text that the answer continues, and `before`
-        its trace.
+        `title` is the conversation's. `content` is the text that the answer continues, with its
+        `stretches`, and `before` its trace.
         """
 
         def steps() -> Steps:
             target, drafter = names
             message = yield self._store.begin_answer(
-                question, target=target, drafter=drafter, content=content
+                question, target=target, drafter=drafter, content=content, stretches=stretches
             )
             self.start(message, lines, request, title=title, before=before)
 
@@ -412,12 +417,12 @@ class Answers(QObject):
 
     def _take_of_note(self, writing: Writing, notes: _Notes, event: Event) -> None:
         match event:
-            case Prefill(processed=processed, total=total, ending=ending):
-                notes.ending = ending or notes.ending
+            case Prefill(processed=processed, total=total):
                 writing.progress = notes.progress(processed / total if total else 0.0)
                 self._review(writing)
-            case Text(delta=delta):
-                notes.written += delta
+            case Text():
+                notes.written += event.delta
+                extend(notes.stretches, event.parts)
             case Done(reason="cancelled"):
                 self._end(writing, "interrupted" if self._closing else "cancelled")
             case Done():
@@ -432,8 +437,8 @@ class Answers(QObject):
 
     def _go_on(self, writing: Writing, notes: _Notes) -> Steps:
         """Store a note with the question, and ask for the next note or for the answer."""
-        said = said_in(notes.written, prompt_ending=notes.ending)
-        notes.written = notes.ending = ""
+        said = said_in(notes.written, joined(notes.stretches))
+        notes.written, notes.stretches = "", []
         yield in_thread(lambda: notes.noting.take(said))
         if self._over or writing.message.parent is None:
             return

@@ -20,6 +20,7 @@ from app.steps import Stepper, Steps
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
+from engine.stretches import Stretch, cut, joined
 from models.errors import Problem
 
 DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
@@ -344,18 +345,20 @@ class OpenConversation(QObject):
         question = found.parent
         if question is None:
             return
-        lines = (*self._lines(until=question), ChatMessage("assistant", found.content, raw=True))
+        lines = self._lines(until=question)
 
         def steps() -> Steps:
             trace = yield self._store.trace(message)
             before = [event for event in trace if not isinstance(event, Done | Failed)]
             said = "".join(event.delta for event in before if isinstance(event, Text))
-            if said != found.content:
-                before = [Text("", found.content)]  # it may be imported
+            last = ChatMessage("assistant", found.content, raw=True)
+            if said != found.content:  # it is imported or edited
+                before, last = [Text("", found.content)], found.as_chat
+            before = _with_stretches(before, found.stretches)
             # A grammar describes a whole answer, so it cannot hold for the rest of an answer.
             request = replace(record.settings or DEFAULTS, grammar=None)
             self._ask(
-                record, question, lines, request=request, content=found.content, before=before
+                record, question, (*lines, last), request=request, going_on=found, before=before
             )
 
         self._sending = True
@@ -482,7 +485,7 @@ class OpenConversation(QObject):
         lines: Sequence[ChatMessage],
         *,
         request: Request | None = None,
-        content: str = "",
+        going_on: Message | None = None,
         before: Sequence[Event] = (),
     ) -> None:
         self._answers.begin(
@@ -491,7 +494,8 @@ class OpenConversation(QObject):
             _keeping(request or record.settings or DEFAULTS, self._branch_until(until=question)),
             names=self._names(),
             title=record.title,
-            content=content,
+            content=going_on.content if going_on else "",
+            stretches=going_on.stretches if going_on else (),
             before=before,
             failed=self._give_up,
         )
@@ -612,6 +616,17 @@ def with_thinking(settings: Request | None, thinking: Thinking) -> Request | Non
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
     return (*system, *(message.as_chat for message in branch))
+
+
+def _with_stretches(events: Sequence[Event], stretches: Sequence[Stretch]) -> list[Event]:
+    """Return the events of an answer with its stretches, which an older version did not write."""
+    given: list[Event] = []
+    for event in events:
+        if isinstance(event, Text):
+            its, stretches = cut(stretches, len(event.delta))
+            event = replace(event, stretches=joined(its))
+        given.append(event)
+    return given
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:

@@ -178,7 +178,7 @@ class Finder(QObject):
             answer = row.role == "assistant"
             stream = StreamingMarkdown(self._reader) if answer else StreamingPlainText()
             text = self._texts[row] = SearchedText(stream)
-        text.grow(row.written)
+        text.grow(row.written, row.stretches)
         return text
 
     # Showing

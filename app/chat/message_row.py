@@ -19,6 +19,7 @@ from app.markdown.view import TextMark, TextView
 from app.rounds.trace import Piece, PieceKind, TextTally
 from engine.conversation.rounds import Round
 from engine.request import Role
+from engine.stretches import Stretch, said
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
 _AROUND_DOCUMENT = 34  # of each of its documents
@@ -26,13 +27,13 @@ _AROUND_DOCUMENT = 34  # of each of its documents
 
 class MessageRow:
     """Attributes: `role`, `name`, `created`; `ending`, None while it is written; `branch`, the
-    version's number and the number of versions; `figures`; `pieces`, the tokens, if known;
-    `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`, the hits of a
-    search; `documents` of a question; `notes` on them from which an answer is written, a title and
-    a text; `offer`, a button's label and words below it; `words` of an answer that documents have
-    or lack, and `marked`, whether they are marked; `fades_after` and `calm`, see `mark_newest`;
-    `hidden`, the kinds of tokens that are not shown, None as usual; `ahead`, what stands behind the
-    text while it is written.
+    version's number and the number of versions; `figures`; `stretches`, of its text; `pieces`, the
+    tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`,
+    the hits of a search; `documents` of a question; `notes` on them from which an answer is
+    written, a title and a text; `offer`, a button's label and words below it; `words` of an answer
+    that documents have or lack, and `marked`, whether they are marked; `fades_after` and `calm`,
+    see `mark_newest`; `hidden`, the kinds of tokens that are not shown, None as usual; `ahead`,
+    what stands behind the text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -53,6 +54,7 @@ class MessageRow:
         self.figures: AnswerFigures | None = None
         self.note = ""
         self.pieces: tuple[Piece, ...] | None = None
+        self.stretches: tuple[Stretch, ...] = ()
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.documents: tuple[Chip, ...] = ()
@@ -105,6 +107,12 @@ class MessageRow:
         self._parts.append(delta)
         if self.widget is not None:
             self.widget.append(delta)
+
+    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
+        """Say which stretches the text has, up to its end or further."""
+        self.stretches = stretches
+        if self.widget is not None:
+            self.widget.view.text.set_stretches(stretches)
 
     def copy(self) -> None:
         """Copy the whole text."""
@@ -219,6 +227,7 @@ class MessageRow:
         widget.provenance.set_hidden(self.hidden)
         if self.provenance:
             widget.show_tokens(True)
+        widget.view.text.set_stretches(self.stretches)
         if self.written:
             widget.append(self.written)
         if self.pieces is not None:
@@ -271,7 +280,7 @@ class MessageRow:
         """Estimate the height from the length of the text alone."""
         if self._estimate[:2] != (width, metrics.height()):
             a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
-            text = self.written.rpartition("</think>")[2]  # reasoning is folded
+            text = said(self.written, self.stretches)  # reasoning is folded
             blank = text.count("\n\n")
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)

@@ -27,6 +27,7 @@ from app.settings import DraftsInText
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
+from engine.stretches import cut, divided
 
 PERSON = "You"
 _COUNT_MS = 500  # between two counts of reasoning that is being written
@@ -147,14 +148,15 @@ class ConversationPresenter(QObject):
 
     def _add(self, message: Message) -> None:
         writing = self._answers.writing(message.id)
-        text, ending = message.content, Ending(message.state)
+        text, stretches, ending = message.content, message.stretches, Ending(message.state)
         if writing is not None:
-            text, ending = writing.text, _ending(writing)
+            text, stretches, ending = writing.text, writing.stretches, _ending(writing)
         streaming = writing is not None and writing.state == "streaming"
         row = self._transcript.add(
             message.role,
             name=_author(message),
             text=text,
+            stretches=stretches,
             ending=None if streaming else ending,
             created=message.created,
         )
@@ -239,6 +241,7 @@ class ConversationPresenter(QObject):
             return
         match happening:
             case Text():
+                self._transcript.set_stretches(writing.stretches)
                 self._pace.push(happening)
             case Round():
                 if self._drafts is not DraftsInText.OFF:
@@ -247,8 +250,11 @@ class ConversationPresenter(QObject):
 
     def _settle(self, text: str, round: Round | None) -> None:
         """Show text that is final, and the draft behind it."""
+        if (row := self._transcript.streaming) is not None:
+            _, its = cut(row.stretches, len(row.written))
+            shown = (part for kind, part in divided(text, its) if kind != "mark")
+            self._announcer.append("".join(shown))
         self._transcript.append(text)
-        self._announcer.append(text)
         self._transcript.show_ahead(round)
         if not self._frame.isActive():
             self._show_pieces()  # with the text, so that it is coloured from the first frame on

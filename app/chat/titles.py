@@ -18,6 +18,7 @@ from app.engine_client.engine_process import EngineProcess, EngineState
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Sampling
+from engine.stretches import said
 from models.errors import Problem
 from models.files import read_json_object
 from models.in_words import one_line
@@ -149,8 +150,8 @@ class TitleWriter(QObject):
         if not self._generation or event.generation != self._generation:
             return
         match event:
-            case Text(delta=delta):
-                self._written += delta
+            case Text():
+                self._written += said(event.delta, event.stretches)
             case Done(reason="stop" | "length") if self._conversation is not None:
                 self._generation = ""
                 title = title_in(self._written, self._question)

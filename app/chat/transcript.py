@@ -30,6 +30,7 @@ from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
 from engine.conversation.rounds import Round
 from engine.request import Role
+from engine.stretches import Stretch
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # for writing in a frame
@@ -127,12 +128,14 @@ class Transcript(QScrollArea):
         *,
         name: str,
         text: str,
+        stretches: tuple[Stretch, ...] = (),
         ending: Ending | None,
         created: datetime | None = None,
     ) -> MessageRow:
         """Add a message at the end. Without an ending, it is the message being written."""
         row = MessageRow(role, name=name, created=created, build=self._build)
         row.provenance, row.marked = self._provenance, self._marked
+        row.set_stretches(stretches)
         if text:
             row.append(text)
         if not self._rows:
@@ -145,6 +148,11 @@ class Transcript(QScrollArea):
             row.end(ending)
         self._run(0)
         return row
+
+    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
+        """Say which stretches the message that is being written has."""
+        if self._streaming is not None:
+            self._streaming.set_stretches(stretches)
 
     def append(self, delta: str) -> None:
         """Add text to the message that is being written. The next frame shows it."""

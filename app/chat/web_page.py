@@ -13,8 +13,9 @@ from PySide6.QtCore import QBuffer, QDateTime, QIODevice, QLocale
 from PySide6.QtGui import QFont, QPageSize, QPdfWriter, QTextDocument
 
 from app.conversations.records import Entry, ExportedChat, clean
-from app.markdown.streaming import StreamingMarkdown
+from app.conversations.spelled import stretches_in
 from app.markdown.web import html_of
+from engine.stretches import said
 from models import files
 from models.errors import Problem
 from models.in_words import one_line
@@ -119,7 +120,8 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
 def _entry(entry: Entry, *, paper: bool) -> str:
     if entry.role != "assistant":
         return _message("You" if entry.role == "user" else "System", entry.role, _said(entry))
-    reasoning, answer = _divided(entry.content)
+    stretches = stretches_in(entry.content)
+    reasoning, answer = said(entry.content, stretches, "reasoning"), said(entry.content, stretches)
     body = ""
     if reasoning and paper:
         body = f'<div class="reasoning"><p><b>Reasoning</b></p>{html_of(reasoning)}</div>'
@@ -150,11 +152,3 @@ def _said(entry: Entry) -> str:
 
 def _plain(text: str) -> str:
     return f'<p class="written">{escape(text)}</p>'
-
-
-def _divided(text: str) -> tuple[str, str]:
-    """Return the reasoning of an answer, and the rest."""
-    stream = StreamingMarkdown()
-    stream.append(text)
-    span = stream.reasoning
-    return (text[span.start : span.end].strip() if span else ""), stream.answer

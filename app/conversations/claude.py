@@ -15,10 +15,10 @@ from app.conversations.reading import (
     moment,
     objects,
     text,
-    thought,
     tree_of,
 )
 from app.conversations.records import Entry, ExportedChat, without_marks
+from app.conversations.spelled import thought
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}

@@ -5,8 +5,9 @@ Keeps the reasoning and the model's name. Pictures and files are named; tool cal
 
 from typing import Any
 
-from app.conversations.reading import at, attached, fields, moment, objects, parts, text, thought
+from app.conversations.reading import at, attached, fields, moment, objects, parts, text
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
+from app.conversations.spelled import thought
 from engine.request import Role
 
 THREAD, MESSAGES = "thread.json", "messages.jsonl"

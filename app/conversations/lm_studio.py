@@ -14,9 +14,9 @@ from app.conversations.reading import (
     moment,
     objects,
     text,
-    thought,
 )
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
+from app.conversations.spelled import thought
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}

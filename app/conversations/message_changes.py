@@ -112,9 +112,9 @@ def duplicate(
         cursor = connection.execute(
             """
             INSERT INTO messages (conversation, parent, role, state, target, drafter, created_ms,
-                content, figures, sent, edited)
+                content, figures, sent, edited, stretches)
             SELECT ?, ?, role, iif(state = 'streaming', 'interrupted', state), target, drafter,
-                created_ms, content, figures, sent, edited
+                created_ms, content, figures, sent, edited, stretches
             FROM messages WHERE id = ?
             """,
             (copy, copies.get(parent), id),

@@ -16,10 +16,10 @@ from app.conversations.reading import (
     objects,
     parts,
     text,
-    thought,
     tree_of,
 )
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
+from app.conversations.spelled import thought
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}

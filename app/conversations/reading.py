@@ -67,12 +67,6 @@ def attached(name: Any) -> str:
     return f"[file: {' '.join(text(name).split())}]" if text(name).strip() else ""
 
 
-def thought(reasoning: str, answer: str) -> str:
-    """Return an answer with its reasoning before it, as it is shown and stored here."""
-    reasoning = reasoning.strip()
-    return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
-
-
 def chained(names: Iterable[str]) -> dict[str, str]:
     """Return the parents of messages that follow each other."""
     found, before = {}, ""

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
+from app.conversations.spelled import spelled
 from engine.documents.prompt import Sent
 from engine.request import ChatMessage, Request, Role
+from engine.stretches import Stretch, said
 from models.errors import Problem
 from models.in_words import one_line
 from models.typed_json import decode
@@ -123,6 +125,7 @@ class Message:
     `drafter` name the models of an answer; both are empty for a user's message. `figures` are those
     of an answer that has ended; None if it is older than this field. `sent` is what the model got
     of a message with documents, or None. `edited` is True for an answer whose text a person wrote.
+    `content` is all that the model wrote; `stretches` say what of it is reasoning.
     """
 
     id: int
@@ -139,6 +142,12 @@ class Message:
     figures: AnswerFigures | None = None
     sent: Sent | None = None
     edited: bool = False
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def spelled(self) -> str:
+        """The text to be edited or exported: see `app.conversations.spelled`."""
+        return spelled(self.content, self.stretches) if self.role == "assistant" else self.content
 
     @property
     def prompt(self) -> str:
@@ -148,8 +157,10 @@ class Message:
     @property
     def as_chat(self) -> ChatMessage:
         """The message as the model gets it."""
-        attached = 0 if self.sent is None else self.sent.attached
-        return ChatMessage(self.role, self.prompt, attached=attached)
+        if self.sent is not None:
+            return ChatMessage(self.role, self.sent.text, attached=self.sent.attached)
+        reasoning = said(self.content, self.stretches, "reasoning")
+        return ChatMessage(self.role, said(self.content, self.stretches), reasoning=reasoning)
 
 
 @dataclass(frozen=True, slots=True)

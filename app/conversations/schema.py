@@ -151,6 +151,10 @@ _FOLDER_SETUP: Step = (
     "ALTER TABLE folders ADD COLUMN files TEXT NOT NULL DEFAULT ''",
 )
 
+# What in an answer's text is reasoning, as `app.conversations.spelled` writes it; NULL if only the
+# text's marks show that, as in answers from before this step.
+_STRETCHES: Step = ("ALTER TABLE messages ADD COLUMN stretches TEXT",)
+
 STEPS: tuple[Step, ...] = (
     _CONVERSATIONS,
     _SEARCH,
@@ -160,6 +164,7 @@ STEPS: tuple[Step, ...] = (
     _QUEUE,
     _EDITED,
     _FOLDER_SETUP,
+    _STRETCHES,
 )
 
 

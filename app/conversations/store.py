@@ -51,6 +51,7 @@ from engine.documents import Document
 from engine.documents.prompt import Sent
 from engine.events import Event
 from engine.request import Request
+from engine.stretches import Stretch
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
@@ -341,11 +342,18 @@ class Store:
         )
 
     def begin_answer(
-        self, parent: int, *, target: str, drafter: str, content: str = ""
+        self,
+        parent: int,
+        *,
+        target: str,
+        drafter: str,
+        content: str = "",
+        stretches: Sequence[Stretch] = (),
     ) -> Future[Message]:
         """Begin an answer to `parent`. Another answer to the same question is its sibling.
 
-        To continue an answer that was cut off, begin its sibling with its `content`.
+        To continue an answer that was cut off, begin its sibling with its `content` and
+        `stretches`.
         """
         return self._do(
             tree.begin,
@@ -353,6 +361,7 @@ class Store:
             target=target,
             drafter=drafter,
             content=content,
+            stretches=stretches,
             now_ms=self._now_ms(),
         )
 

@@ -22,14 +22,16 @@ from app.conversations.records import (
     title_from,
     to_milliseconds,
 )
+from app.conversations.spelled import stretches_from_json, stretches_to_json
 from engine.documents.prompt import Sent
-from engine.events import Event
+from engine.events import Event, stretches_of
 from engine.request import Request, Role
+from engine.stretches import Stretch
 from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.edited, m.figures, m.sent, m.created_ms,
+        m.edited, m.stretches, m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -150,10 +152,11 @@ def begin(
     target: str,
     drafter: str,
     content: str,
+    stretches: Sequence[Stretch] = (),
     now_ms: int,
 ) -> Message:
     """Begin an answer under `parent`, and show its branch."""
-    return _add(
+    begun = _add(
         connection,
         conversation=get(connection, parent).conversation,
         parent=parent,
@@ -164,6 +167,11 @@ def begin(
         drafter=drafter,
         now_ms=now_ms,
     )
+    connection.execute(
+        "UPDATE messages SET stretches = ? WHERE id = ?",
+        (stretches_to_json(stretches), begun.id),
+    )
+    return get(connection, begun.id)
 
 
 def ask(
@@ -202,7 +210,7 @@ def flush(
     connection: sqlite3.Connection, answer: int, content: str, events: Sequence[Event]
 ) -> None:
     """Store the answer so far, and its trace. Raises Problem if it is finished."""
-    _write(connection, answer, content=content, state="streaming")
+    _write(connection, answer, content=content, state="streaming", events=events)
     traces.extend(connection, answer, events)
 
 
@@ -217,7 +225,7 @@ def finish(
     """Store the whole answer with its figures and trace. Raises Problem if it is finished."""
     if state == "streaming":
         raise ValueError("a finished answer is not streaming")
-    _write(connection, answer, content=content, state=state)
+    _write(connection, answer, content=content, state=state, events=events)
     connection.execute(
         "UPDATE messages SET figures = ? WHERE id = ?",
         (figures_to_json(figures_of(events)), answer),
@@ -250,7 +258,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
         Entry(
             parent=above(message),
             role=message.role,
-            content=message.content,
+            content=message.spelled,
             state="interrupted" if message.state == "streaming" else message.state,
             target=message.target,
             drafter=message.drafter,
@@ -318,11 +326,18 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
 
 
 def _write(
-    connection: sqlite3.Connection, answer: int, *, content: str, state: MessageState
+    connection: sqlite3.Connection,
+    answer: int,
+    *,
+    content: str,
+    state: MessageState,
+    events: Sequence[Event],
 ) -> None:
+    stretches = stretches_to_json(stretches_of(events))
     changed = connection.execute(
-        "UPDATE messages SET content = ?, state = ? WHERE id = ? AND state = 'streaming'",
-        (clean(content), state, answer),
+        "UPDATE messages SET content = ?, state = ?, stretches = ? "
+        "WHERE id = ? AND state = 'streaming'",
+        (clean(content), state, stretches, answer),
     ).rowcount
     if not changed:
         get(connection, answer)
@@ -394,7 +409,7 @@ def _insert(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, edited, figures, sent, created_ms, place, count = row
+    *fields, edited, stretches, figures, sent, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -411,4 +426,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         figures=figures_from_json(figures),
         sent=attachments.unpacked(sent),
         edited=bool(edited),
+        stretches=stretches_from_json(stretches, content) if role == "assistant" else (),
     )

@@ -50,16 +50,14 @@ def words_of(
 ) -> AnswerWords:
     """Find copied and missing words of an answer, by the documents that the model was given.
 
-    `said` is what the person wrote. Reasoning is no part of the answer. If the documents are not
-    `complete`, as one was deleted, no word counts as missing.
+    `said` is what the person wrote. If the documents are not `complete`, as one was deleted, no
+    word counts as missing.
     """
-    thought, end, _ = answer.rpartition("</think>")
-    text = " " * len(thought + end) + answer[len(thought + end) :]
-    copied = find_copied(text, indexes)
+    copied = find_copied(answer, indexes)
     texts = [*indexes.values(), beside(documents.values(), said)]
-    missing = not_found(text, texts) if complete else ()
+    missing = not_found(answer, texts) if complete else ()
     lines = (
-        in_words(share(text, copied, documents), documents),
+        in_words(share(answer, copied, documents), documents),
         f"{len(missing)} not found in the documents" if missing else "",
     )
     return AnswerWords(

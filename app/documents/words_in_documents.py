@@ -23,6 +23,7 @@ from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
 from engine.documents.copied import CopiedSpan, WordIndex
 from engine.documents.prompt import Sent
+from engine.stretches import blanked
 from models.errors import Problem
 
 _Key = tuple[int, str, tuple[int, ...]]  # an answer's id, text and documents
@@ -141,11 +142,11 @@ class WordsInDocuments(QObject):
         return found
 
     def _text(self, message: Message) -> str | None:
-        """Return the text of the answer; None while it is written."""
+        """Return the text of the answer without its reasoning; None while it is written."""
         writing = self._answers.writing(message.id)
         if writing is None:
-            return message.content
-        return None if writing.state == "streaming" else writing.text
+            return blanked(message.content, message.stretches)
+        return None if writing.state == "streaming" else blanked(writing.text, writing.stretches)
 
     def _before(self, answer: int) -> list[Message]:
         """Return the messages before the answer."""

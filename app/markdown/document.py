@@ -47,6 +47,7 @@ from app.markdown.streaming import (
     StreamingPlainText,
 )
 from app.markdown.tables import fit_widths, same_widths
+from engine.stretches import Stretch
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
 REASONING = -1  # its number; that of details is their place in the text
@@ -130,6 +131,10 @@ class TextDocument:
         self._stream.append(delta)
         self._stale = True
 
+    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
+        """Say which stretches the text has: see `StreamingMarkdown`."""
+        self._stream.set_stretches(stretches)
+
     def finish(self) -> None:
         """End the text, and so colour code that was not closed."""
         self._stream.finish()
@@ -156,7 +161,7 @@ class TextDocument:
 
     @property
     def answer(self) -> str:
-        """The text as it was given, without the reasoning before it."""
+        """The text as it was given, without reasoning and marks."""
         return self._stream.answer
 
     @property
@@ -190,10 +195,9 @@ class TextDocument:
 
     def _fold_around(self, place: int) -> int | None:
         """Return the number of what is folded and has this character of the given text."""
-        span = self._stream.reasoning
-        if span is not None and span.start <= place < span.end and self._is_folded(REASONING):
-            return REASONING
         inside = self._stream.place_of(place)
+        if self._stream.kind_at(inside) == "reasoning" and self._is_folded(REASONING):
+            return REASONING
         hidden = (number for number, span in self._hidden.items() if span[0] <= inside < span[1])
         return min(hidden, default=None)
 
@@ -333,7 +337,9 @@ class TextDocument:
         cursor = self.document.find(old)
         if cursor.isNull() or cursor.charFormat().anchorHref() != f"{FOLD_ADDRESS}{REASONING}":
             return False
-        cursor.insertText(title, cursor.charFormat())
+        while not cursor.isNull():
+            cursor.insertText(title, cursor.charFormat())
+            cursor = self.document.find(old, cursor)
         return True
 
     def _is_folded(self, number: int) -> bool:
@@ -394,9 +400,7 @@ class TextDocument:
         """Return the visible ones of these spans: none in folded reasoning, or in its marks."""
         shown = [one for one in self._rejected[first:behind] if not self._is_hidden(one.source)]
         if self._reasoning_title.startswith(_FOLDED):
-            begin = len(self.given) - len(self.answer)
-            place = self._stream.place_of(begin)
-            shown = [one for one in shown if one.source >= place]
+            shown = [one for one in shown if self._stream.kind_at(one.source) == "content"]
         return shown
 
     def _is_hidden(self, place: int) -> bool:

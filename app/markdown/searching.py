@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from app.markdown.page import Item, TextLine, TextRun, with_formulas_as_source
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
+from engine.stretches import Stretch
 
 _SPACES = re.compile(r"\s+")
 
@@ -36,8 +37,9 @@ class SearchedText:
         self._tail: tuple[_ShownLine, ...] | None = None
         self._length = 0
 
-    def grow(self, text: str) -> None:
-        """Set the whole text so far, which begins with the text set before."""
+    def grow(self, text: str, stretches: tuple[Stretch, ...] = ()) -> None:
+        """Set the whole text so far, which begins with the text set before, and its stretches."""
+        self._stream.set_stretches(stretches)
         if len(text) > self._length:
             self._stream.append(text[self._length :])
             self._length = len(text)

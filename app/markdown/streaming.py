@@ -4,9 +4,8 @@ Knows Markdown's blocks through `app.markdown.blocks`; nothing of Qt or time. Th
 the same parts in whatever pieces it arrives: whether a block is finished follows from the text
 alone.
 
-Text before the answer between marks such as `<think>` and `</think>` is the model's reasoning. Some
-models get the opening mark in the prompt and write only the closing mark: then all text before it
-becomes reasoning, and the text must be read again from its beginning.
+Which stretches of the text are reasoning, and which are marks that are not shown, is given beside
+it; each stretch of reasoning or content is read for itself.
 
 The work for each part is limited: a list, a table, a quote and a paragraph are cut between their
 entries, rows, parts and lines, and a fence between its lines. Any other block of more than
@@ -17,8 +16,9 @@ Then `reread` says from where the text must be read again.
 """
 
 import re
+import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
@@ -39,6 +39,7 @@ from app.markdown.page import (
     TextRun,
     all_runs,
 )
+from engine.stretches import Kind, Stretch, said
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
@@ -46,13 +47,6 @@ FENCE_LINES = 100
 _SETTLING_LINES = 2  # the second line shows whether it is a table
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
-_REASONING = {
-    "<think>": "</think>",
-    "<thinking>": "</thinking>",
-    "[THINK]": "[/THINK]",
-    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",
-}
-_OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _REASONING))})")
 _REASONING_LEFT = 16  # pixels
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+\S.*)?[ \t]*")
 _TRIED_LINES = 12  # at which a paragraph may be cut
@@ -74,8 +68,8 @@ class OpenFence:
 class ReadingPlace:
     """How far the text was read: `source` is the first character that is not in a finished part.
 
-    `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: the mark that
-    ends the current reasoning; empty outside of it. `continued`: it is in a block that was cut.
+    `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: it is in
+    reasoning, whose header is written. `continued`: it is in a block that was cut.
     `folds`: the details that it is in.
     """
 
@@ -83,7 +77,7 @@ class ReadingPlace:
     after: After | None = None
     fence: OpenFence | None = None
     joined: bool = False
-    reasoning: str = ""
+    reasoning: bool = False
     continued: Continued | None = None
     folds: tuple[int, ...] = ()
 
@@ -104,7 +98,8 @@ class ReadingPlace:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningSpan:
-    """The place of the reasoning in the given text, without its marks. `closed`: it has ended."""
+    """The place of the reasoning in the given text: up to the first content. `closed`: it has
+    ended."""
 
     start: int
     end: int
@@ -133,6 +128,7 @@ class _StreamingText:
         self._lone: list[int] = []  # in the given text, those without a "\n"
         self._given = 0
         self._held = ""
+        self._stretches: tuple[Stretch, ...] = ()
 
     @property
     def text(self) -> str:
@@ -150,6 +146,16 @@ class _StreamingText:
         for place in map(self.place_of, self._returns):
             characters[place] = "\r\n"
         return "".join(characters) + self._held
+
+    @property
+    def answer(self) -> str:
+        """The text as it was given, without reasoning and marks."""
+        return said(self.given, self._stretches)
+
+    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
+        """Say which stretches the given text has, perhaps before it comes. Those that were set
+        before stay, and the last of them may be longer."""
+        self._stretches = stretches
 
     def append(self, delta: str) -> None:
         """Add text. A carriage return at its end waits for the next character."""
@@ -175,17 +181,16 @@ class StreamingPlainText(_StreamingText):
 
     reasoning = None
 
+    def kind_at(self, place: int) -> Kind:
+        """Return "content": a person writes no reasoning."""
+        return "content"
+
     def finish(self) -> None:
         """End the text. Nothing in it waits for its end."""
 
     def reread(self) -> int | None:
         """Return None: no text changes what is before it."""
         return None
-
-    @property
-    def answer(self) -> str:
-        """The text as it was given: a person writes no reasoning."""
-        return self.given
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """Return the next part that later text cannot change; None if there is none yet."""
@@ -218,7 +223,6 @@ class StreamingMarkdown(_StreamingText):
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
         self._searched = 0  # beginning of the first line that was not searched
         self._ended = False
-        self._lone_end = False
         self._fence: OpenFence | None = None  # that the search is in
         self._references: dict[str, dict[str, str]] = {}  # as markdown-it has them
         self._reread: int | None = None
@@ -246,9 +250,6 @@ class StreamingMarkdown(_StreamingText):
             self._searched = end + 1
 
     def _search_line(self, text: str, begin: int, line: str) -> None:
-        closes = line.rstrip(" \t") == "</think>" and not self._lone_end
-        if closes and "<think>" not in text[:begin] and not _OPENING.match(text):
-            self._lone_end, self._reread = True, 0
         if self._fence:
             self._fence = None if _closes(self._fence, line) else self._fence
         elif found := _fence_at(line, 0):
@@ -266,81 +267,78 @@ class StreamingMarkdown(_StreamingText):
     @property
     def reasoning(self) -> ReasoningSpan | None:
         """The place of the reasoning; None if there is none."""
-        found = self._opening()
-        if found is None:
-            return None
-        start, mark = found
-        end = self.text.find(mark, start)
-        closed = end >= 0
-        end = end if closed else len(self.text)
-        if closed and not self.text[start:end].strip():
-            return None
-        return ReasoningSpan(self.given_at(start), self.given_at(end), closed)
+        span, given = None, self._given + len(self._held)
+        for kind, start, end in self._given_stretches():
+            if kind == "content" and span:
+                return replace(span, closed=True)
+            if kind == "reasoning":
+                span = ReasoningSpan(span.start if span else start, min(end, given), end < given)
+        return span if span and span.start < given else None
 
-    @property
-    def answer(self) -> str:
-        """The text as it was given, without the reasoning and its marks."""
-        span, given = self.reasoning, self.given
-        if span is None:
-            return given
-        mark = self._opening()
-        behind = span.end + len(mark[1]) if mark and span.closed else span.end
-        return given[behind:].lstrip()
+    def kind_at(self, place: int) -> Kind:
+        """Return the kind of the character at this place of `text`."""
+        return self._stretch_at(place)[0]
+
+    def _given_stretches(self) -> Iterator[tuple[Kind, int, int]]:
+        """Yield the stretches that have begun: their kinds, beginnings and ends in the given text.
+        Content without an end comes last."""
+        begin = 0
+        for one in self._stretches:
+            if begin >= self._given:
+                return
+            yield one.kind, begin, begin + one.length
+            begin += one.length
+        if begin < self._given:
+            yield "content", begin, sys.maxsize
+
+    def _stretch_at(self, place: int) -> tuple[Kind, int, int]:
+        """Return the stretch with the character at this place: its kind, beginning and end in
+        `text`. Content without stretches begins and ends nowhere."""
+        for kind, begin, end in self._given_stretches():
+            stop = self.place_of(min(end, self._given))
+            if place < stop or end >= self._given:
+                return kind, self.place_of(begin), sys.maxsize if end >= self._given else stop
+        return "content", 0, sys.maxsize
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """Return the next part that later text cannot change; None if there is none yet."""
-        if part := self._begun_reasoning(place):
-            return part
-        if not place.reasoning:
+        if not self._stretches:
             return self._finished(self.text, place)
-        end = self.text.find(place.reasoning, place.source)
-        closed = end >= 0
-        text = self.text[:end] if closed else _without_begun(self.text, place.reasoning)
+        kind, begin, end = self._stretch_at(place.source)
+        closed = end < len(self.text)
+        fences = (place.fence.panel,) if place.fence else ()
+        left = place.reasoning and kind != "reasoning"
+        if place.source == begin and (left or place.fence or place.joined or place.continued):
+            after = "reasoning" if left else place.after
+            return FinishedPart((), ReadingPlace(begin, after), fences)
+        if kind == "mark":
+            return FinishedPart((), ReadingPlace(end, place.after)) if closed else None
+        if kind == "reasoning" and not place.reasoning:
+            if place.source >= len(self.text):
+                return None
+            inside = replace(place, reasoning=True)
+            if place.after == "reasoning":  # only marks stand between
+                return FinishedPart((), inside)
+            header = _reasoning_header(begin)
+            return FinishedPart((header,), replace(inside, after="reasoning"))
+        text = self.text[:end] if closed else self.text
         part = self._finished(text, place)
         if part is None and closed:
-            after = ReadingPlace(end + len(place.reasoning), "reasoning")
-            fences = (place.fence.panel,) if place.fence else ()
             items = self._tail(text, place)
-            part = FinishedPart(items, after, (*fences, *_panels(items)))
-        return replace(part, items=_reasoned(part.items)) if part else None
+            after = items[-1].block.shape if items else place.after
+            behind = ReadingPlace(end, "reasoning" if kind == "reasoning" else after)
+            part = FinishedPart(items, behind, (*fences, *_panels(items)))
+        if part is None or kind != "reasoning":
+            return part
+        return replace(part, items=_reasoned(part.items))
 
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
         """Return the unfinished tail as it would look now. Call this when `finished` returns
         None."""
-        if found := self._opening_at(place):
-            return (_reasoning_header(found[0]),)
+        if self._stretches and self._stretch_at(place.source)[0] == "mark":
+            return ()
         items = self._tail(self.text, place)
         return _reasoned(items) if place.reasoning else items
-
-    def _opening(self) -> tuple[int, str] | None:
-        """The beginning of the reasoning, and the mark that ends it."""
-        self._search()
-        if self._lone_end:
-            return 0, "</think>"
-        found = _OPENING.match(self.text)
-        return (found.end(), _REASONING[found[1]]) if found else None
-
-    def _begun_reasoning(self, place: ReadingPlace) -> FinishedPart | None:
-        """Return the header if the reasoning begins here; nothing for empty reasoning."""
-        found = self._opening_at(place)
-        if found is None:
-            return None
-        begin, mark = found
-        end = self.text.find(mark, begin)
-        inside = self.text[begin:end] if end >= 0 else _without_begun(self.text, mark)[begin:]
-        if inside.strip():
-            behind = ReadingPlace(begin, "reasoning", reasoning=mark)
-            return FinishedPart((_reasoning_header(begin),), behind)
-        return FinishedPart((), ReadingPlace(end + len(mark))) if end >= 0 else None
-
-    def _opening_at(self, place: ReadingPlace) -> tuple[int, str] | None:
-        """Return `_opening` if the reading has reached it, or nothing stands before this place."""
-        if place.reasoning or place.after or place.fence or place.joined:
-            return None
-        found = self._opening()
-        if found is None or place.source > found[0] or self.text[: place.source].strip():
-            return None
-        return found
 
     def _finished(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         begin = place.source
@@ -601,12 +599,6 @@ def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
         )
         for item in items
     )
-
-
-def _without_begun(text: str, mark: str) -> str:
-    """Return `text` without a beginning of `mark` at its end."""
-    begun = next((n for n in range(len(mark) - 1, 0, -1) if text.endswith(mark[:n])), 0)
-    return text[: len(text) - begun]
 
 
 def _closes(fence: OpenFence, row: str) -> bool:

@@ -35,6 +35,7 @@ from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
+from engine.stretches import Stretch, extend, joined
 from models.errors import Problem
 from models.in_words import clean
 
@@ -286,6 +287,10 @@ class RaceAnswer(QScrollArea):
         self._ahead = DraftAhead(self._view, colours_of(self), over=page)
         self._ahead.calm = motion_is_reduced()
 
+    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
+        """Say which stretches the text has."""
+        self._view.text.set_stretches(stretches)
+
     def append(self, delta: str, round: Round | None) -> None:
         """Add text, and show the draft of this round behind it. The next frame shows both."""
         self._view.text.append(delta)
@@ -360,6 +365,7 @@ class RaceTrack(QWidget):
     def clear(self) -> None:
         """Show that it has not started."""
         self.stats = Stats()
+        self._stretches: list[Stretch] = []
         self.answer.clear()
         self.clock.setText("\u2013")
         self.figures.setText("Waiting")
@@ -373,6 +379,8 @@ class RaceTrack(QWidget):
                 read = f"{happening.processed:,} of {happening.total:,}"
                 self.figures.setText(f"Reading the prompt: {read} tokens")
             case Text():
+                extend(self._stretches, happening.parts)
+                self.answer.set_stretches(joined(self._stretches))
                 self._pace.push(happening)
             case Round():
                 self._pace.push(happening)

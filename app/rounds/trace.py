@@ -14,6 +14,7 @@ from typing import Literal
 
 from engine.conversation.rounds import EventOrRound, Round, Rounds, Token
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
+from engine.stretches import Stretch, extend, joined
 from engine.tree import COMMITTED
 
 PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejected", "discarded"]
@@ -71,6 +72,7 @@ class Trace:
         self.events: list[Event] = []
         self.rounds: list[Round] = []
         self._joined = Rounds()
+        self._stretches: list[Stretch] = []
         self._pieces: list[Piece] = []
         self._waiting: dict[tuple[int, int], int] = {}  # by (round, index): index in `_pieces`
         for event in events:
@@ -90,6 +92,11 @@ class Trace:
     def final(self) -> tuple[Piece, ...]:
         """The pieces that no event can change: those before the first that waits for its text."""
         return tuple(self._pieces[: next(iter(self._waiting.values()), None)])
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The stretches of the text."""
+        return joined(self._stretches)
 
     def tally(self, start: int, end: int) -> TextTally:
         """Return the tokens and seconds of the text from `start` to `end`: of the tokens that begin
@@ -153,6 +160,7 @@ class Trace:
 
     def _give(self, text: Text) -> None:
         """Give each token its part of the text."""
+        extend(self._stretches, text.parts)
         start = 0
         for span in text.spans:
             place = self._waiting.pop((span.round, span.index), None)

@@ -18,16 +18,15 @@ from rich.text import Text as Styled
 
 from engine.cli.sessions import AnySession
 from engine.documents import Document
-from engine.documents.by_section import THINKING, Ask, Said, section_by_section
+from engine.documents.by_section import THINKING, Ask, Said, said_in, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled
-from engine.events import Prefill, Stats, Text
+from engine.events import Event, Stats, Text, stretches_of
 from engine.process.interrupts import noting
-from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request, chat
 from models.errors import Problem
 from models.in_words import clean, one_line
@@ -168,24 +167,14 @@ class Attachments:
         interrupted: Callable[[], bool],
     ) -> Said:
         most = min(request.max_tokens, ask.most_tokens)
-        shorter = replace(
-            request,
-            max_tokens=most,
-            thinking=THINKING,
-            grammar=None,
-            stops=(),
-            special=True,
-        )
+        shorter = replace(request, max_tokens=most, thinking=THINKING, grammar=None, stops=())
         asked = [*before, ChatMessage("user", ask.prompt)]
-        reply = ending = ""
+        heard: list[Event] = []
         doing = f"Making notes on part {ask.number} of {ask.among}: {ask.place}"
         with self._console.status(escape(doing)):
-            for event in self._session.answer(asked, shorter, cancelled=interrupted):
-                if isinstance(event, Text):
-                    reply += event.delta
-                elif isinstance(event, Prefill):
-                    ending = ending or event.ending
-        return said_in(reply, prompt_ending=ending)
+            heard += self._session.answer(asked, shorter, cancelled=interrupted)
+        reply = "".join(event.delta for event in heard if isinstance(event, Text))
+        return said_in(reply, stretches_of(heard))
 
     def learn(self, stats: Stats) -> None:
         """Learn from an answer how fast prompts are read."""

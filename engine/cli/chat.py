@@ -7,7 +7,7 @@ import json
 import os.path
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,10 @@ from engine.cli.sessions import AnySession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.conversation.pair_costs import Remark
 from engine.documents.reading import read_document
-from engine.events import Done, Event, Prefill, Stats, Text
+from engine.events import Done, Event, Prefill, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request
+from engine.stretches import said
 from models.errors import Problem
 from models.in_words import clean
 
@@ -159,32 +160,32 @@ class TerminalChat:
 
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
-        answer, stats, heard = "", Stats(), list[Event]()
+        stats, heard = Stats(), list[Event]()
         request = replace(self._request, keep_as=self._attachments.digests)
-        with (
-            noting(signal.SIGINT) as interrupted,
-            noting(signal.SIGQUIT) as hurried,
-            answer_view(self._console) as view,
-        ):
-            events = self._session.answer(
-                asked, request, cancelled=interrupted, hurried=hurried, compare=lambda: True
-            )
-            for event in events:
-                view.show(event)
-                heard.append(event)
-                if isinstance(event, Text):
-                    answer += event.delta
-                    self.messages = [*asked, ChatMessage("assistant", answer)]
-                elif isinstance(event, Done):
-                    stats = event.stats
-                    if event.reason != "cancelled":
-                        # Even an empty answer: templates want user and assistant in turns.
-                        self.messages = [*asked, ChatMessage("assistant", answer)]
+        try:
+            with (
+                noting(signal.SIGINT) as interrupted,
+                noting(signal.SIGQUIT) as hurried,
+                answer_view(self._console) as view,
+            ):
+                events = self._session.answer(
+                    asked, request, cancelled=interrupted, hurried=hurried, compare=lambda: True
+                )
+                for event in events:
+                    view.show(event)
+                    heard.append(event)
+                    if isinstance(event, Done):
+                        stats = event.stats
+        finally:
+            ended = any(isinstance(each, Done) and each.reason != "cancelled" for each in heard)
+            if ended or any(isinstance(each, Text) for each in heard):
+                # Even an empty answer: templates want user and assistant in turns.
+                self.messages = [*asked, _message_of(heard)]
         self._attachments.learn(stats)
         if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
-        self._attachments.show_copied(answer)
+        self._attachments.show_copied(_message_of(heard).content)
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)
@@ -194,6 +195,15 @@ class TerminalChat:
         """Print what a person should know beside an answer; nothing for empty remarks."""
         for remark in filter(None, remarks):
             self._console.print(remark, style="yellow", highlight=False)
+
+
+def _message_of(events: Sequence[Event]) -> ChatMessage:
+    """The answer that these events wrote, its reasoning apart."""
+    text = "".join(each.delta for each in events if isinstance(each, Text))
+    stretches = stretches_of(events)
+    return ChatMessage(
+        "assistant", said(text, stretches), reasoning=said(text, stretches, "reasoning")
+    )
 
 
 def typed_path(text: str) -> Path:
@@ -213,7 +223,11 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     if path.suffix == ".md":
         text = "\n\n".join(f"**{m.role}**\n\n{m.content}" for m in messages) + "\n"
     elif path.suffix == ".json":
-        listed = [{"role": m.role, "content": m.content} for m in messages]
+        listed = [
+            {"role": m.role, "content": m.content}
+            | ({"reasoning_content": m.reasoning} if m.reasoning else {})
+            for m in messages
+        ]
         text = json.dumps({"messages": listed}, ensure_ascii=False, indent=1) + "\n"
     else:
         raise Problem("The file's name must end in .json or .md.", "For example: /save chat.md")

@@ -24,7 +24,7 @@ from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
-from engine.conversation.template import abilities_for, closing_of, syntax_for
+from engine.conversation.template import abilities_for, closing_of, reply_syntax
 from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
@@ -210,7 +210,7 @@ class _PairChecks:
             f"{perf_counter() - began:.1f} s",
         )
         tokenizer = target.tokenizer
-        yield check_template(abilities_for(tokenizer, tools=True), syntax_for(tokenizer))
+        yield check_template(abilities_for(tokenizer, tools=True), reply_syntax(tokenizer))
         session = Session(target)
         try:
             drafters = resolve_drafters(self._name, folder)

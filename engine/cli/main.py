@@ -112,8 +112,9 @@ def generate(options: GenerateOptions) -> None:
     from engine.conversation.pair_costs import Remark
     from engine.conversation.stats import tally
     from engine.documents.reading import read_document
-    from engine.events import Event, Text, to_json
+    from engine.events import Event, Text, stretches_of, to_json
     from engine.request import ChatMessage
+    from engine.stretches import said
 
     text = _standard_input() if options.prompt == "-" else options.prompt
     if not text.strip():
@@ -151,7 +152,8 @@ def generate(options: GenerateOptions) -> None:
                 view.show(event)
                 events.append(event)
         show_closing(errors, tally(events))
-        attachments.show_copied("".join(each.delta for each in events if isinstance(each, Text)))
+        written = "".join(each.delta for each in events if isinstance(each, Text))
+        attachments.show_copied(said(written, stretches_of(events)))
         show_remarks(*closing_remarks(events))
         if session.disturbed:
             show_remarks(Remark.BUSY_ANSWERING.value)

@@ -21,6 +21,7 @@ from engine.conversation.loops import loops
 from engine.conversation.rounds import Round, Rounds, Token, committed
 from engine.conversation.stats import NoRatio, against_plain
 from engine.events import Done, Event, Failed, Prefill, Stats, Text
+from engine.stretches import Kind, Stretch, cut, divided
 from models.in_words import clean
 
 # Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
@@ -38,6 +39,9 @@ STYLES = {
 _SPECIAL = re.compile(
     r"<\|.*\|>|<\uff5c.*\uff5c>|</?s>|<(?:eos|bos|pad|(?:start|end)_of_turn)>|\[/?INST\]"
 )
+
+_DIM = ("", " dim")  # behind the key of a style
+STYLES |= {key + _DIM[True]: style + Style(dim=True) for key, style in STYLES.items()}
 
 type Piece = tuple[str, str]  # text, and the key of its style in STYLES
 
@@ -70,6 +74,27 @@ def row_starts(text: str, width: int) -> list[int]:
     return starts
 
 
+class _Kinds:
+    """Words and blank lines in place of the marks around reasoning."""
+
+    def __init__(self) -> None:
+        self._last: Kind | None = None
+        self._apart = False
+
+    def shown(self, kind: Kind, text: str) -> tuple[str, str]:
+        """What stands before a part of a reply, and what is shown of it."""
+        if kind == "mark":
+            self._apart = True
+            return "", ""
+        before = ""
+        if self._last not in (None, kind) or (self._last and self._apart):
+            before = "\n\n"
+        if kind == "reasoning" != self._last:
+            before += "Reasoning: "
+        self._last, self._apart = kind, False
+        return before, text
+
+
 class LiveAnswer:
     """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
 
@@ -82,6 +107,7 @@ class LiveAnswer:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._rounds = Rounds()
+        self._kinds = _Kinds()
         self._tail = Styled()  # final text of the last row
         self._waiting: dict[
             tuple[int, int], Piece
@@ -132,11 +158,18 @@ class LiveAnswer:
         """The text, each span in its token's style; those tokens do not wait any longer."""
         pieces: list[Piece] = []
         place = 0
-        for span in text.spans:
-            _, style = self._waiting.pop((span.round, span.index), ("", "plain"))
-            pieces.append((clean(text.delta[place : place + span.length]), style))
-            place += span.length
-        return [*pieces, (clean(text.delta[place:]), "plain")]
+        rest: Sequence[Stretch] = text.parts
+        for span in (*text.spans, None):
+            end = len(text.delta) if span is None else place + span.length
+            style = "plain"
+            if span is not None:
+                _, style = self._waiting.pop((span.round, span.index), ("", style))
+            its, rest = cut(rest, end - place)
+            for kind, part in divided(text.delta[place:end], its):
+                before, shown = self._kinds.shown(kind, part)
+                pieces += [(before, "drafted"), (clean(shown), style + _DIM[kind == "reasoning"])]
+            place = end
+        return pieces
 
     def _paint(self) -> None:
         """Write the rows that are finished, then draw the live ones over the old ones."""
@@ -175,13 +208,16 @@ class PlainAnswer:
 
     def __init__(self, console: Console) -> None:
         self._file = console.file
+        self._kinds = _Kinds()
         self._last = "\n"
 
     def show(self, event: Event) -> None:
         """Write the event's text, if it has any."""
         match event:
             case Text():
-                self._write(clean(event.delta))
+                parts = divided(event.delta, event.stretches)
+                shown = (self._kinds.shown(kind, part) for kind, part in parts)
+                self._write("".join(before + clean(part) for before, part in shown))
             case Done() | Failed():
                 self.close()
 

@@ -23,6 +23,7 @@ from engine.events import (
     WrittenToken,
 )
 from engine.speculate import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
+from engine.stretches import Stretch
 from engine.tree import COMMITTED, Tree
 
 _FORCED = "nothing else is allowed here"
@@ -63,19 +64,21 @@ class AnswerEvents:
         yield replace(verdict, accompanied=accompanied)
         self._committed.extend((self._number, index) for index in range(len(item.committed)))
         self._number += 1
-        delta, lengths = self.text.push(item.committed)
+        delta, lengths, stretches = self.text.push(item.committed)
         if delta:
-            yield self._written(delta, lengths)
+            written = self._written(delta, lengths, stretches)
+            yield replace(written, calls=self.text.calls())
 
     def finish(self) -> Iterator[Text]:
         """Yield the text that was held back."""
-        delta, lengths = self.text.finish()
-        if lengths:
-            yield self._written(delta, lengths)
+        delta, lengths, stretches = self.text.finish()
+        calls = self.text.calls()
+        if lengths or calls:
+            yield replace(self._written(delta, lengths, stretches), calls=calls)
 
-    def _written(self, delta: str, lengths: Sequence[int]) -> Text:
+    def _written(self, delta: str, lengths: Sequence[int], stretches: tuple[Stretch, ...]) -> Text:
         spans = tuple(Span(*self._committed.popleft(), length) for length in lengths)
-        return Text(self._generation, delta, spans)
+        return Text(self._generation, delta, spans, stretches)
 
     def _draft(self, draft: RoundDraft) -> Draft:
         parts = zip_longest(draft.tokens, draft.q, draft.confidence)

@@ -25,8 +25,13 @@ from engine.conversation.prompt_logprobs import prompt_logprobs
 from engine.conversation.skippable import skippable
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.conversation.template import encode_prompt, with_thinking
-from engine.conversation.text import AnswerText, TokenTexts, ending_of
+from engine.conversation.template import (
+    abilities_for,
+    encode_prompt,
+    reply_syntax,
+    with_thinking,
+)
+from engine.conversation.text import AnswerText, TokenTexts, ending_of, text_of
 from engine.conversation.thought import Thought, with_thought
 from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
@@ -41,6 +46,8 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
+from engine.replies.reading import ReplyReader
+from engine.replies.tools import tools_of
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
     Company,
@@ -293,17 +300,53 @@ class Session:
         texts = self._shared.token_texts
         rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
         task = replace(task, constraint=rules)
+        reader = self._reader(without(prompt, gap), tokens, certain=request.grammar is not None)
+        text = AnswerText(
+            tokenizer,
+            request.stops,
+            special=request.special or (reader is not None and reader.special),
+            ends=self.target.ends,
+            reader=reader,
+        )
         return Answer(
             generation,
             tokens,
             gap,
             sources,
             task,
-            AnswerText(tokenizer, request.stops, special=request.special, ends=self.target.ends),
+            text,
             prediction=encode_text(request.prediction) if request.prediction else [],
             prompt_logprobs=request.prompt_logprobs,
             keep_as=frozenset(request.keep_as),
             skippable=partial(skippable, messages, sources),
+        )
+
+    def _reader(
+        self, prompt: Prompt, tokens: Sequence[int], *, certain: bool
+    ) -> ReplyReader | None:
+        """What reads the reply to a chat; None if all of it is content. A reply that is continued
+        is read from its beginning, which is in the prompt."""
+        tokenizer, messages, tools = self.target.tokenizer, prompt.messages, tools_of(prompt.tools)
+        if not messages:
+            return None
+        able = abilities_for(tokenizer, tools=True)
+        syntax = reply_syntax(
+            tokenizer,
+            knows_tools=not tools or able.knows_tools,
+            found=able.notation if able.knows_tools else None,
+        )
+        if not (syntax.reasons or tools):
+            return None
+        begun = list(tokens)
+        if len(messages) > 1 and messages[-1].role == "assistant":
+            shorter = self.encode(replace(prompt, messages=messages[:-1]))
+            begun = shorter if begun[: len(shorter)] == shorter else begun
+        return ReplyReader(
+            syntax,
+            tools=tools,
+            certain=certain,
+            prompt_ending=ending_of(tokenizer, begun),
+            written=text_of(tokenizer, tokens[len(begun) :]),
         )
 
     def begin(

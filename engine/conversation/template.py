@@ -59,12 +59,14 @@ class _TooLong(BaseException):
 class _Shield:
     """Marks the names of tokens in the texts of a chat, so that they are encoded as text.
 
-    `names` are found by `ours` in the assistant's messages, and by `theirs` in all other text.
+    `names` are found by `ours` in the assistant's messages, by `raw` in the answer that is
+    continued, whose own marks are tokens, and by `theirs` in all other text.
     `before` and `behind` are characters that no text of the prompt has.
     """
 
     names: frozenset[str]
     ours: re.Pattern[str]
+    raw: re.Pattern[str]
     theirs: re.Pattern[str]
     before: str
     behind: str
@@ -72,7 +74,10 @@ class _Shield:
     def over(self, value: Any, *, of_assistant: bool = False) -> Any:
         """`value`, plain JSON, with the names marked in all its texts."""
         found = self.ours if of_assistant else self.theirs
-        return _mapped(value, lambda text: found.sub(rf"{self.before}\g<0>{self.behind}", text))
+        return _mapped(value, lambda text: self._marked(text, found))
+
+    def _marked(self, text: str, found: re.Pattern[str]) -> str:
+        return found.sub(rf"{self.before}\g<0>{self.behind}", text)
 
     def over_message(self, message: ChatMessage) -> ChatMessage:
         """A message with the names marked in all its texts, and arguments of calls as JSON that
@@ -92,7 +97,9 @@ class _Shield:
         )
         return replace(
             message,
-            content=over(message.content),
+            content=self._marked(message.content, self.raw)
+            if message.raw
+            else over(message.content),
             reasoning=over(message.reasoning),
             tool_calls=calls,
             tool_call_id=over(message.tool_call_id),
@@ -223,7 +230,7 @@ class _Asking:
         self._abilities = _tried(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
-        self._syntax = syntax_for(tokenizer, found=found)
+        self._syntax = reply_syntax(tokenizer, found=found)
 
     def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
@@ -300,10 +307,19 @@ def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
     return replace(prompt, options=json.dumps(variables | given))
 
 
-def syntax_for(tokenizer: Any, *, found: FamilyRow | None = None) -> ReplySyntax:
-    """The notation of the replies of the model with this tokenizer. `found`: as in `syntax_of`."""
-    names = [token.content for token in tokenizer.added_tokens_decoder.values()]
-    return syntax_of(_template(tokenizer), tokens=names, knows_tools=True, found=found)
+def reply_syntax(
+    tokenizer: Any, *, knows_tools: bool = True, found: FamilyRow | None = None
+) -> ReplySyntax:
+    """The notation of the replies of the model with this tokenizer; `knows_tools` and `found` as in
+    `syntax_of`."""
+    tokens = tokenizer.added_tokens_decoder.values()
+    return syntax_of(
+        _template(tokenizer),
+        tokens=[token.content for token in tokens],
+        special=[token.content for token in tokens if token.special],
+        knows_tools=knows_tools,
+        found=found,
+    )
 
 
 def closing_of(able: TemplateAbilities, syntax: ReplySyntax) -> str:
@@ -415,6 +431,7 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
     return _Shield(
         names=frozenset(names),
         ours=_any_of(special),
+        raw=_any_of(special - set(reply_syntax(tokenizer).special)),
         theirs=_any_of(names),
         before=next(free),
         behind=next(free),

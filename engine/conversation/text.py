@@ -10,6 +10,9 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
+from engine.events import CallPiece
+from engine.replies.reading import ReplyReader
+from engine.stretches import Kind, Stretch, cut, joined
 from models.errors import Problem
 from models.token_tables import byte_named, spelled_by_letters
 
@@ -41,9 +44,14 @@ def _decode(tokenizer: Tokenizer, token_ids: Sequence[int], *, skip_special: boo
     )
 
 
+def text_of(tokenizer: Tokenizer, token_ids: Sequence[int]) -> str:
+    """The text of a part of a prompt, with the names of special tokens, such as "<think>"."""
+    return _decode(tokenizer, token_ids, skip_special=False)
+
+
 def ending_of(tokenizer: Tokenizer, token_ids: Sequence[int]) -> str:
-    """The last characters of a prompt, with the names of special tokens, such as "<think>"."""
-    return _decode(tokenizer, token_ids[-_ENDING_TOKENS:], skip_special=False)
+    """The last characters of a prompt, with the names of special tokens."""
+    return text_of(tokenizer, token_ids[-_ENDING_TOKENS:])
 
 
 def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:
@@ -284,7 +292,7 @@ class StopStrings:
         return final, False
 
     def finish(self) -> str:
-        """Return the text that was held; may set `stopped`. No more text may follow."""
+        """Return the text that was held, as no stop string goes on behind it; may set `stopped`."""
         found = self._found()
         if found is not None:
             return self._cut_at(found)
@@ -312,10 +320,11 @@ class StopStrings:
 
 
 class AnswerText:
-    """The final text of an answer so far, with the length of each token's text.
+    """The final text of an answer so far, with the length of each token's text, and its stretches.
 
-    A `TextStream` cut by `StopStrings`. Every token gets one length, in order, together with all
-    of its text: if a part of it could begin a stop string, the whole token is held back.
+    A `TextStream`, read by a `ReplyReader`, its content cut by `StopStrings`. Every token gets one
+    length, in order, together with all of its text: if a part of it could begin a stop string, or
+    its kind is not certain yet, the whole token is held back.
     """
 
     def __init__(
@@ -325,12 +334,17 @@ class AnswerText:
         *,
         special: bool = False,
         ends: Container[int] = (),
+        reader: ReplyReader | None = None,
     ) -> None:
-        """`special` and `ends` as for `TextStream`."""
+        """`special` and `ends` as for `TextStream`. Without a `reader`, all is content."""
         self._stream = TextStream(tokenizer, special=special, ends=ends)
         self._stops = StopStrings(stops)
+        self._reader = reader
         self._lengths: deque[int] = deque()  # of the tokens that are held back
-        self._final = ""  # the part of their text in which no stop string can begin
+        self._unread = ""  # text whose kind is not certain
+        self._final = ""  # of the tokens that are held back, the text that is certain
+        self._stretches: list[Stretch] = []  # of that text
+        self._called = 0  # stretches of calls
 
     @property
     def stopped(self) -> bool:
@@ -342,14 +356,21 @@ class AnswerText:
         """The text from the stop string on."""
         return self._stops.cut
 
-    def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
-        """Return the text of the tokens that became final, and each token's length.
+    def calls(self) -> tuple[CallPiece, ...]:
+        """Return the pieces of calls before the stop string that came since the last call of
+        this."""
+        pieces = () if self._reader is None else self._reader.calls()
+        return tuple(one for one in pieces if one.index < self._called or not self.stopped)
+
+    def push(self, token_ids: Iterable[int]) -> tuple[str, list[int], tuple[Stretch, ...]]:
+        """Return the text of the tokens that became final, each token's length, and the text's
+        stretches.
 
         Tokens without text are returned with the next token that has some.
         """
         text, lengths = self._stream.push(token_ids)
         self._lengths += lengths
-        self._final += self._stops.push(text)[0]
+        self._read(text)
         complete: list[int] = []
         place = 0
         for length in self._lengths:
@@ -359,19 +380,45 @@ class AnswerText:
             place += length
         return self._take(place, complete if place else [])
 
-    def finish(self) -> tuple[str, list[int]]:
-        """Return the text that was held back, up to a stop string, and its lengths."""
+    def finish(self) -> tuple[str, list[int], tuple[Stretch, ...]]:
+        """Return the text that was held back, up to a stop string, its lengths and stretches."""
         text, lengths = self._stream.finish()
         self._lengths += lengths
-        self._final += self._stops.push(text)[0] + self._stops.finish()
+        self._read(text)
+        if self._reader is not None:
+            self._sort(self._reader.finish())
+        self._add("content", self._stops.finish())
         place, complete = 0, list[int]()
         for length in self._lengths:
             complete.append(min(length, len(self._final) - place))
             place += complete[-1]
         return self._take(place, complete)
 
-    def _take(self, place: int, complete: list[int]) -> tuple[str, list[int]]:
+    def _read(self, text: str) -> None:
+        self._unread += text
+        plain = [Stretch("content", len(text))]
+        self._sort(plain if self._reader is None else self._reader.push(text))
+
+    def _sort(self, stretches: Sequence[Stretch]) -> None:
+        """Take these stretches from the unread text, and look for stop strings in the content."""
+        for one in stretches:
+            text, self._unread = self._unread[: one.length], self._unread[one.length :]
+            if one.kind != "content":
+                self._add("content", self._stops.finish())  # no stop string goes on behind it
+            if one.kind == "content" or self.stopped:
+                self._add("content", self._stops.push(text)[0])
+            else:
+                self._called += one.kind == "call"
+                self._add(one.kind, text)
+
+    def _add(self, kind: Kind, text: str) -> None:
+        self._final += text
+        self._stretches.append(Stretch(kind, len(text)))
+
+    def _take(self, place: int, complete: list[int]) -> tuple[str, list[int], tuple[Stretch, ...]]:
         text, self._final = self._final[:place], self._final[place:]
         for _ in complete:
             self._lengths.popleft()
-        return text, complete
+        taken, left = cut(self._stretches, place)
+        self._stretches = list(left)
+        return text, complete, joined(taken)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from engine.conversation.template import abilities_for, closing_of, encode_piece, syntax_for
+from engine.conversation.template import abilities_for, closing_of, encode_piece, reply_syntax
 from engine.conversation.text import TokenTexts, ending_of
 from engine.replies.families import ReasoningMarks
 from engine.request import Prompt, Request
@@ -110,7 +110,7 @@ def with_thought(
     template shows how it reasons."""
     if not prompt.messages:
         return rules
-    able, syntax = abilities_for(tokenizer), syntax_for(tokenizer)
+    able, syntax = abilities_for(tokenizer), reply_syntax(tokenizer)
     marks = _HARMONY if syntax.family == "harmony" else syntax.reasoning
     closing = closing_of(able, syntax)
     if marks is None or marks.closing not in closing:

@@ -12,6 +12,7 @@ from typing import Literal
 from engine.documents import Document, Section
 from engine.documents.passages import cut
 from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, write_notes
+from engine.stretches import Stretch, said
 from models.errors import Problem
 
 NOTE_TOKENS = 256
@@ -68,6 +69,13 @@ class Said:
 
     note: str | None
     reasoned: bool = False
+
+
+def said_in(reply: str, stretches: Sequence[Stretch]) -> Said:
+    """The answer about a part that is in a reply: its text without reasoning."""
+    if not stretches:
+        return Said(reply)
+    return Said(said(reply, stretches).strip() or None, reasoned=True)
 
 
 def section_by_section(

@@ -24,6 +24,7 @@ class Incoming:
 
     def __init__(self) -> None:
         self._text = ""
+        self._before = 0  # characters that were dropped from its front
         self._place = 0
         self._began: int | None = None
         self._ended = False
@@ -33,9 +34,15 @@ class Incoming:
         """Whether all text is taken, and no more will arrive."""
         return self._ended and self._place == len(self._text)
 
+    @property
+    def position(self) -> int:
+        """The number of characters that are taken."""
+        return self._before + self._place
+
     def add(self, text: str) -> None:
         kept = self._place if self._began is None else self._began
         self._text = self._text[kept:] + text
+        self._before += kept
         self._place -= kept
         if self._began is not None:
             self._began = 0

@@ -4,9 +4,8 @@ The parts follow from the text alone, not from how it was cut. Marks, and white 
 are in no part. All other text is in one part, in order; text that looked like a call and is none
 becomes content.
 
-Within reasoning only its closing mark is looked for. A client's stop string ends the content, not
-the reasoning. So if the syntax has reasoning, the caller gives the engine no stop strings, but
-looks for them in the content, with `engine.conversation.text.StopStrings`.
+Within reasoning only its closing mark is looked for. Stop strings end the content, and neither
+reasoning nor a call: `engine.conversation.text.AnswerText` looks for them.
 """
 
 from collections.abc import Sequence
@@ -19,24 +18,41 @@ from engine.replies.calls import Calls
 from engine.replies.families import CallRow
 from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Reading, Unreadable
-from engine.replies.parts import CallBegan, ContentPart, Part, ReasoningPart, joined
+from engine.replies.parts import (
+    CallBegan,
+    CallEnded,
+    ContentPart,
+    Part,
+    ReasoningPart,
+    joined,
+)
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
+from engine.stretches import Kind, Stretch
 
 
 class ReplyParser:
     """Splits one reply into parts. Without `tools` no text is read as a call.
 
     `inside_reasoning`: the prompt ended within reasoning; see `ReplySyntax.begins_inside`.
+    `certain`: a grammar has it that a call which begins is one, so that its text is a call's at
+    once.
     """
 
     def __init__(
-        self, syntax: ReplySyntax, *, tools: Sequence[Tool] = (), inside_reasoning: bool = False
+        self,
+        syntax: ReplySyntax,
+        *,
+        tools: Sequence[Tool] = (),
+        inside_reasoning: bool = False,
+        certain: bool = False,
     ) -> None:
-        self._syntax, self._tools = syntax, tools
+        self._syntax, self._tools, self._certain = syntax, tools, certain
         self._incoming = Incoming()
         self._parts: list[Part] = []
-        self._calls = Calls(self._incoming, self._parts.append, tools)
+        self._stretches: list[Stretch] = []
+        self._covered = 0  # characters that have a stretch
+        self._calls = Calls(self._incoming, self._called, tools)
         self._marked: dict[str, list[CallRow]] = {}  # by the marks at which calls begin
         self._unmarked: list[CallRow] = []
         for row in syntax.row.calls if tools else ():
@@ -64,7 +80,14 @@ class ReplyParser:
     def finish(self) -> list[Part]:
         """End the reply; return the parts that were held back."""
         self._incoming.end()
-        return self._advance()
+        parts = self._advance()
+        self._cover("mark", 0)
+        return parts
+
+    def stretches(self) -> list[Stretch]:
+        """Return the stretches of the text that became certain since the last call of this."""
+        found, self._stretches = self._stretches, []
+        return found
 
     def _advance(self) -> list[Part]:
         with suppress(StopIteration):
@@ -76,9 +99,23 @@ class ReplyParser:
     def _content(self, text: str) -> None:
         if text:
             self._parts.append(ContentPart(text))
+            self._cover("content", len(text))
 
     def _reasoned(self, text: str) -> None:
         self._parts.append(ReasoningPart(text))
+        self._cover("reasoning", len(text))
+
+    def _called(self, part: Part) -> None:
+        self._parts.append(part)
+        if isinstance(part, CallEnded) or self._certain:
+            self._cover("call", self._incoming.position - self._covered)
+
+    def _cover(self, kind: Kind, length: int) -> None:
+        """Give the `length` characters that were taken last their stretch, and those before."""
+        end = self._incoming.position
+        before, length = end - length - self._covered, min(length, end - self._covered)
+        self._stretches += [Stretch("mark", max(0, before)), Stretch(kind, length)]
+        self._covered = end
 
     def _reply(self, inside_reasoning: bool) -> Reading[None]:
         reasoning, row = self._syntax.reasoning, self._syntax.row

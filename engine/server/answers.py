@@ -7,12 +7,14 @@ neither the engine's events nor a model's marks around reasoning and calls.
 import asyncio
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from engine.events import (
+    CallPiece,
     Done,
     Draft,
     Event,
@@ -23,13 +25,10 @@ from engine.events import (
     TokenLogprob,
     Verdict,
 )
-from engine.replies import parts
-from engine.replies.syntax import ReplySyntax
-from engine.replies.tools import Tool
 from engine.request import Prompt, Request
 from engine.server.errors import Refusal, broken, of_failure
 from engine.server.link import EngineLink
-from engine.server.reading import NO_SYNTAX, ReplyReader, stops_in_content
+from engine.stretches import Stretch, cut, divided
 
 PREDICTION = "prediction"  # the drafter that copies the client's prediction
 SIDE_BY_SIDE = 8  # answers to one request that the engine writes at a time
@@ -43,8 +42,7 @@ class Ask:
     """A client's request: `n` answers to `prompt`, then to each of `more_prompts`, in this order.
 
     `choice`: "none", "auto", "required", or the name of the tool that must be called; `parallel`:
-    an answer may have several calls. `syntax`: the model's notation of reasoning and of calls of
-    `tools`; the model's folder gives it, not the client.
+    an answer may have several calls.
 
     `patterns`: by a tool's name, a regular expression for the text that is its only argument. It is
     enforced if the model writes its calls in JSON.
@@ -57,8 +55,6 @@ class Ask:
     choice: str = "auto"
     parallel: bool = True
     patterns: Mapping[str, str] = field(default_factory=dict)
-    syntax: ReplySyntax = NO_SYNTAX
-    tools: tuple[Tool, ...] = ()
 
     @property
     def answers(self) -> int:
@@ -187,11 +183,8 @@ async def pieces(
     watch: Watch = lambda answer, generation, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of one answer; the last is `Ended` or `Broken`. Close it to cancel it."""
-    request = ask.request_of(number)
-    if stops_in_content(ask.syntax):
-        request = replace(request, stops=())
     loop = asyncio.get_running_loop()
-    async with link.generate(ask.prompt_of(number), request) as events:
+    async with link.generate(ask.prompt_of(number), ask.request_of(number)) as events:
         answer = _Answer(ask)
         last_piece = loop.time()
         while True:
@@ -254,20 +247,16 @@ class _Answer:
     def __init__(self, ask: Ask) -> None:
         self.usage = Usage()
         self.ended = False
-        self._ask = ask
-        self._reader = self._new_reader("")
+        self._stops = ask.request.stops
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
         self._unread: list[TokenLogprob] = []  # for the text of the next piece
         self._behind: list[TokenLogprob] = []  # of tokens without text: half characters, an end
-        self._certain = ask.request.grammar is not None  # a call that begins is always whole
-        self._call: list[CallBegan | CallArguments] = []  # held back, as it may be no call
         self._calls = 0  # whole ones
 
     def take(self, event: Event) -> Iterator[Piece]:
         match event:
             case Prefill() if not self.usage.prompt:
-                self._reader = self._new_reader(event.ending)
                 self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
             case PromptLogprobs():
@@ -283,11 +272,6 @@ class _Answer:
             case Failed():
                 self.ended = True
                 yield Broken(of_failure(event))
-
-    def _new_reader(self, prompt_ending: str) -> ReplyReader:
-        ask = self._ask
-        stops = ask.request.stops if stops_in_content(ask.syntax) else ()
-        return ReplyReader(ask.syntax, tools=ask.tools, prompt_ending=prompt_ending, stops=stops)
 
     def _count(self, verdict: Verdict) -> None:
         drafted, written = len(verdict.judgements), verdict.accepted + len(verdict.forced)
@@ -311,55 +295,49 @@ class _Answer:
             self._scores[verdict.round, place] = score
 
     def _text(self, text: Text) -> Iterator[Piece]:
+        rest: Sequence[Stretch] = text.parts
         for span in text.spans:
+            its, rest = cut(rest, span.length)
+            if any(one.kind == "reasoning" for one in its):
+                self.usage = replace(self.usage, reasoning=self.usage.reasoning + 1)
             score = self._scores.pop((span.round, span.index), None)
             if score is not None:
                 self._behind.append(score)
                 if span.length:
                     self._unread += self._behind
                     self._behind = []
-        found = self._reader.push(text.delta) if text.delta else []
-        if found and isinstance(found[0], parts.ReasoningPart):
-            more = self.usage.reasoning + len(text.spans)
-            self.usage = replace(self.usage, reasoning=more)
-        yield from self._pieces(found)
-        if self._reader.stop:
-            self.ended = True
-            yield Ended("stop", self._reader.stop, self.usage)
-
-    def _pieces(self, found: list[parts.Part]) -> Iterator[Piece]:
-        broken = False
-        for part in found:
+        calls = deque(text.calls)
+        for kind, part in divided(text.delta, text.stretches):
             scores, self._unread = tuple(self._unread), []
-            match part:
-                case parts.ContentPart() if not (broken and self._certain):
-                    yield Content(part.text, scores)
-                case parts.ReasoningPart():
-                    yield Reasoning(part.text)
-                case parts.CallBegan():
-                    self._call.append(CallBegan(self._calls, f"call_{uuid4().hex}", part.name))
-                case parts.CallArguments():
-                    self._call.append(CallArguments(self._calls, part.text))
-                case parts.CallEnded():
-                    yield from self._call
-                    self._call = []
-                    self._calls += 1
-                case parts.CallBroken():
-                    # Its text follows as content, unless pieces of the call were sent.
-                    broken, self._call = True, []
-            if self._certain:
-                yield from self._call
-                self._call = []
+            match kind:
+                case "content":
+                    yield Content(part, scores)
+                case "reasoning":
+                    yield Reasoning(part)
+                case "call":
+                    yield from self._call(calls)
+        while calls:
+            yield from self._call(calls)
+
+    def _call(self, pieces: deque[CallPiece]) -> Iterator[Piece]:
+        """The pieces of calls up to the end of one."""
+        while pieces:
+            piece = pieces.popleft()
+            if piece.name:
+                yield CallBegan(self._calls, f"call_{uuid4().hex}", piece.name)
+            if piece.arguments:
+                yield CallArguments(self._calls, piece.arguments)
+            if piece.ended:
+                self._calls += 1
+                return
 
     def _end(self, done: Done) -> Iterator[Piece]:
         self.ended = True
-        yield from self._pieces(self._reader.finish())
         if done.reason == "cancelled":
             message = "The answer was stopped before its end."
             yield Broken(Refusal(503, "cancelled", message, again=True))
             return
-        cut = (stop for stop in self._ask.request.stops if done.cut.startswith(stop))
-        stop = self._reader.stop or next(cut, "")
-        reason = self._reader.ending if done.reason == "stop" and not stop else done.reason
-        reason = "stop" if self._reader.stop else reason
+        stop = next((stop for stop in self._stops if done.cut.startswith(stop)), "")
+        called = done.reason == "stop" and not stop and self._calls
+        reason = "tool_calls" if called else done.reason
         yield Ended(reason, stop, self.usage, tuple(self._behind))

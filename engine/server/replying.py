@@ -1,4 +1,4 @@
-"""Adapts a request to the loaded model: its reply syntax, and the grammar of its reply.
+"""Adapts a request to the loaded model: the grammar of its reply.
 
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
@@ -26,7 +26,7 @@ _CHOICES: dict[str, Choice] = {"none": "none", "auto": "auto", "required": "requ
 async def for_model(
     ask: Ask, syntax: ReplySyntax, ending_of: Callable[[Ask], Awaitable[str]]
 ) -> Ask:
-    """`ask` with the syntax, tools and grammar for a model. Raises Refusal.
+    """`ask` with the grammar for a model with this syntax. Raises Refusal.
 
     `ending_of(ask)`: the prompt's last characters, which only a grammar for a model that reasons
     needs to know before.
@@ -49,9 +49,7 @@ async def for_model(
             )
     except Problem as problem:
         raise invalid(str(problem), "tools") from None
-    special = bool(syntax.special)
-    request = replace(ask.request, grammar=grammar, special=special)
-    return replace(ask, request=request, syntax=syntax, tools=tools)
+    return replace(ask, request=replace(ask.request, grammar=grammar))
 
 
 def _held(tool: Tool, pattern: str | None) -> Tool:

@@ -13,6 +13,7 @@ from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.conversations.spelled import stretches_in
 from app.engine_client.engine_process import Patience
 from app.housekeeping import Program, leave_texts
 from app.markdown.formats import Formats
@@ -197,6 +198,7 @@ def show(qtbot: QtBot, formats: Formats) -> Callable[[str], TextView]:
         view.setParent(window)
         view.resize(700, 400)
         window.show()
+        view.text.set_stretches(stretches_in(text))
         view.text.append(text)
         view.text.finish()
         view.text.settle()

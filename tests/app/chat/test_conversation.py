@@ -9,8 +9,9 @@ import pytest
 
 from app.chat.conversation import DEFAULTS, can_go_on
 from app.rounds.trace import Trace
-from engine.events import Done, Failed, Text
-from engine.request import Grammar, Request, Sampling
+from engine.events import Done, Failed, Stats, Text
+from engine.request import ChatMessage, Grammar, Request, Sampling
+from engine.stretches import Stretch
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Begin
 from tests.support.app.window_maker import events_file
@@ -227,6 +228,47 @@ def test_going_on_keeps_text_and_trace(begin: Begin, tmp_path: Path) -> None:
     assert numbers == sorted(numbers)
     assert sum(isinstance(event, Done) for event in trace) == 1
     assert talk.store.message(before.id).result().content == "It begins here, "
+
+
+HARMONY = Text(
+    "g",
+    "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Four.",
+    stretches=(
+        *(Stretch("mark", 30), Stretch("reasoning", 3)),
+        *(Stretch("mark", 52), Stretch("content", 5)),
+    ),
+)
+
+
+def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cut = events_file(tmp_path, (HARMONY, Done("g", "length", Stats())))
+    talk = begin(f"ready take load take play:{cut} take text:!! done serve")
+    asked: list[ChatMessage] = []
+    generate = talk.engine.generate
+
+    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+        asked.append([*messages][1] if len(messages) > 1 else messages[0])
+        return generate(conversation, messages, request, **options)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
+    talk.ask("2+2?")
+    talk.conversation.go_on(talk.conversation.branch[-1].id)
+    talk.until_told("saved", 2)
+    talk.ask("Sure?")
+    assert asked[1:] == [
+        ChatMessage("assistant", HARMONY.delta, raw=True),
+        ChatMessage("assistant", "Four.!!", reasoning="Hm."),
+    ]
+    answer = talk.conversation.branch[1]
+    assert answer.content == HARMONY.delta + "!!"
+    assert answer.spelled == "<think>\nHm.\n</think>\n\nFour.!!"
+    talk.conversation.edit_answer(answer.id, answer.spelled.replace("Four", "Five"))
+    talk.until(lambda: len(talk.conversation.branch) == 2)
+    assert talk.conversation.branch[1].as_chat == ChatMessage(
+        "assistant", "Five.!!", reasoning="Hm."
+    )
 
 
 def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
+from app.conversations.spelled import stretches_in
 from app.markdown.document import REASONING
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
@@ -42,6 +43,7 @@ class Page(QWidget):
         self.write(text)
 
     def write(self, text: str) -> None:
+        self.view.text.set_stretches(stretches_in(self.view.text.given + text))
         self.view.text.append(text)
         while self.view.step():
             pass

@@ -10,6 +10,7 @@ from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
+from app.conversations.spelled import stretches_in
 from app.markdown.formats import Formats
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until
 
@@ -31,7 +32,9 @@ class Conversation(QWidget):
         self.show()
 
     def say(self, text: str) -> MessageRow:
-        return self.transcript.add("assistant", name="m", text=text, ending=Ending())
+        return self.transcript.add(
+            "assistant", name="m", text=text, stretches=stretches_in(text), ending=Ending()
+        )
 
     def find(self, text: str) -> None:
         self.finder.open()

@@ -23,6 +23,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
+from engine.stretches import Kind, Stretch
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
@@ -121,7 +122,9 @@ def test_reasoning_is_counted_while_it_is_written(
     for number, part in enumerate(("<think>", "so", " it", " is"), start=1):
         own = WrittenToken(number, part, 0.5, "plain")
         events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
-        events.append(Text("g", part, (Span(number, 0, len(part)),)))
+        kind: Kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
+        spans, stretches = (Span(number, 0, len(part)),), (Stretch(kind, len(part)),)
+        events.append(Text("g", part, spans, stretches))
     path = events_file(tmp_path, events)
     talk = Talk(tmp_path, f"ready take load take play:{path} take rest", qtbot)
     shown = Shown(talk, formats)
@@ -141,7 +144,9 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     for number, part in enumerate(parts, start=1):
         own = WrittenToken(number, part, 0.5, "plain")
         events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
-        events.append(Text("g", part, (Span(number, 0, len(part)),)))
+        kind: Kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
+        spans, stretches = (Span(number, 0, len(part)),), (Stretch(kind, len(part)),)
+        events.append(Text("g", part, spans, stretches))
     path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
     talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
     shown = Shown(talk, formats)
@@ -210,3 +215,30 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
     assert not any(row.note for row in shown.transcript.messages)
+
+
+def test_marks_that_are_tokens_are_never_shown(
+    tmp_path: Path, formats: Formats, qtbot: QtBot
+) -> None:
+    parts: tuple[tuple[Kind, str], ...] = (
+        ("mark", "<|channel>thought\n"),
+        ("reasoning", "Two and two."),
+        ("mark", "<channel|>"),
+        ("content", "It is **4**"),
+    )
+    events: list[Event] = [
+        Text("g", part[at:][:9], stretches=(Stretch(kind, len(part[at:][:9])),))
+        for kind, part in parts
+        for at in range(0, len(part), 9)
+    ]
+    path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
+    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
+    shown = Shown(talk, formats)
+    qtbot.addWidget(shown.transcript)
+    talk.ask("go")
+    shown.settle()
+    row = shown.transcript.messages[-1]
+    assert row.view.toPlainText().splitlines()[1:] == ["It is 4"]
+    row.copy()
+    assert QApplication.clipboard().text() == "It is **4**"
+    talk.close()

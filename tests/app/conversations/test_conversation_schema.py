@@ -9,6 +9,7 @@ import pytest
 from app.conversations import schema
 from app.conversations.backup import backups
 from app.conversations.store import Store, backups_of
+from engine.request import ChatMessage
 from models.errors import Problem
 from tests.support.app.store_samples import asked, contents, raw
 
@@ -25,7 +26,7 @@ def make_version_1(path: Path) -> None:
         connection.execute(
             "INSERT INTO messages (conversation, parent, role, state, created_ms, content) "
             "VALUES (1, NULL, 'user', 'complete', 1, 'ancient'), "
-            "(1, 1, 'assistant', 'streaming', 1, 'wisdom')"
+            "(1, 1, 'assistant', 'streaming', 1, '<think>Hm.</think>42.')"
         )
         connection.execute("UPDATE conversations SET leaf = 2")
 
@@ -47,13 +48,14 @@ def test_an_older_file_is_brought_on_and_searched(path: Path) -> None:
     make_version_1(path)
     with Store.open(path) as store:
         assert store.notice is None
-        assert contents(store.branch(1).result()) == ["ancient", "wisdom"]
+        assert contents(store.branch(1).result()) == ["ancient", "<think>Hm.</think>42."]
         assert store.message(2).result().state == "interrupted"
         assert [hit.message for hit in store.search("ancient").result()] == [1]
         assert [hit.message for hit in store.search("old").result()] == [None]
         (record,) = store.conversations().result()
         assert (record.folder, record.archived, record.queued) == (None, False, ())
         assert not store.message(2).result().edited
+        assert store.message(2).result().as_chat == ChatMessage("assistant", "42.", reasoning="Hm.")
         assert record.titled, "the model replaces no title of before"
         store.move(1, folder=store.make_folder("Work").result().id).result()
         assert store.say(1, "more").result().id == 3
@@ -67,7 +69,7 @@ def test_a_backup_of_the_older_version_was_made_before(path: Path) -> None:
         assert schema.version(connection) == 1
         assert connection.execute("SELECT content FROM messages").fetchall() == [
             ("ancient",),
-            ("wisdom",),
+            ("<think>Hm.</think>42.",),
         ]
     Store.open(path).close()
     assert backups(backups_of(path)) == (backup,)

@@ -46,16 +46,6 @@ def test_what_the_person_said_is_not_missing() -> None:
     assert of("So Peter Stern says.", "What does Peter Stern say?").missing == ()
 
 
-def test_what_was_thought_aloud_is_no_part_of_the_answer() -> None:
-    thought = f"<think>{COPY}, and Peter Stern?</think>"
-    answer = f"{thought}\n\nIt says: {COPY}."
-    found = of(answer)
-    (span,) = found.copied
-    assert span.start == answer.rindex(COPY)
-    assert found.missing == ()
-    assert found.line == of(f"It says: {COPY}.").line
-
-
 def test_of_an_answer_with_nothing_of_either_there_is_no_line() -> None:
     assert of("Nothing to say.") == AnswerWords()
 

@@ -18,6 +18,7 @@ from engine.documents.by_section import NOTE_TOKENS, THINKING
 from engine.documents.prompt import Sent
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import ChatMessage, Request, Sampling
+from engine.stretches import Stretch
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
@@ -440,9 +441,11 @@ def test_while_notes_are_made_for_a_version_no_document_is_deleted(
 def test_reasoning_is_no_note(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
-    begun, length = Prefill("", 40, 40, 0, 0.1, ending="<think>\n"), Done("", "length", Stats())
-    cut = events_file(tmp_path, [begun, Text("", "Hm"), length], name="cut")
-    whole = [begun, Text("", "Hm, so.</think>\n\nA "), Text("", "deposit."), length]
+    begun, length = Prefill("", 40, 40, 0, 0.1), Done("", "length", Stats())
+    thought = Text("", "Hm", stretches=(Stretch("reasoning", 2),))
+    behind = Text("", "</think>\n\nA ", stretches=(Stretch("mark", 10), Stretch("content", 2)))
+    cut = events_file(tmp_path, [begun, thought, length], name="cut")
+    whole = [begun, thought, behind, Text("", "deposit."), length]
     first = f"take play:{cut} take play:{events_file(tmp_path, whole)}"
     one = desk(f"ready take load {first} serve")
     one.make_notes(lease)
@@ -450,7 +453,7 @@ def test_reasoning_is_no_note(
     (short, few), (long, more), *_ = one.seen
     assert short == long
     assert few.max_tokens == NOTE_TOKENS < more.max_tokens
-    assert (few.special, few.thinking) == (True, THINKING)
+    assert few.thinking == THINKING
     assert "A deposit." in one.sent.text
     assert "Hm" not in one.sent.text
     assert one.noted[0] == one.noted[1] == len(one.seen) - 2
@@ -460,7 +463,10 @@ def test_reasoning_is_no_note(
 def test_reasoning_without_an_end_is_told(
     desk: Callable[..., Desk], lease: Path, tmp_path: Path
 ) -> None:
-    cut = events_file(tmp_path, [Text("", "<think>Hm"), Done("", "length", Stats())])
+    cut = events_file(
+        tmp_path,
+        [Text("", "Hm", stretches=(Stretch("reasoning", 2),)), Done("", "length", Stats())],
+    )
     one = desk(f"{ONE_NOTE} take play:{cut} take play:{cut} serve")
     one.make_notes(lease)
     one.until_answered()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
+from app.conversations.spelled import stretches_in
 from app.markdown.copying import fragments, written_text
 from app.markdown.document import REASONING, TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
@@ -59,6 +60,7 @@ def at_once(
     text: str, formats: Formats, rejected: list[RejectedSpan] | None = None
 ) -> TextDocument:
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made.set_stretches(stretches_in(text))
     made.append(text)
     made.set_rejected(rejected or [])
     made.settle()
@@ -105,6 +107,7 @@ def test_links_and_tables_and_code(show: Show) -> None:
 def grown(formats: Formats, text: str, cuts: list[int], *, steps: bool) -> TextDocument:
     """The document of a text that came piece by piece, each shown in steps or at once."""
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    growing.set_stretches(stretches_in(text))
     for piece in split(text, cuts):
         growing.append(piece)
         if steps:
@@ -347,12 +350,13 @@ REASONED = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer
 
 def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: Formats) -> None:
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.append(REASONED[: REASONED.index("</think>")])
+    made.set_stretches(stretches_in(REASONED))
+    made.append(REASONED[: REASONED.index("\n</think>")])
     made.settle()
     assert made.document.toPlainText().split("\n") == [
         *("\u25be Reasoning\u2026", "first this", "py", "x = 1")
     ]
-    made.append(REASONED[REASONED.index("</think>") :])
+    made.append(REASONED[REASONED.index("\n</think>") :])
     made.settle()
     made.set_reasoning_figures(tokens=1_212, seconds=9.4)
     made.settle()
@@ -364,7 +368,8 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
 
 def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: Formats) -> None:
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.append(REASONED[: REASONED.index("</think>")])
+    made.set_stretches(stretches_in(REASONED))
+    made.append(REASONED[: REASONED.index("\n</think>")])
     made.set_reasoning_figures(tokens=7)
     made.settle()
     place = REASONED.index("this")
@@ -379,7 +384,7 @@ def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: For
     made.fold(REASONING)
     made.settle()
     assert made.document.toPlainText().rstrip() == "\u25b8 Reasoning, 1,000,000 tokens\u2026"
-    made.append(REASONED[REASONED.index("</think>") :])
+    made.append(REASONED[REASONED.index("\n</think>") :])
     made.set_reasoning_figures(tokens=9, seconds=1.0)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
@@ -430,7 +435,7 @@ def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
 
 
 def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
-    assert "first this" in show(REASONED[: REASONED.index("</think>")]).toPlainText()
+    assert "first this" in show(REASONED[: REASONED.index("\n</think>")]).toPlainText()
 
 
 @reusing

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.conversations.spelled import stretches_in
 from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split
@@ -10,7 +11,7 @@ from tests.support.app.markdown_texts import cut_places, markdown, split
 
 def read(text: str, *, plain: bool = False) -> SearchedText:
     made = SearchedText(StreamingPlainText() if plain else StreamingMarkdown())
-    made.grow(text)
+    made.grow(text, () if plain else stretches_in(text))
     while made.step():
         pass
     return made
@@ -42,7 +43,7 @@ def test_what_is_shown_is_found() -> None:
         ("(a*b) [c]", "(a", ["(a"]),
         ("so $x_1 + y$ is", "x_1 +", ["x_1 +"]),
         ("<think>a needle</think>\n\nno", "needle", ["needle"]),
-        ("a needle</think>\n\n**nee**dle", "needle", ["needle", "nee**dle"]),
+        ("a needle\n</think>\n\n**nee**dle", "needle", ["needle", "nee**dle"]),
         ("# Head\ntext", "head text", []),  # two lines
     ]
     assert [(text, words, found(text, words)) for text, words, _ in table] == table

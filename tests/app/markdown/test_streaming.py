@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.conversations.spelled import stretches_in
 from app.markdown.page import Item, TextLine, all_runs
 from app.markdown.streaming import (
     FENCE_LINES,
@@ -14,6 +15,7 @@ from app.markdown.streaming import (
     StreamingMarkdown,
     StreamingPlainText,
 )
+from engine.stretches import Stretch
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.mostly_slow import examples, mostly_slow
 
@@ -23,13 +25,14 @@ def read(
 ) -> tuple[list[Item], list[int], ReadingPlace]:
     """The page of a text that came in pieces, the size of each part, and where reading stands."""
     place, items, sizes = ReadingPlace(), list[Item](), list[int]()
+    stream.set_stretches(stretches_in("".join(pieces)))
     for piece in pieces:
         stream.append(piece)
         if stream.reread() is not None:
             place = ReadingPlace()
             items.clear()
         while part := stream.finished(place):
-            assert part.next.source > place.source or part.next.reasoning > place.reasoning
+            assert part.next.source > place.source or part.next.reasoning != place.reasoning
             sizes.append(part.next.source - place.source)
             items += part.items
             place = part.next
@@ -51,55 +54,32 @@ def test_reasoning_is_the_same_however_it_arrives(text: str, cuts: list[int]) ->
     pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
     assert pieces == whole
     assert same_end == end
-    stream = StreamingMarkdown()
-    for piece in split(text, cuts):
-        stream.append(piece)
-    span = stream.reasoning
-    inside = stream.given[span.start : span.end] if span else ""
-    assert inside in text
-    assert stream.answer in text
-    assert len(inside) + len(stream.answer) <= len(text)
 
 
 def test_reasoning_is_told_from_the_answer() -> None:
-    for text, thought, answer in (
-        ("<think>\na\n</think>\n\nb", "\na\n", "b"),
-        ("\n<think>a</think>b", "a", "b"),
-        ("a\n</think>\n\nb", "a\n", "b"),
-        ("[THINK]a[/THINK]b", "a", "b"),
-        ("<think>a\r\n</think>\r\nb\r\n", "a\r\n", "b\r\n"),
-        (
-            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b",
-            "a",
-            "b",
-        ),
-        ("<think>a", "a", ""),
+    mark, thought = Stretch("mark", 2), Stretch("reasoning", 1)
+    for text, stretches, place, closed, answer in (
+        ("##a##b", (mark, thought, mark), (2, 3), True, "b"),
+        ("a##b", (thought, mark), (0, 1), True, "b"),
+        ("a\r\n##b\r\n", (Stretch("reasoning", 3), mark), (0, 3), True, "b\r\n"),
+        ("##a", (mark, thought), (2, 3), False, ""),
+        ("##a##a##b", (mark, thought) * 2 + (mark,), (2, 6), True, "b"),
+        ("b##a##", (Stretch("content", 1), mark, thought, mark), (3, 4), True, "b"),
     ):
         stream = StreamingMarkdown()
+        stream.set_stretches(stretches)
         stream.append(text)
         span = stream.reasoning
         assert span is not None, text
-        assert text[span.start : span.end] == thought
-        assert span.closed == (answer != ""), text
-        assert stream.answer == answer
-        items, _, _ = read([text], StreamingMarkdown())
-        assert [item.block.reasoning for item in items][:2] == [True, True], text
-        assert not any("think" in run.text for run in all_runs(items)), text
-
-
-def test_what_is_no_reasoning() -> None:
-    for text in (
-        "a <think>b</think>",
-        "Use `</think>` so.\n",
-        "x </think>\n",
-        "Hello\n\n<think>\na\n</think>\n",
-        "<think>\n\n</think>\n\nb",
-    ):
-        stream = StreamingMarkdown()
-        stream.append(text)
-        assert stream.reasoning is None, text
-        items, _, _ = read([text], StreamingMarkdown())
-        assert not any(item.block.reasoning for item in items), text
+        assert ((span.start, span.end), span.closed, stream.answer) == (place, closed, answer)
+        place_in, shown = ReadingPlace(), list[Item]()
+        while part := stream.finished(place_in):
+            shown += part.items
+            place_in = part.next
+        shown += stream.tail(place_in)
+        thoughts = [item.block.shape for item in shown if item.block.reasoning]
+        assert thoughts == ["reasoning", *("text" for _ in thoughts[1:])], text
+        assert "#" not in "".join(run.text for run in all_runs(shown))
 
 
 def test_a_line_that_becomes_something_else() -> None:

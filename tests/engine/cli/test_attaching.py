@@ -24,6 +24,7 @@ from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
 from engine.events import Done, Event, Prefill, Stats, Text, from_json
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
+from engine.stretches import Stretch
 from models.errors import Problem
 from models.model_folder import inspect
 from models.records import Fit
@@ -205,6 +206,7 @@ def test_of_a_model_that_reasons_the_notes_are_what_comes_behind(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, asked, answer = table.session.answer, list[Request](), "Hm. </think>A dragon."
+    thought, mark = Stretch("reasoning", 3), Stretch("mark", 9)
 
     def played(messages: Sequence[ChatMessage], request: Request, **more: Any) -> Iterator[Event]:
         if not request.thinking:
@@ -212,13 +214,14 @@ def test_of_a_model_that_reasons_the_notes_are_what_comes_behind(
             return
         assert request.thinking == "off"
         asked.append(request)
-        yield Prefill("", 9, 9, 0, 0.0, ending="<think>\n")
-        yield Text("", answer[:3] if len(asked) == 1 else answer)
+        if len(asked) == 1:
+            yield Text("", answer[:3], stretches=(thought,))
+        else:
+            yield Text("", answer, stretches=(thought, mark, Stretch("content", 9)))
         yield Done("", "length", Stats())
 
     monkeypatch.setattr(table.session, "answer", played)
     table.say("/attach huge.pdf", "/sections How many dragons?")
-    assert all(request.special for request in asked)
     assert table.asked[0].count("A dragon.") == len(asked) - 1
     assert "Hm." not in table.asked[0]
 

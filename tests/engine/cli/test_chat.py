@@ -16,8 +16,9 @@ from engine.cli.sessions import LocalSession
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic, Fixed
-from engine.events import Done, Draft, Event, Prefill, Text, Verdict
+from engine.events import Done, Draft, Event, Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
+from engine.stretches import Stretch
 from models.in_words import clean
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -136,6 +137,18 @@ def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
     assert "tokens/s" in printed
     assert "The drafter's tokens" in printed
     assert "/help" in printed
+
+
+def test_reasoning_is_kept_apart_from_the_answer(
+    table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stretches = (Stretch("reasoning", 3), Stretch("mark", 8), Stretch("content", 5))
+    events = [Text("", "Hm.</think>Four.", stretches=stretches), Done("", "stop", Stats())]
+    monkeypatch.setattr(table.session, "answer", lambda *asked, **options: iter(events))
+    assert "Reasoning: Hm.\n\nFour.\n" in table.say("hello", f"/save {tmp_path / 'chat.json'}")
+    assert table.messages[-1] == ChatMessage("assistant", "Four.", reasoning="Hm.")
+    (_, answer) = json.loads((tmp_path / "chat.json").read_text())["messages"]
+    assert (answer["content"], answer["reasoning_content"]) == ("Four.", "Hm.")
 
 
 def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:

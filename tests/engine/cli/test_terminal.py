@@ -36,6 +36,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
+from engine.stretches import Stretch
 from models.in_words import clean
 from tests.support.app.traces import trees
 
@@ -504,3 +505,22 @@ def test_a_loop_and_what_was_not_read_are_told_in_a_line_each() -> None:
     assert remarks_on([1, 2, 3] * 60, part) == 2
     assert "12 earlier messages" in closing_remarks([part])[0]
     assert "8,192" in closing_remarks([part])[0]
+
+
+REASONED = (
+    Text("g", "<think>Hm", stretches=(Stretch("mark", 7), Stretch("reasoning", 2))),
+    Text("g", ", four.", stretches=(Stretch("reasoning", 7),)),
+    Text("g", "</think>Fo", stretches=(Stretch("mark", 8), Stretch("content", 2))),
+    Text("g", "ur."),
+    Done("g", "stop", Stats()),
+)
+
+
+def test_reasoning_stands_apart_without_its_marks() -> None:
+    terminal, file = Terminal(), StringIO()
+    terminal.show(*REASONED)
+    assert terminal.rows() == ["Reasoning: Hm, four.", "", "Four."]
+    plain = PlainAnswer(Console(file=file))
+    for event in REASONED:
+        plain.show(event)
+    assert file.getvalue() == "Reasoning: Hm, four.\n\nFour.\n"

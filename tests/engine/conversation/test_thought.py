@@ -7,7 +7,7 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
-from engine.conversation.template import abilities_for, closing_of, syntax_for
+from engine.conversation.template import abilities_for, closing_of, reply_syntax
 from engine.conversation.text import TokenTexts
 from engine.conversation.thought import Thought, with_thought
 from engine.core.decoder import Decoder
@@ -164,7 +164,7 @@ def test_the_text_that_ends_reasoning_is_that_of_the_template(opened: Any) -> No
     found = {}
     for path in TEMPLATES.glob("*.jinja"):
         opened.chat_template = path.read_text()
-        found[path.stem] = closing_of(abilities_for(opened), syntax_for(opened))
+        found[path.stem] = closing_of(abilities_for(opened), reply_syntax(opened))
     assert found == {
         "function_gemma": "",
         "gemma": "<channel|>",

@@ -19,6 +19,7 @@ from engine.replies.parts import (
 )
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
+from engine.stretches import divided
 
 WEATHER = Tool(
     "get_weather",
@@ -91,6 +92,10 @@ def read(
                 reply.broken += 1
                 name = ""
     assert not name
+    text, stretches = "".join(pieces), parser.stretches()
+    assert sum(one.length for one in stretches) == len(text)
+    for kind, found in (("content", reply.content), ("reasoning", reply.reasoning)):
+        assert "".join(part for each, part in divided(text, stretches) if each == kind) == found
     return reply
 
 

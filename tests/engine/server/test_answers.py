@@ -12,7 +12,6 @@ from engine.events import Prefill
 from engine.process.protocol import Generate
 from engine.request import Grammar
 from engine.server import answers
-from engine.server.reading import ReplyReader
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Script, Step, script
 
@@ -92,6 +91,26 @@ def test_reasoning_is_told_apart(thinker: str) -> None:
     assert message["reasoning_content"] == message["reasoning"] == "Let me see."
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        (
+            "<|start|> <|channel|> <|message|> <|end|>",
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>"
+            "Four.",
+        ),
+        ("<|channel>thought\n <channel|>", "<|channel>thought\nHm.<channel|>Four."),
+        ("<|tool_call_start|> <think> </think>", "<think>Hm.</think>\n\nFour."),
+    ],
+    ids=["gpt-oss", "gemma 4", "lfm2"],
+)
+def test_reasoning_of_each_syntax(template: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    choice, _ = answered(str(tmp_path), saying(*(text[at:][:5] for at in range(0, len(text), 5))))
+    message = choice["message"]
+    assert (message["reasoning"], message["content"]) == ("Hm.", "Four.")
+
+
 def test_reasoning_that_the_prompt_began_is_told_apart(thinker: str) -> None:
     choice, _ = answered(thinker, saying("Let me see.</think>Yes.", ending="<think>\n"))
     assert choice["message"]["reasoning"] == "Let me see."
@@ -104,11 +123,6 @@ def test_a_stop_string_ends_the_content_and_not_the_reasoning(thinker: str) -> N
     assert choice["message"]["reasoning"] == "a STOP b"
     assert choice["message"]["content"] == "one "
     assert choice["finish_reason"] == "stop"
-    assert generate.request.stops == ()
-
-
-def test_a_model_that_does_not_reason_is_stopped_by_the_engine() -> None:
-    _, generate = answered("/models/tiny", saying("a"), stop=["STOP"])
     assert generate.request.stops == ("STOP",)
 
 
@@ -184,10 +198,10 @@ def test_a_client_that_waits_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_mistake_of_ours_is_an_error_and_no_end(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(self: ReplyReader, text: str) -> list[Any]:
+    def fail(text: str, stretches: Any) -> list[Any]:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(ReplyReader, "push", fail)
+    monkeypatch.setattr(answers, "divided", fail)
 
     async def ask() -> None:
         async with asking(saying("a")) as (client, _):

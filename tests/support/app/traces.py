@@ -24,6 +24,7 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
+from engine.stretches import Stretch
 from engine.tree import Tree
 
 DATA = Path(__file__).parents[2] / "app" / "data"
@@ -76,10 +77,10 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
     stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
     text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
 
-    def tell(delta: str, lengths: list[int]) -> None:
+    def tell(delta: str, lengths: list[int], stretches: tuple[Stretch, ...]) -> None:
         if lengths:
             spans = tuple(Span(*tokens_to_tell.popleft(), length) for length in lengths)
-            events.append(Text("g", delta, spans))
+            events.append(Text("g", delta, spans, stretches))
 
     events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
     shapes = draw(st.lists(st.none() | trees(), max_size=8))

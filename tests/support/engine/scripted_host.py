@@ -1,4 +1,4 @@
-"""An engine that plays what it is told: protocol 7 over a pair of streams, without a model.
+"""An engine that plays what it is told: protocol 8 over a pair of streams, without a model.
 
 Beside the tests in their own event loop, `scripted(play)`; or as a process of its own, which plays
 what the prompt says: the last message, or the text, is JSON such as
@@ -14,14 +14,17 @@ import json
 import os
 import socket
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from engine import events
 from engine.cluster.states import RankState
+from engine.conversation.text import AnswerText
 from engine.events import (
     Done,
     Draft,
@@ -50,8 +53,12 @@ from engine.process.protocol import (
     SetDrafter,
     Unload,
 )
+from engine.replies.reading import ReplyReader
+from engine.replies.syntax import ReplySyntax
+from engine.replies.tools import tools_of
 from engine.request import Prompt, Request, Sampling
 from engine.server.link import EngineLink
+from engine.server.target import TargetFiles
 
 Step = Event | protocol.Ranks | float
 """What a script does next: an event, or a wait in seconds."""
@@ -149,6 +156,57 @@ def told(command: Generate) -> Iterator[Step]:
     return script(*texts, id=command.id, delay=delay, then=then, request=command.request)
 
 
+class _Texts:
+    """A tokenizer whose tokens are the texts of a script, by their numbers."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def tokens(self, text: Text) -> list[int]:
+        """Return the tokens of a text, one for each of its spans."""
+        ends = [*accumulate((span.length for span in text.spans), initial=0)]
+        self._texts += [text.delta[begin:end] for begin, end in pairwise(ends)]
+        return [*range(len(self._texts) - len(text.spans), len(self._texts))]
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = True, **_: Any) -> str:
+        return "".join(self._texts[number] for number in token_ids)
+
+
+def read(steps: Iterator[Step], command: Generate, syntax: ReplySyntax) -> Iterator[Step]:
+    """The script of an answer, its texts read and stopped as a session does."""
+    tools, texts, spans = tools_of(command.prompt.tools), _Texts(), deque[Span]()
+    if not command.prompt.messages or not (syntax.reasons or tools):
+        yield from steps
+        return
+    ending, certain = "", command.request.grammar is not None
+    answer: AnswerText | None = None
+    for step in steps:
+        if isinstance(step, Prefill):
+            ending = ending or step.ending
+        if not isinstance(step, Text | Done):
+            yield step
+            continue
+        if answer is None:
+            reader = ReplyReader(syntax, tools=tools, certain=certain, prompt_ending=ending)
+            answer = AnswerText(texts, command.request.stops, reader=reader)
+        found = []
+        if isinstance(step, Text):
+            spans.extend(step.spans)
+            found.append(answer.push(texts.tokens(step)))
+        if isinstance(step, Done) or answer.stopped:
+            found.append(answer.finish())
+        for delta, lengths, stretches in found:
+            own = tuple(replace(spans.popleft(), length=length) for length in lengths)
+            calls = answer.calls()
+            if own or calls:
+                yield Text(command.id, delta, own, stretches, calls)
+        if answer.stopped:
+            yield Done(command.id, "stop", Stats(), answer.cut)
+            return
+        if isinstance(step, Done):
+            yield step
+
+
 @dataclass
 class ScriptedHost:
     """Plays a script for each Generate, side by side. `taken` are the commands so far."""
@@ -224,7 +282,9 @@ class ScriptedHost:
         self, command: Generate, writer: asyncio.StreamWriter, dead: asyncio.Event
     ) -> None:
         try:
-            for step in self.play(command):
+            folder, knows_tools = self.loaded.target, self.loaded.knows_tools
+            syntax = (await TargetFiles().texts(folder, knows_tools=knows_tools)).syntax
+            for step in read(self.play(command), command, syntax):
                 if isinstance(step, float):
                     await asyncio.sleep(step)
                 else:

@@ -158,7 +158,8 @@ def check_laws(
                 draft = None
             case Text():
                 assert sum(span.length for span in event.spans) == len(event.delta)
-                assert event.spans, "text of no token"
+                assert event.spans or event.calls, "text of no token"
+                assert sum(each.length for each in event.parts) == len(event.delta)
                 assert all(span.length >= 0 for span in event.spans)
                 spans += [(span.round, span.index) for span in event.spans]
                 assert spans == numbers[: len(spans)], "not in the order of the tokens, or twice"
