@@ -32,7 +32,7 @@ from app.chat.conversation import DEFAULTS
 from app.chat.prompt_edit import CTRL_ENTER
 from app.choice_box import Choice, ChoiceBox
 from app.conversations.records import settings_from_json, settings_to_json
-from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox
+from app.sampling.dialog import MAX_TOKENS, OVERFLOWS, NumberBox
 from app.sampling.presets import BUILT_IN, find_preset, presets_from_json
 from app.settings import (
     LEAST_FONT_POINTS,
@@ -148,11 +148,10 @@ class SettingsDialog(QDialog):
                 self._choose_preset,
             ),
         )
-        (field,) = (field for field in FIELDS if field.key == "max_tokens")
-        self._max_tokens = NumberBox(field)
+        self._max_tokens = NumberBox(MAX_TOKENS)
         self._max_tokens.setValue(self._new.max_tokens)
         self._max_tokens.valueChanged.connect(self._choose_max_tokens)
-        form.add(field.name, self._max_tokens)
+        form.add(MAX_TOKENS.name, self._max_tokens)
         overflow = _choices(
             "When the context is full", OVERFLOWS, self._new.overflow, self._choose_overflow
         )

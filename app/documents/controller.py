@@ -37,7 +37,6 @@ from engine.documents.prompt import Sent, SentDocument
 from engine.events import Prefill
 from engine.process.protocol import Loaded
 from models.errors import Problem
-from models.hub.cache_layout import size_bytes
 from models.in_words import one_line
 
 _AFTER_MS = 300  # after the last key
@@ -146,8 +145,7 @@ class DocumentsController(QObject):
 
     def _estimate_seconds(self, target: str) -> Steps:
         """Estimate from the size of the weights how long a token takes to read."""
-        path = Path(target)
-        size = yield in_thread(lambda: path.stat().st_size if path.is_file() else size_bytes(path))
+        size = yield in_thread(lambda: _weights_bytes(Path(target)))
         if target == self._target and not self._measured:
             self._seconds = size / _BYTES_A_SECOND
             self._show()
@@ -571,6 +569,12 @@ class DocumentsController(QObject):
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""
+
+
+def _weights_bytes(target: Path) -> int:
+    """Return the size of a GGUF file, or of the weights in a folder."""
+    files = [target] if target.is_file() else target.glob("*.safetensors")
+    return sum(file.stat().st_size for file in files)
 
 
 def _estimate(text: str) -> int:

@@ -68,7 +68,7 @@ class NumberField:
 
 
 _SAMPLING, _PENALTIES = "Sampling", "Repetition penalties"
-_MAX_TOKENS = NumberField(
+MAX_TOKENS = NumberField(
     "", "max_tokens", "Max tokens", 1, _MOST, 128, "An answer ends at this many tokens", 0
 )
 FIELDS = (
@@ -176,7 +176,7 @@ class SamplingDialog(QDialog):
         self._save = QPushButton("Save as…")
         self._remove = QPushButton("Remove")
         self._boxes = {field.key: NumberBox(field) for field in FIELDS}
-        self._max_tokens = NumberBox(_MAX_TOKENS)
+        self._max_tokens = NumberBox(MAX_TOKENS)
         self._overflow = ChoiceBox("When the context is full")
         self._seed = QLineEdit()
         self._stops = QPlainTextEdit()
@@ -225,7 +225,7 @@ class SamplingDialog(QDialog):
         ends = QGridLayout()
         ends.setHorizontalSpacing(12)
         ends.setVerticalSpacing(2)
-        self._put(ends, self._max_tokens, _MAX_TOKENS.name, 0)
+        self._put(ends, self._max_tokens, MAX_TOKENS.name, 0)
         self._put(ends, self._seed, "Seed", 1)
         self._put(ends, self._stops, "Stop sequences, one per line", 2)
         ends.setColumnStretch(2, 2)

@@ -11,6 +11,7 @@ from app.chat.conversation import DEFAULTS
 from app.window import Window
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import Request
+from engine.stretches import Stretch
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 from tests.support.app.window_use import answered, send, texts
 
@@ -113,8 +114,9 @@ def _fields(**more: Any) -> dict[str, Any]:
 def test_reasoning_is_ended_by_a_button_that_is_there_as_long_as_it_lasts(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
-    thought = [Prefill("", 4, 4, 0, 0.1, ending="<think>\n"), Text("", "Let me see")]
-    rest = [Text("", "\n</think>\n\nIt is 4."), Done("", "stop", Stats())]
+    reasoning, mark = (Stretch("reasoning", 10),), (Stretch("mark", 11), Stretch("content", 8))
+    thought = [Prefill("", 4, 4, 0, 0.1), Text("", "Let me see", stretches=reasoning)]
+    rest = [Text("", "\n</think>\n\nIt is 4.", stretches=mark), Done("", "stop", Stats())]
     first, then = events_file(tmp_path, thought, name="a"), events_file(tmp_path, rest, name="b")
     window = open_window(f"ready take thinks take play:{first} take as:2 play:{then} serve")
     assert not answer_now(window).isVisible()
