@@ -159,10 +159,11 @@ class ComposerController(QObject):
         self._keep()
 
     def count(self) -> None:
-        """Count the tokens of the conversation. The composer shows the result when it is known."""
+        """Count the tokens of the conversation, without the reasoning of its answers, which most
+        templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(message.prompt for message in branch))
+        texts = (system_prompt, *(message.as_chat.content for message in branch))
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),

@@ -1,5 +1,6 @@
 """What is typed and not sent is kept, and an edited message comes back into the composer."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
 from app.window import Window
+from engine.stretches import Stretch
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send, texts, visible_list
 
@@ -24,6 +26,13 @@ def test_the_context_is_counted_with_the_answer(
     )
     send(window, "hello")
     until(lambda: counted and counted[-1] == ("", "hello", "served", ""))
+    until(answered(window, 2))
+    question, answer = window.conversation.branch
+    parts = (Stretch("mark", 7), Stretch("reasoning", 3), Stretch("mark", 8), Stretch("content", 6))
+    thought = replace(answer, content="<think>why</think>served", stretches=parts)
+    window.conversation.branch = (question, thought)
+    window.composer_controller.count()
+    assert counted[-1] == ("", "hello", "served", "")
 
 
 def test_editing_sends_another_version(open_window: Open, until: Until) -> None:

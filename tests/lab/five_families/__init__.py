@@ -1,0 +1,1 @@
+"""Five families of chat templates, each through window, terminal and server."""
