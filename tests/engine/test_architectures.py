@@ -63,7 +63,7 @@ NO_ARCHITECTURES = {
     "activations", "base", "bitlinear_layers", "cache", "gated_delta", "mla", "pipeline",
     "rope_utils", "ssm", "switch_layers",
 }  # fmt: skip
-QUICK = ("llama", "mamba2", "gemma4 3")
+QUICK = ("llama", "mamba2", "falcon_h1 2")
 NAMES = [name for name in CONFIGURATIONS if name not in LEFT_OUT]
 
 
