@@ -108,7 +108,7 @@ _CONFIGS: dict[str, Config] = {
 }
 ARCHITECTURES: tuple[str, ...] = tuple(_CONFIGS)
 
-_EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight")
+_EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "embed_in.weight")
 _QUERIES = ("q_proj.weight", "q_norm.weight", "q_layernorm.weight")
 _LAST_NORMS = ("model.norm.weight", "model.embedding_norm.weight", "backbone.norm_f.weight")
 
@@ -133,12 +133,13 @@ def build(
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
     model: nn.Module = model_class(arguments_class.from_dict(config))
-    if architecture.startswith("gemma3"):
+    gemma3 = architecture in ("gemma3", "gemma3_text")
+    if gemma3:
         model.sanitize({})  # ties the head, which a weight file without one does
     model.eval()
 
     # The norms of Gemma 3 multiply by 1 + weight.
-    unity = 1.0 if architecture.startswith("gemma3") else 0.0
+    unity = 1.0 if gemma3 else 0.0
 
     def scale(factors: Callable[[str, mx.array], float]) -> None:
         def scaled(path: str, weight: mx.array) -> mx.array:
@@ -269,7 +270,8 @@ def _liveliness(path: str, weight: mx.array) -> float:
     if path.endswith(_EMBEDDINGS):
         return 1 / GAIN
     factor = PEAK if path.endswith(_QUERIES) else 1.0
-    in_a_layer = weight.ndim == 2 and ".layers." in path and not path.endswith("A_log")
+    layers = ".layers." in path or ".h." in path
+    in_a_layer = layers and weight.ndim == 2 and not path.endswith("A_log")
     return factor * GAIN if in_a_layer else factor
 
 
