@@ -42,9 +42,9 @@ _DATA = Path(__file__).parents[1] / "data" / "architectures.json"
 CONFIGURATIONS: dict[str, dict[str, Any]] = json.loads(_DATA.read_text())["configurations"]
 LEFT_OUT = {
     "bitnet": "its layers are Metal kernels",
-    "phi3small": "plain decoding ends the process with a segmentation fault on the CPU",
+    "phi3small": "computing its weights ends the process, without any of our engine",
     "prism_hadamard_qwen35": "its weights are packed, and `build` multiplies them",
-    "qwen3_5 3": "has no recurrent layer, for whose mask mlx-lm asks a cache all the same",
+    "qwen3_5 3": "stock mlx-lm raises TypeError: it has no recurrent layer, and is asked its mask",
     "talkie": "its untrained logits are all zero",
 }
 WITHOUT_CONFIGURATION = {
