@@ -114,6 +114,7 @@ def test_only_near_ties_differ(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert on_the_cpu["differences"] == as_on_a_mac["differences"] == 0
 
 
+@pytest.mark.cpu
 def test_comparison_notices_a_rewind_that_keeps_all_keys() -> None:
     with mock.patch.object(AlignedCache, "trim", return_value=0):
         assert compared("llama")["differences"] > 0
