@@ -72,12 +72,9 @@ class Writing:
         self.saving = False  # whether a save is under way
         self.saved = 0  # number of events
         self._rounds = 0  # number of rounds of the answer before
-        self._prompt_ending = ""
         self._latest: deque[int] = deque(maxlen=REACH)  # number of tokens
         for event in before:
             self._trace.push(event)
-            if isinstance(event, Prefill):
-                self._prompt_ending = self._prompt_ending or event.ending
             if isinstance(event, Verdict):
                 self._rounds = event.round
 
@@ -138,7 +135,6 @@ class Writing:
         match event:
             case Prefill():
                 self.progress = progress(event)
-                self._prompt_ending = self._prompt_ending or event.ending
             case Draft() | Verdict() | Text():
                 self.progress = _WRITTEN
             case Done():

@@ -30,7 +30,7 @@ from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.chat.queued_messages import QueuedMessages
 from app.chat.thinking_button import ThinkingButton
 from app.documents.chips import ChipsArea, DocumentChips
-from app.theme.icons import Sign, draw_sign
+from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
@@ -429,14 +429,9 @@ class SignButton(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, box = self._colours, self.rect().toRectF().adjusted(2, 2, -2, -2)
         with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QColor(colours.link) if self.hasFocus() else Qt.PenStyle.NoPen)
-            if self.underMouse() or self.isDown():
-                painter.setBrush(QColor(colours.hover))
-            painter.drawRoundedRect(box, 7, 7)
+            ink = draw_behind(painter, self, box, colours)
             middle = QRectF(0, 0, 18, 18)
             middle.moveCenter(box.center())
-            ink = colours.text if self.underMouse() else colours.muted
             draw_sign(painter, self._sign, middle, ink)
 
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QActionGroup, QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QMenu
 
+from app.theme.icons import draw_behind
 from app.theme.palette import Palette
 from app.theme.style import colours_of
 from engine.request import Thinking
@@ -88,10 +89,5 @@ class ThinkingButton(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, box = self._colours, self.rect().toRectF().adjusted(1, 1, -1, -1)
         with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QColor(colours.link) if self.hasFocus() else Qt.PenStyle.NoPen)
-            if self.underMouse() or self.isDown():
-                painter.setBrush(QColor(colours.hover))
-            painter.drawRoundedRect(box, 7, 7)
-            painter.setPen(QColor(colours.text if self.underMouse() else colours.muted))
+            painter.setPen(QColor(draw_behind(painter, self, box, colours)))
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, self.text() + _OPENS)

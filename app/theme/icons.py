@@ -5,6 +5,9 @@ from typing import Literal
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap, QPolygonF
+from PySide6.QtWidgets import QAbstractButton
+
+from app.theme.palette import Palette
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
@@ -22,6 +25,16 @@ def sign_icon(sign: Sign, *, ink: str, faint: str) -> QIcon:
     drawn.addPixmap(_pixmap(sign, ink), QIcon.Mode.Normal)
     drawn.addPixmap(_pixmap(sign, faint), QIcon.Mode.Disabled)
     return drawn
+
+
+def draw_behind(painter: QPainter, button: QAbstractButton, box: QRectF, colours: Palette) -> str:
+    """Draw the ground of a quiet button, which shows focus and mouse; return the sign's colour."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QColor(colours.link) if button.hasFocus() else Qt.PenStyle.NoPen)
+    if button.underMouse() or button.isDown():
+        painter.setBrush(QColor(colours.hover))
+    painter.drawRoundedRect(box, 7, 7)
+    return colours.text if button.underMouse() else colours.muted
 
 
 def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
