@@ -40,7 +40,11 @@ class ServeOptions(ModelOptions):
     port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
     key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
     allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
+    allow_host: list[str] | None = option(
+        None, "Another name of this server, as host.docker.internal; repeatable.", "NAME"
+    )
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
+    waiting: int = option(32, "Requests that may wait for their turn.", "N", min=0, max=1024)
     thinking_budget: int | None = option(None, *THINKING_BUDGET, min=0)
     exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
@@ -50,7 +54,7 @@ class ServeOptions(ModelOptions):
 
 @with_options
 def serve(options: ServeOptions) -> None:
-    """Answer other programs, by OpenAI's and Anthropic's APIs."""
+    """Answer other programs, by OpenAI's, Anthropic's and Ollama's APIs."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
@@ -61,7 +65,14 @@ def serve(options: ServeOptions) -> None:
         path = default_key_file()
     key = None if path is None else read_key(path)
     origins = tuple(options.allow_origin or ())
-    place = Place(host=options.host, port=options.port, key=key, origins=origins)
+    place = Place(
+        host=options.host,
+        port=options.port,
+        key=key,
+        origins=origins,
+        names=tuple(options.allow_host or ()),
+        most_waiting=options.waiting,
+    )
     if options.attached:
         asyncio.run(serve_attached(place))
         return

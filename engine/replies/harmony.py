@@ -20,9 +20,15 @@ _RECIPIENT = re.compile(r"\bto=(?!assistant\b)([^\s<]+)")
 
 
 def read_messages(
-    incoming: Incoming, calls: Calls | None, *, content: Emit, reasoning: Emit
+    incoming: Incoming,
+    calls: Calls | None,
+    *,
+    content: Emit,
+    reasoning: Emit,
+    certain: bool = False,
 ) -> Reading[None]:
-    """Read a whole reply. Without `calls`, calls become content."""
+    """Read a whole reply. Without `calls`, calls become content. `certain`: as for
+    `engine.replies.parser.ReplyParser`."""
     while not incoming.over:
         incoming.remember()
         emit = content
@@ -39,6 +45,9 @@ def read_messages(
         except Unreadable:
             if calls:
                 calls.give_up()
+            if certain and incoming.ended:
+                incoming.rest()
+                return
             content(incoming.taken())
         yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
         if end := (yield from incoming.comes(*_ENDS)):

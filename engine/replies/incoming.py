@@ -35,6 +35,11 @@ class Incoming:
         return self._ended and self._place == len(self._text)
 
     @property
+    def ended(self) -> bool:
+        """Whether no more text will arrive."""
+        return self._ended
+
+    @property
     def position(self) -> int:
         """The number of characters that are taken."""
         return self._before + self._place
@@ -71,6 +76,10 @@ class Incoming:
         text = self._text[self._place : self._place + count]
         self._place += len(text)
         return text
+
+    def rest(self) -> str:
+        """Take all that has arrived."""
+        return self.take(len(self._text) - self._place)
 
     def run(self, pattern: re.Pattern[str]) -> str:
         """Take the text at the front that matches, as far as it has arrived."""
@@ -110,6 +119,15 @@ class Incoming:
                     return word
             if self._ended or not any(word.startswith(here) for word in words):
                 return None
+            yield
+
+    def ends_within(self, *words: str) -> Reading[bool]:
+        """Whether the text that is left ends within one of `words`, which it begins with."""
+        while True:
+            here = self._text[self._place :]
+            within = any(word.startswith(here) and word != here for word in words)
+            if self._ended or not within:
+                return within and bool(here)
             yield
 
     def spaces(self) -> Reading[str]:

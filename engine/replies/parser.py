@@ -15,7 +15,7 @@ from typing import Literal
 
 from engine.replies.call_reading import expect_mark, read_calls
 from engine.replies.calls import Calls
-from engine.replies.families import CallRow
+from engine.replies.families import CallRow, pieces
 from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Reading, Unreadable
 from engine.replies.parts import (
@@ -36,7 +36,7 @@ class ReplyParser:
 
     `inside_reasoning`: the prompt ended within reasoning; see `ReplySyntax.begins_inside`.
     `certain`: a grammar has it that a call which begins is one, so that its text is a call's at
-    once.
+    once, and a call that is cut off is no content.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class ReplyParser:
                 self._calls if tools else None,
                 content=self._content,
                 reasoning=self._reasoned,
+                certain=certain,
             )
 
     @property
@@ -131,6 +132,8 @@ class ReplyParser:
             if beginning and (yield from self._beginning(behind_mark=behind_mark)):
                 behind_mark = True
                 continue
+            if beginning and self._certain and (yield from self._cut_off(marks)):
+                return
             mark = yield from self._incoming.text_until(marks, self._content, trim=bool(marks))
             if not mark:
                 return
@@ -144,6 +147,16 @@ class ReplyParser:
             if mark not in row.skipped:
                 yield from self._reasoning()
             beginning = behind_mark = True
+
+    def _cut_off(self, marks: Sequence[str]) -> Reading[bool]:
+        """Read what is left if the reply was cut within one of the marks, or the end of a call.
+        Returns whether it was."""
+        rows = self._syntax.row.calls
+        ends = [piece for row in rows for piece in pieces(row.end + row.closing) if piece[0] != "{"]
+        cut_off = yield from self._incoming.ends_within(*marks, *ends)
+        if cut_off:
+            self._incoming.rest()
+        return cut_off
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
         """Read reasoning, a header or an unmarked call, which can only stand at the beginning of a
@@ -222,6 +235,9 @@ class ReplyParser:
                     yield from self._incoming.spaces()
                     continue
                 self._calls.give_up()
+                if self._certain and self._incoming.ended:
+                    self._incoming.rest()
+                    return False
                 text = self._incoming.taken()
                 self._content(text if text.strip() else text + self._incoming.take(len(mark)))
                 return False

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.pipes import claim_pipes
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
@@ -17,8 +17,8 @@ from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.routes import ROUTES
-from engine.server.service import Service
-from engine.server.serving import Serving, bound, is_loopback
+from engine.server.service import MOST_WAITING, Service
+from engine.server.serving import MOST_CONNECTIONS, Serving, bound, is_loopback
 from engine.server.status import STATUSES, Board, ServerStatus
 from models.errors import Problem
 
@@ -28,12 +28,15 @@ _STATUS_SECONDS = 0.25  # between two lines
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """The address that a server listens at. `key`: what clients must show; `origins`: of pages that
-    may ask."""
+    may ask; `names`: by which clients may call it beside its address; `most_waiting`: requests that
+    wait, beyond those that are answered side by side."""
 
     host: str = "127.0.0.1"
     port: int = 8737
     key: str | None = None
     origins: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    most_waiting: int = MOST_WAITING
 
     def __post_init__(self) -> None:
         if self.host in ("0.0.0.0", "::", ""):
@@ -50,8 +53,7 @@ class Place:
     def bind(self) -> tuple[list[socket.socket], "Place"]:
         """Its sockets, and the place with the port that they have. Raises Problem."""
         sockets = bound(self.host, self.port)
-        port = sockets[0].getsockname()[1]
-        return sockets, Place(host=self.host, port=port, key=self.key, origins=self.origins)
+        return sockets, replace(self, port=sockets[0].getsockname()[1])
 
     @property
     def address(self) -> str:
@@ -65,8 +67,11 @@ async def _serving(
     place: Place, sockets: Sequence[socket.socket], link: EngineLink, board: Board
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The server's task. On leaving it ends, once the answers have."""
-    guard = Guard(hosts_of(place.host, place.port), key=place.key, origins=place.origins)
-    serving = Serving(App(Service(link, board), guard, ROUTES))
+    hosts = hosts_of(place.host, place.port, place.names)
+    guard = Guard(hosts, key=place.key, origins=place.origins)
+    service = Service(link, board, most_waiting=place.most_waiting)
+    most = MOST_CONNECTIONS + max(0, place.most_waiting - MOST_WAITING)
+    serving = Serving(App(service, guard, ROUTES), most_connections=most)
     task = asyncio.create_task(serving.run(sockets))
     try:
         yield task

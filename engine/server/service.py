@@ -17,7 +17,7 @@ from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
 
-MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
+MOST_WAITING = 32
 
 
 class Service:
@@ -27,8 +27,12 @@ class Service:
     seed may give another text.
     """
 
-    def __init__(self, link: EngineLink, board: Board | None = None) -> None:
+    def __init__(
+        self, link: EngineLink, board: Board | None = None, *, most_waiting: int = MOST_WAITING
+    ) -> None:
+        """`most_waiting`: answers, beyond those that the engine writes side by side."""
         self.link = link
+        self._most_waiting = most_waiting
         self.metrics = Metrics()
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
@@ -48,7 +52,7 @@ class Service:
 
     async def marks(self) -> frozenset[str]:
         """The names of special and added tokens. Raises Refusal while nothing is loaded."""
-        return (await self._texts()).marks
+        return (await self.texts()).marks
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """Begin to answer; return an iterator of (number of the answer, piece).
@@ -58,9 +62,9 @@ class Service:
         """
         loaded = self.loaded
         waiting = self.link.open - loaded.parallel
-        if waiting >= MOST_WAITING:
+        if waiting >= self._most_waiting:
             raise crowded(waiting)
-        texts = await self._texts()
+        texts = await self.texts()
         ask = await for_model(ask, texts.syntax, self._ending)
         watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
@@ -83,7 +87,9 @@ class Service:
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
 
-    async def _texts(self) -> TargetTexts:
+    async def texts(self) -> TargetTexts:
+        """The target's template, and the syntax of its replies. Raises Refusal while nothing is
+        loaded."""
         loaded = self.loaded
         return await self._files.texts(
             loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
