@@ -13,10 +13,10 @@ _ROWS = (2, 3, 5, 9, 17)  # of a pass over a draft
 
 
 def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -> Fork | None:
-    """Where `written` leaves the `plain` text; None where it does not, or where one of them only
-    ends. Both begin with their prompt.
+    """Return the first difference between `written` and the `plain` text; None if they are equal,
+    or if one only ends before the other. Both begin with their prompt.
 
-    `decoder` has read a prefix of the plain one, and holds what stands before the fork afterwards.
+    `decoder` has read a prefix of `plain`. Afterwards it holds the tokens before the difference.
     """
     pairs = enumerate(zip_longest(plain, written))
     at = next((at for at, (ours, theirs) in pairs if ours != theirs), None)
@@ -31,8 +31,8 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
 
 
 def _read(decoder: Decoder, tokens: list[int], rows: int) -> mx.array:
-    """The logits behind `tokens`, (vocabulary,), float32; so many of them are read at once, or as
-    many as there is room for."""
+    """Return the logits behind `tokens`, (vocabulary,), float32, from a pass over the last `rows`
+    of them, or over as many as there is room for."""
     decoder.rewind(len(tokens) - rows)
     for _ in decoder.prefill(tokens[: len(tokens) - rows + 1]):
         pass

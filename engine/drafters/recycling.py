@@ -26,8 +26,8 @@ _TOKENS = 8192  # whose successors are kept: those that were read last
 
 
 class RecyclingDrafter(Drafter):
-    """Proposes successors that were seen. They are kept when the text is taken back: they are no
-    more than guesses."""
+    """Proposes successors that were seen. They are kept when the text is taken back, as they are
+    only guesses."""
 
     name = "recycling"
     learns = 8
@@ -67,7 +67,8 @@ class RecyclingDrafter(Drafter):
         self._seen = min(self._seen, length)
 
     def _read(self, tokens: list[int]) -> None:
-        """What really followed comes first: nobody has seen the rows of a prompt."""
+        """Keep the tokens that followed in the text, each as the first successor. This includes the
+        prompt, of whose rows `learn` hears nothing."""
         for token, successor in pairwise(tokens[max(self._seen - 1, 0) :]):
             others = (each for each in self._successors.get(token, ()) if each != successor)
             self._keep(token, (successor, *others)[: self.learns])
