@@ -33,12 +33,12 @@ from engine.tree import COMMITTED, Tree
 
 
 class Outcomes(NamedTuple):
-    """All that may come of a draft of n tokens, on the device.
+    """All possible verdicts on a draft of n tokens, on the device.
 
     `tried`: (n,) float32, the chance that each drafted token is accepted once its turn has come.
-    `own`: (n + 1, candidates), what the target's own token is drawn from behind the committed
-    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's
-    probability of each drafted token.
+    `own`: (n + 1, candidates), the distributions of the target's own token behind the committed
+    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's probability
+    of each drafted token.
     """
 
     tried: mx.array
@@ -50,9 +50,9 @@ class Judged(NamedTuple):
     """A draft of n tokens beside the target's rows.
 
     `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted one.
-    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), what each
-    token was drawn from, over the candidates of its row in `judging`. `p_of` and `q_of`: (n,), each
-    token's own probabilities.
+    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), the
+    distribution that each token was drawn from, over the candidates of its row in `judging`. `p_of`
+    and `q_of`: (n,), each token's own probabilities.
     """
 
     tokens: mx.array

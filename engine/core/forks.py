@@ -1,4 +1,5 @@
-"""Measures what lies behind a greedy text that leaves the plain one: see `engine.near_ties`."""
+"""Measures how close the logits are where a greedy text leaves the plain one: see
+`engine.near_ties`."""
 
 from collections.abc import Sequence
 from itertools import zip_longest

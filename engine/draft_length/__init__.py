@@ -1,8 +1,9 @@
-"""How many tokens to draft next, and by which drafter: what is asked, answered and observed.
+"""How many tokens to draft next, and with which drafter: candidates, choices and observations.
 
-`policy.py` decides, from what passes and drafts cost (`costs.py`), how likely drafted tokens are to
-be accepted (`acceptance.py`), and what was measured of the pair at its first use (`calibrate.py`,
-stored by `calibrations.py`). A draft length of 0 means that the target decodes plainly.
+`policy.py` decides, from the costs of passes and drafts (`costs.py`), the chances that drafted
+tokens are accepted (`acceptance.py`), and a calibration of the pair at its first use
+(`calibrate.py`, stored by `calibrations.py`). A draft length of 0 means that the target decodes
+plainly.
 """
 
 from collections.abc import Sequence

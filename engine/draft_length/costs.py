@@ -1,4 +1,4 @@
-"""What a pass over n rows costs, and what drafting n tokens costs: measured once, then followed.
+"""The costs of a pass over n rows, and of drafting n tokens: measured once, then followed.
 
 A calibration has the seconds of passes by rows. Between the measured points costs lie on lines,
 beyond them the last slope continues, and more rows never cost less. Live rounds correct all of it,

@@ -1,10 +1,10 @@
-"""Draft-length policies: a fixed length, a tree of fixed size, and what has the best measured gain.
+"""Draft-length policies: a fixed length, a tree of fixed size, and the best measured gain.
 
 `Automatic` chooses the drafter and the chain or tree with the most expected tokens a second
-(`options.py`). Costs are counted in plain passes here, so that tokens over cost is the speed-up
-over plain decoding. Where several generations share their passes, each counts its part of one in
-which all do the same, and its own drafting: a plain token costs less there, so that drafts and
-their rows are dearer beside it.
+(`options.py`). Costs are counted in plain passes here, so tokens over cost is the speed-up over
+plain decoding. If several generations share a pass, all are taken to do the same, and each counts
+its part of the pass and its own drafting. A plain token costs less then, so drafts and their rows
+gain less.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a drafting model reads of a text: not all of the prompt (RAPID, arXiv 2502.20330).
+"""The part of a text that a drafting model reads: not all of the prompt (RAPID, arXiv 2502.20330).
 
 Long documents cost a drafter time and memory, and confuse a small one. So it reads the passages
 that the question needs, while the target reads everything and verifies as always: the answer stays

@@ -1,9 +1,9 @@
-"""Copies what followed the longest match of the text's end (prompt lookup); in a tree, what
-followed others too.
+"""Copies the tokens behind the longest match of the text's end (prompt lookup); in a tree, those
+behind other matches too.
 
-Costs nothing. It helps where a text repeats itself or its prompt (edits, summaries, code). It
-reports how many tokens matched; whether to copy is for the draft-length policy to decide. Pure
-Python over token ids. Copied tokens have q = 1, which the acceptance rules allow for.
+Costs nothing. It helps if a text repeats itself or its prompt (edits, summaries, code). It reports
+how many tokens matched; whether to copy is for the draft-length policy to decide. Pure Python over
+token ids. Copied tokens have q = 1, which the acceptance rules allow for.
 """
 
 from collections.abc import Sequence

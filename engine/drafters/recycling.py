@@ -1,13 +1,14 @@
 """Drafts the tokens that the target found likeliest behind the same token earlier.
 
-This is token recycling (arXiv 2408.08696).
+This is token recycling (arXiv 2408.08696). Every row of every pass gives the target's likeliest
+next tokens, and all but one are usually thrown away. Here they are kept: for each token the
+likeliest ones when the target last read it, and in front of them the token that followed it in the
+text.
 
-Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
-They are kept here: for each token those that the target saw behind it last, and before those what
-followed in the text. A draft is the tree that is asked for, filled from these: behind a token its
-first successor, beside that the second. What is not known is left out. All guesses are certain
-(q = 1). No model, no training, and some guess behind nearly every token: what is left where nothing
-better has one. Pure Python over token ids.
+A draft is the tree that is asked for, filled from these: behind a token its first successor, and
+its second beside it. Unknown places are left out. All guesses are certain (q = 1). No model and no
+training, and a guess behind nearly every token: for texts in which nothing better has one. Pure
+Python over token ids.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The rows of a drafter's output layer, and the tokens of the target that they stand for.
 
 Many drafters have rows for frequent tokens only (FR-Spec, arXiv 2502.14856). They draw among these:
-over the target's vocabulary the sampler chain would mostly sort and sum what cannot be drawn.
-Penalties and biases, which are said of tokens, are those of their rows.
+over the target's vocabulary the sampler chain would mostly sort and sum tokens that cannot be
+drawn. A token's penalties and biases are applied to its row.
 """
 
 import copy
