@@ -64,8 +64,9 @@ class CatalogModel:
     were looked up in public; `source` says where, and `seen` in which month. `config` has those
     fields of config.json on which memory depends; its architecture alone where no more is known.
     `active_share`: the part of the weights that a token needs; 0 where the config says it.
-    `languages`: how many its makers name, 0 where not known. `quality` orders targets by the
-    quality of their answers, from 1 to 100.
+    `languages`: how many its makers name, 0 where not known. `quality`, from 1 to 100, is
+    this program's own order of targets by their answers. It is no benchmark's score, and is never
+    shown: a newer generation comes first, then size and bits, as other programs recommend them.
     """
 
     name: str
