@@ -64,8 +64,9 @@ class CatalogModel:
     were looked up in public; `source` says where, and `seen` in which month. `config` has the
     fields of config.json on which memory depends; only the architecture if no more is known.
     `active_share`: the part of the weights that a token needs; 0 if the config shows it.
-    `languages`: the number that its makers name; 0 if not known. `quality` orders targets by the
-    quality of their answers, from 1 to 100.
+    `languages`: the number that its makers name; 0 if not known. `quality`, from 1 to 100, is this
+    program's own order of targets by their answers. It is no benchmark's score, and is never shown:
+    a newer generation comes first, then size and bits, as other programs recommend them.
     """
 
     name: str
