@@ -43,10 +43,7 @@ Ctrl-C stops an answer. Ctrl-\\ ends its thinking, so that the answer begins."""
 
 
 class TerminalChat:
-    """One conversation on a console.
-
-    Attributes: `messages`, all of them so far.
-    """
+    """A conversation on a console."""
 
     def __init__(
         self,

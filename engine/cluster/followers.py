@@ -148,7 +148,7 @@ class _Line:
 
 
 class Followers:
-    """One process on each of `hosts`, of ranks 1 and up.
+    """A process on each of `hosts`, of ranks 1 and up.
 
     `standing` returns the wait that the reading thread is in, or None: for `Deadlines.round`.
     Attribute: `states`, of all ranks.

@@ -49,7 +49,7 @@ _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
-    """One drafter: its name as the person wrote it, and its folder where it has weights."""
+    """A drafter: its name as the person wrote it, and its folder if it has weights."""
 
     name: str
     folder: DrafterFolder | None = None
