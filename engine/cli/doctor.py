@@ -120,7 +120,7 @@ def diagnose(
 ) -> Diagnosis:
     """Look at the machine, and at the pair; `show` gets each check as soon as it is made.
 
-    `find` gives the target, None where it is not here yet; it may raise `Problem`. Without `find`
+    `find` gives the target, None if it is not here yet; it may raise `Problem`. Without `find`
     only the machine is looked at.
     `drafter`: as in `engine.conversation.pair`. Measuring the curve takes about `budget_seconds`.
     """

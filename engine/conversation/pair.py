@@ -200,7 +200,7 @@ def require_pair(
     """The memory that the pair needs for `context` tokens; raises Problem if there is less.
 
     Of several drafters the heaviest one counts. `cache_bits`: of quantized caches. `freed_bytes`:
-    memory that this process holds now, and frees before loading. None where a folder or a config
+    memory that this process holds now, and frees before loading. None if a folder or a config
     does not say enough: if something is wrong with it, loading reports that.
     """
     here = (machine or this_machine()).once_freed(freed_bytes)
@@ -214,6 +214,6 @@ def require_pair(
 
 def heaviest(drafters: Drafters) -> ModelSize | None:
     """The size of the heaviest of several drafters; None for those without weights. Raises
-    `Problem` where that cannot be told."""
+    `Problem` if that cannot be told."""
     weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
     return max(weighed, key=lambda size: size.size_bytes, default=None)

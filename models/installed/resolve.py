@@ -75,7 +75,7 @@ def open_target(
 ) -> ModelFolder:
     """Open the target that `text` names; the starter model if `text` is empty or names it.
 
-    The starter is fetched where it is not installed; `begins` is called with each step.
+    The starter is fetched if it is not installed; `begins` is called with each step.
     """
     if text is None or text == STARTER.name:
         return ensure_starter(home=home, begins=begins, progress=progress)
@@ -115,7 +115,7 @@ def resolve_drafter(
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrafterFolder:
-    """The drafter of any kind that `text` names: as `resolve_target`."""
+    """Return the drafter of any kind that `text` names, as `resolve_target` does."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
         if is_gguf(found):
@@ -142,10 +142,10 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
 
 
 def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
-    """The drafter with weights that `auto` takes, if any, and why.
+    """Return the drafter with weights that `auto` takes, if any, and why.
 
-    It is the target's own MTP module, else a drafter of others that is here and was trained for it,
-    else its head.
+    It is the first of these that is here: the target's own MTP module, a drafter of others that was
+    trained for it, its head.
     """
     with suppress(Problem):  # a damaged module is not taken
         module = own_module(target)
@@ -257,7 +257,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
 
 
 def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
-    """Raise Problem where a network that others have trained is not for a target of these sizes."""
+    """Raise Problem if a network that others have trained is not for a target of these sizes."""
     if drafter.description.is_whole_model or drafter.kind == "head":
         return  # their tokens, or the target's weights, are compared when they are loaded
     reason = check(drafter.description, target.config)
@@ -269,7 +269,7 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:
-    """The drafter of any kind in a folder that a person named."""
+    """Return the drafter, of any kind, in a folder that a person named."""
     drafter = read_drafter(files)
     if drafter is not None:
         return drafter
@@ -278,7 +278,7 @@ def _drafter_at(files: ModelFolder) -> DrafterFolder:
 
 
 def _own_module(target: ModelFolder) -> DrafterFolder:
-    """The target's own MTP module. Raises Problem where it has none."""
+    """Return the target's own MTP module. Raises Problem if it has none."""
     module = own_module(target)
     if module is None:
         raise Problem(
@@ -349,7 +349,8 @@ def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
 
 
 def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
-    """The model of exactly that name in the Hugging Face cache, without listing all others."""
+    """Return the model of exactly that name in the Hugging Face cache, without listing all
+    others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
         if repository.name.lower() == name.lower():
@@ -367,7 +368,7 @@ def _usable(
     *,
     name: str,
 ) -> ModelFolder:
-    """The entry's folder, as it was read for the list; GGUF files are imported first."""
+    """Return the entry's folder, as it was read for the list; GGUF files are imported first."""
     if not is_gguf(folder.path):
         return folder
     called = "" if folder.path.suffix else name  # a file of Ollama's is called by its digest
@@ -394,7 +395,7 @@ def _short_names(model: Installed) -> set[str]:
 
 
 def _parts(name: str) -> set[str]:
-    """A name, in full and without the organization."""
+    """Return a name, in full and without the organization, in small letters."""
     return {name.lower(), name.lower().rpartition("/")[2]}
 
 
