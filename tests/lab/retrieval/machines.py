@@ -119,11 +119,11 @@ _RECORDS = {
 _OF_JSON = (
     Question("words", "Who owns the account of Brightwater Dairy?", "Mbeki"),
     Question("words", "Which account is grandfathered?", "Foundry 9"),
-    Question("words", "How many seats does Orchid Airlines have?", "640"),
+    Question("words", "How many seats does Orchid Airlines have?", '"seats":640'),
     Question("words", "Who is the owner of Gull & Tern?", "Vasquez"),
     Question("words", "Which account is in antarctica?", "Zephyr"),
     Question("words", "What is the plan of Quesada, Ines?", "platinum"),
-    Question("forms", "Who has a harbour pilot?", "Rossi"),
+    Question("forms", "Who has a harbour pilot?", '"seats":15,"owner":"Rossi"'),
     Question("forms", "Which clinic is there?", "Dlamini"),
     Question("number", "Which account has 1,250,001 seats?", "Tinsmith"),
     Question("other words", "Which account pays by bartering?", "Kowalczyk"),
