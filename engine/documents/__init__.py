@@ -93,11 +93,11 @@ class Document:
         return number > 0 and alike
 
     def place(self, offset: int) -> str:
-        """The place of the character at this offset, for people; of source code its line."""
+        """The place of the character at this offset, for people, with its line or row."""
         number = self.section_at(offset)
         section, start = self.sections[number], self.starts[number]
-        if section.kind == "lines":
-            line = section.number + section.text.count("\n", 0, offset - start)
+        if section.kind in ("lines", "sheet"):
+            line = max(section.number, 1) + section.text.count("\n", 0, offset - start)
             section = replace(section, number=line)
         return section.place
 

@@ -15,7 +15,8 @@ from itertools import chain
 from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.passages import PassageIndex
-from engine.documents.plan import asks_about_all, plan
+from engine.documents.plan import plan
+from engine.documents.question import asks_about_all
 from models.errors import Problem
 from tests.lab.retrieval.about_all import ABOUT_ALL, NOT_ABOUT_ALL
 from tests.lab.retrieval.case import Case, Question
