@@ -67,8 +67,8 @@ _FUNCTION_WORDS: Mapping[str, frozenset[str]] = {
         "italian": """
             a ad ai al all alla alle anche c che chi ci come con cosa d da dal dalla dei del dell
             della delle di dimmi dove e ed era essere fa gli ha hanno i il in io l la le lei lo loro
-            ma mi nei nel nella no non o ogni per perche piu puo quale quali quando quanta quante quanti
-            quanto questa questo qui se si sono su sua sul sulla suo tra tu un una uno vi
+            ma mi nei nel nella no non o ogni per perche piu puo quale quali quando quanta quante
+            quanti quanto questa questo qui se si sono su sua sul sulla suo tra tu un una uno vi
             documento descrivi dice domanda file riassumi riassunto risposta spiega testo""",
         "portuguese": """
             a ao aos as com como da das de dela dele diga do dos e ela ele em entre era essa esse

@@ -386,13 +386,13 @@ def test_no_more_is_given_than_memory_has_room_for(
 ) -> None:
     def little(*arguments: Any, **options: Any) -> Fit | None:
         fit = require_pair(*arguments, **options)
-        return None if fit is None else replace(fit, largest_context=600)
+        return None if fit is None else replace(fit, largest_context=800)
 
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
     assert "whole" in generate("--attach", file).err
     monkeypatch.setattr("engine.cli.sessions.require_pair", little)
-    assert "1 passage of 3" in generate("--attach", file).err
+    assert "1 passage of 2" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err
 
 

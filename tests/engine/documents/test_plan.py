@@ -172,13 +172,13 @@ def test_a_question_about_all_of_a_document_is_noticed(
 
 
 def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
-    for question, given in (
+    for question, wanted in (
         ("What is on page 5?", [5]),
         ("Summarize pages 2 and 7", [2, 7]),
         ("What has page 3 to do with engines?", [3, 5]),
     ):
         one = plan(question, {1: LONG}, index=index, count=count, room=1000)
-        assert set(given) <= set(pages(one, 1, {1: LONG})), question
+        assert set(wanted) <= set(pages(one, 1, {1: LONG})), question
         assert not one.about_all
     alone = plan("What is on page 5?", {1: LONG}, index=index, count=count, room=1000)
     assert pages(alone, 1) == [5]
