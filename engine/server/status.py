@@ -11,6 +11,7 @@ from typing import Any, Literal
 from models.json_lines import Language
 
 RequestState = Literal["waiting", "reading", "writing"]
+ModelState = Literal["not loaded", "loading", "loaded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,15 @@ class ClientStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """A model that clients may ask for, and the memory that it takes; 0 where that is not known."""
+
+    name: str
+    state: ModelState
+    needed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """The whole server. `address` is empty while nothing can be asked; `problem` says why."""
 
@@ -45,6 +55,7 @@ class ServerStatus:
     waiting: int = 0
     requests: tuple[RequestStatus, ...] = ()
     clients: tuple[ClientStatus, ...] = ()
+    models: tuple[ModelStatus, ...] = ()
 
 
 class Board:
@@ -55,6 +66,7 @@ class Board:
         self._requests: dict[str, RequestStatus] = {}
         self._clients: Counter[str] = Counter()
         self._address = self._problem = ""
+        self._models: tuple[ModelStatus, ...] = ()
 
     @property
     def status(self) -> ServerStatus:
@@ -68,12 +80,19 @@ class Board:
             waiting,
             requests,
             tuple(ClientStatus(*asked) for asked in self._clients.items()),
+            self._models,
         )
 
     def listens(self, address: str, problem: str = "") -> None:
         """Note where requests can be sent, or why they cannot."""
         self._address, self._problem = address, problem
         self._changed()
+
+    def offer(self, models: tuple[ModelStatus, ...]) -> None:
+        """Note which models clients may ask for."""
+        if models != self._models:
+            self._models = models
+            self._changed()
 
     def show(self, request: RequestStatus) -> None:
         """Note a request, or how far it has come."""

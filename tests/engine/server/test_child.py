@@ -23,12 +23,23 @@ LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
 
 @asynccontextmanager
 async def engine(
-    target: str = "/models/tiny", *, macs: Macs | None = None, command: Sequence[str] = command()
+    target: str = "/models/tiny",
+    *,
+    macs: Macs | None = None,
+    command: Sequence[str] = command(),
+    hangs_seconds: float = 60.0,
 ) -> AsyncIterator[tuple[EngineLink, EngineChild, list[str]]]:
     deaths: list[str] = []
     link = EngineLink()
     load = Load("l", target, macs=macs or Macs())
-    child = EngineChild(link, load, command=command, waits_seconds=(0.01,), report=deaths.append)
+    child = EngineChild(
+        link,
+        load,
+        command=command,
+        waits_seconds=(0.01,),
+        hangs_seconds=hangs_seconds,
+        report=deaths.append,
+    )
     loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(child.run(loaded))
     try:
@@ -93,6 +104,27 @@ def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
                 await asyncio.sleep(0.01)
             assert link.loaded.target == "/models/tiny"
             assert await said(link, HELLO) == "You said: hello "
+            assert len(deaths) == 1
+
+    run(ask())
+
+
+def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
+    async def ask() -> None:
+        async with engine(hangs_seconds=0.3) as (link, child, deaths):
+            first = child.pid
+            await asyncio.sleep(0.5)
+            assert child.pid == first, "nothing was due"
+            slow = Prompt(text='{"say": ["a", "b", "c", "d"], "delay": 0.15}')
+            assert await said(link, slow) == "abcd", "longer than it may be silent"
+            async with link.generate(LONG, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert last.cause == "engine"
+            while link.loaded is None:
+                await asyncio.sleep(0.01)
+            assert await said(link, HELLO) == "You said: hello "
+            assert child.pid != first
             assert len(deaths) == 1
 
     run(ask())
