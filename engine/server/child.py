@@ -46,7 +46,7 @@ class EngineChild:
         self._link = link
         self.load = load
         self._command = tuple(command) or host_command()
-        self._supervisor = Supervisor(waits_seconds, endless=True)
+        self._waits_seconds = waits_seconds
         self._errors = errors
         self._hangs_seconds = hangs_seconds
         self._report = report
@@ -57,20 +57,21 @@ class EngineChild:
         Raises `Problem` if the first engine cannot load the pair, or has another version.
         """
         loop = asyncio.get_running_loop()
-        self._supervisor.start()
+        supervisor = Supervisor(self._waits_seconds, endless=True)
+        supervisor.start()
         while True:
-            self._supervisor.begin()
+            supervisor.begin()
             began = loop.time()
             reason = await self._live(loaded)
             if loop.time() - began >= _STEADY_SECONDS:
-                self._supervisor.forget()
-            death = self._supervisor.end()
+                supervisor.forget()
+            death = supervisor.end()
             pause = death.pause_seconds if death else None
             assert pause is not None, "it is never given up"
             name = name_of(self.load.target)
             self._report(f"{name}: the engine ended. {reason} Starting it again in {pause:g} s.")
             await asyncio.sleep(pause)
-            self._supervisor.resume()
+            supervisor.resume()
 
     async def _live(self, loaded: asyncio.Future[None]) -> str:
         """Start an engine and wait for its end; return a sentence on how it ended."""

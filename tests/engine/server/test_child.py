@@ -8,22 +8,24 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.events import Failed, Text
+from engine.events import Done, Failed, Text
 from engine.process.protocol import Load, Macs
 from engine.request import Prompt, Request
 from engine.server.child import EngineChild
 from engine.server.link import EngineLink
+from engine.server.pool import Pair
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOST, command
 
+TINY = "/models/tiny"
 HELLO = Prompt(text="hello")
 LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
 
 
 @asynccontextmanager
 async def engine(
-    target: str = "/models/tiny",
+    target: str = TINY,
     *,
     macs: Macs | None = None,
     command: Sequence[str] = command(),
@@ -66,6 +68,21 @@ def test_it_is_loaded_and_answers() -> None:
             assert await said(link, HELLO) == "You said: hello "
             assert child.pid
             assert not deaths
+
+    run(ask())
+
+
+def test_it_is_ended_and_started_again() -> None:
+    async def ask() -> None:
+        pair = Pair(link := EngineLink(), EngineChild(link, Load("l", TINY), command=command()))
+        for _ in range(2):
+            await pair.start()
+            assert (pair.state, await said(link, HELLO)) == ("loaded", "You said: hello ")
+            async with link.generate(LONG, Request()) as events:
+                await anext(events)
+                await pair.stop()
+                assert isinstance([event async for event in events][-1], Done | Failed)
+            assert pair.state == "not loaded"
 
     run(ask())
 
