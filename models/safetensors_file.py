@@ -111,7 +111,7 @@ def _place(named: tuple[str, StoredTensor]) -> tuple[int, int, str]:
 
 
 def _stored(file_name: str, name: str, entry: Any) -> StoredTensor:
-    """One entry of the header."""
+    """Return the tensor of an entry of the header. Raises Problem if the entry is malformed."""
     if isinstance(entry, dict):
         dtype: Any = entry.get("dtype")
         shape: Any = entry.get("shape")

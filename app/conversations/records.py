@@ -84,8 +84,8 @@ class Filing:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What `Store.undo` needs to undo a change: the earlier filing, and the folder that was
-    deleted, if any."""
+    """The state that `Store.undo` returns to: the earlier filing, and the folder that was deleted,
+    if any."""
 
     filings: tuple[Filing, ...]
     folder: Folder | None = None
@@ -93,11 +93,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
-    """What `Store.undo` needs to put deleted messages back.
-
-    `message` was deleted, from below `parent`, while the branch down to `leaf` was shown. Its
-    `children` stayed. The rows are those of the tables, with all columns.
-    """
+    """Deleted messages, as `Store.undo` puts them back."""
 
     conversation: int
     message: int
@@ -110,7 +106,7 @@ class DeletedMessages:
 
     @property
     def in_words(self) -> str:
-        """What was deleted: "Deleted a message"."""
+        """A description of the change: "Deleted a message"."""
         after = len(self.messages) - 1
         if not after:
             return "Deleted a message"

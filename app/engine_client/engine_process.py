@@ -55,7 +55,7 @@ _THIS_MAC = Macs()
 
 
 class EngineState(Enum):
-    """The work that the engine is at, as far as the window needs to know."""
+    """The present work of the engine, as far as the window needs to know."""
 
     STOPPED = "stopped"  # no process, and none is wanted
     STARTING = "starting"  # it has not greeted yet

@@ -200,7 +200,7 @@ class Measurements:
         return rows
 
     def _rows_of(self, temperature: float, category: str) -> list[ResultRow]:
-        """One row for each runner."""
+        """Return a row for each runner."""
         by_runner: dict[str, list[MeasuredAnswer]] = {}
         for answer in self.answers:
             if answer.temperature == temperature and category in (ALL, answer.category):

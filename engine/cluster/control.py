@@ -1,4 +1,4 @@
-"""What rank 0's process and a follower tell each other beside the ring: one JSON object a line.
+"""The messages of rank 0's process and a follower beside the ring: one JSON object a line.
 
 Knows messages and lines. What a follower does with them stands in `follow.py`, what rank 0's
 process does in `followers.py`; numbers of a pass travel on the ring alone.
@@ -25,7 +25,7 @@ CONTROL = 1  # the version of this language
 
 @dataclass(frozen=True, slots=True)
 class Meet:
-    """Who are you? `addresses`: its own, on the links."""
+    """Asks a follower to introduce itself. `addresses`: its own, on the links."""
 
     addresses: tuple[str, ...]
 
@@ -95,7 +95,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The part takes so many bytes."""
+    """The size of the follower's part, once it is loaded."""
 
     size_bytes: int
 

@@ -34,8 +34,8 @@ _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 class DrafterFolder:
     """A drafter with weights, of any kind: a head, a whole model, or what others have trained.
 
-    `files` are those that hold it; `description` says what it is. Where the files hold more, as
-    those of a target with a module of its own, only its tensors are in `layouts`.
+    `files`: the folder's files; `description`: what they hold. `layouts` has only its own tensors,
+    also if the files hold more, as those of a target with a module of its own.
     """
 
     files: ModelFolder

@@ -378,7 +378,7 @@ def _require(downloads: list[Download], repository: str) -> int:
 
 
 def _still(download: Download, status: DownloadStatus) -> Download:
-    """The same download, not moving any more, and with nothing asked of it."""
+    """Return the same download, at rest, and without a request."""
     return dataclasses.replace(
         download, status=status, bytes_per_second=0.0, seconds_left=None, request=""
     )
@@ -418,7 +418,7 @@ def _pausing(download: Download) -> Download:
 
 
 def _waiting(download: Download) -> Download:
-    """The same download, to be fetched again, or going on."""
+    """Return the same download, to be fetched again, or continued."""
     if download.status == "running":
         return dataclasses.replace(download, request="")
     if download.status not in ("paused", "failed"):

@@ -165,7 +165,7 @@ def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
 
 
 def _trained(target: ModelFolder) -> list[ModelEntry]:
-    """The drafters here that others have trained for `target`, the best known first."""
+    """Return the installed drafters that others have trained for `target`, the best known first."""
     entries = inventory()
     name = next(
         (each.record.name for each in entries if each.folder.path == target.path), target.name
@@ -191,7 +191,7 @@ def _trained(target: ModelFolder) -> list[ModelEntry]:
 
 
 def published_name(entry: ModelEntry) -> str:
-    """The name of a drafter as it was published, also of a module that was fetched out of a
+    """Return the name of a drafter as it was published, also if it is a module from a
     repository."""
     source = entry.folder.config.get("source") if entry.record.drafter_kind == "mtp" else None
     name = source.get("repository") if isinstance(source, dict) else None
@@ -296,7 +296,8 @@ def _own_module(target: ModelFolder) -> DrafterFolder:
 
 
 def find(text: str, *, models: Sequence[Installed]) -> Installed:
-    """The one of `models` that `text` names: by its name, a part of it, a hub id with revision.
+    """Return the one of `models` that `text` names: by its name, a part of it, or a hub id with
+    revision.
 
     Raises Problem if none or several match, naming similar ones.
     """
@@ -327,7 +328,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
-    """The path, or the installed model of that name; those of the right use first."""
+    """Return the path, or the installed model of that name; models of the right use come first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
@@ -388,8 +389,8 @@ def _is_revision(model: Installed, wanted: str) -> bool:
 
 
 def _short_names(model: Installed) -> set[str]:
-    """Its short names: without the organization; a GGUF file also by its repository, a model of
-    Ollama's without its tag."""
+    """Return a model's short names: without the organization; a GGUF file also by its repository, a
+    model of Ollama's without its tag."""
     name = model.name.lower()
     parts = name.split("/")
     if model.origin == "ollama":
@@ -405,7 +406,7 @@ def _parts(name: str) -> set[str]:
 
 
 def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
-    """Why `text` is not installed yet, where its download is queued or broke off."""
+    """Return the Problem of a model whose download is queued or broke off; None for any other."""
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}

@@ -35,13 +35,14 @@ class Machine:
 
     @property
     def usual(self) -> "Machine":
-        """The same machine while no other program is busy: what it can use does not vary with the
+        """The same machine while no other program is busy: a figure that does not vary with the
         moment."""
         usual = self.available_bytes if self.unified else self.memory_bytes * 2 // 3
         return replace(self, available_bytes=usual)
 
     def once_freed(self, size_bytes: int) -> "Machine":
-        """The same machine after this process frees so much; Metal's limit does not change."""
+        """Return the same machine after this process has freed so much; Metal's limit does not
+        change."""
         if self.unified:
             return self
         return replace(self, available_bytes=self.available_bytes + size_bytes)
@@ -80,8 +81,9 @@ def mac_left(pressure: str) -> int | None:
 
 
 def mac(name: str, settings: Mapping[str, str]) -> Machine:
-    """From what sysctl says. Metal's recommended working set is the limit that was set, else a
-    share: two thirds of less than 36 GiB, three quarters of more. Newer systems give more."""
+    """Return a Mac by its settings in sysctl. Metal may use the limit that was set, or by default
+    two thirds of a memory below 36 GiB, and three quarters of a larger one. Newer systems give
+    more."""
     memory, limit = _whole(settings.get("hw.memsize", "")), settings.get("iogpu.wired_limit_mb", "")
     share = memory * 3 // 4 if memory >= 36 * _GIB else memory * 2 // 3
     available = min(_whole(limit) << 20, memory) or share
@@ -89,7 +91,7 @@ def mac(name: str, settings: Mapping[str, str]) -> Machine:
 
 
 def linux(root: Path) -> Machine:
-    """From /proc/meminfo under `root`, and the limits of the control groups that this runs in."""
+    """Return this machine by /proc/meminfo under `root`, and the limits of its control groups."""
     figures = {}
     for line in _text(root / "proc/meminfo").splitlines():
         key, _, value = line.partition(":")
