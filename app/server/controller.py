@@ -126,6 +126,7 @@ class ServerController(QObject):
             tokens=max(request.tokens, sum(one.tokens for one in found)),
             tokens_per_second=sum(speeds) if speeds else None,
             round=next((one.round for one in found if one.round is not None), None),
+            model=request.model if len(self._server.status.models) > 1 else "",
         )
 
     def _use_port(self, port: int) -> None:

@@ -32,8 +32,8 @@ from engine.server.clients import ClientSetup
 from engine.server.status import ModelStatus
 
 _OTHER_MODELS = (
-    "A program chooses one by its name. It is unloaded when nobody has asked it for 10 minutes, or "
-    "when another needs the memory. The window keeps its own model."
+    "A program chooses one by its name. It is unloaded after 10 minutes without a request, or when "
+    "another needs the memory."
 )
 
 

@@ -24,6 +24,7 @@ from engine.cli.options import (
 )
 from engine.process.protocol import Loaded, Macs
 from engine.server.clients import client_setups
+from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.server.pool import Offers
@@ -31,13 +32,19 @@ if TYPE_CHECKING:
     from models.model_folder import ModelFolder
 
 DEFAULT_PORT = 8737
+_SEVERAL = escape(
+    "NAME: a MODEL that is here, or all of them: all. Clients choose by name, and each model is "
+    "loaded when it is asked for; others are unloaded if memory is short. OTHER=NAME lets clients "
+    "call it by another name, such as claude-*."
+)
 
 
 def epilog() -> str:
     """The end of the command's help: what to tell other programs."""
     setups = client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY")
     blocks = [f"{setup.name}, {setup.where}:\n\b\n{escape(setup.lines)}" for setup in setups]
-    return "\n\n".join([examples("slipstream serve --parallel 4", words=WORDS), *blocks])
+    lines = "slipstream serve --parallel 4", "slipstream serve --allow all --keep 10m"
+    return "\n\n".join([_SEVERAL, examples(*lines, words=WORDS), *blocks])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +141,11 @@ def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
         yield name_of(str(folder.path)), folder
         return
     chat = [each.record for each in inventory() if each.record.role == "chat"]
-    usable = [record for record in chat if not record.problem]
-    for record in usable if word == "all" else [find(word, models=usable)]:
+    if word == "all":
+        found = [record for record in chat if not record.problem]
+    else:
+        found = [find(word, models=chat)]
+    for record in found:
+        if record.problem:
+            raise Problem(record.problem, record.remedy)
         yield record.name, ModelFolder(Path(record.path))

@@ -35,7 +35,9 @@ class Room:
         if (sizes := await self._weighed(pair)) is None:
             return None
         machine = (await asyncio.to_thread(self._machine)).usual
-        return fit(*sizes, context=_context(pair), machine=machine, cache_bits=_bits(pair))
+        asked = _context(pair)
+        context = min(asked, sizes[0].shape.context_length or asked)
+        return fit(*sizes, context=context, machine=machine, cache_bits=_bits(pair))
 
     async def require(
         self, pair: Load | Loaded, *, beside: Iterable[Fit], instead_of: Iterable[Fit] = ()

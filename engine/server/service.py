@@ -67,7 +67,7 @@ class Service:
 
     async def marks(self) -> frozenset[str]:
         """The names of special and added tokens. Raises Refusal while nothing is loaded."""
-        return (await self._texts()).marks
+        return (await self.texts()).marks
 
     async def answer(
         self,
@@ -83,7 +83,7 @@ class Service:
         Refusal here, before the first byte. The answers are cancelled when the call ends, and the
         pair stays loaded for `keep_seconds` behind that, if they are given.
         """
-        watched = _Watched(call, self.metrics, self.board)
+        watched = _Watched(call, self.pair.name, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = self._answers(call, ask_of, keep_seconds, watched)
         await call.held.enter_async_context(aclosing(answers))
@@ -143,7 +143,7 @@ class Service:
             return min(most, self.loaded.context_length) * min(ask.answers, self.loaded.parallel)
 
         await self.pool.admit(self.pair, tokens)
-        return await for_model(ask, (await self._texts()).syntax, self._ending)
+        return await for_model(ask, (await self.texts()).syntax, self._ending)
 
     async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
         _ = self.loaded
@@ -152,7 +152,8 @@ class Service:
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
 
-    async def _texts(self) -> TargetTexts:
+    async def texts(self) -> TargetTexts:
+        """The target's texts. Raises Refusal while it is not loaded."""
         loaded = self.loaded
         return await self._files.texts(
             loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
@@ -165,13 +166,13 @@ class Service:
 class _Watched:
     """Counts the progress of one request, and shows it on the board."""
 
-    def __init__(self, call: Call, metrics: Metrics, board: Board) -> None:
+    def __init__(self, call: Call, model: str, metrics: Metrics, board: Board) -> None:
         self._id = call.id
         self._metrics = metrics
         self._board = board
         self._began = time.monotonic()
         self.answers(1)
-        board.show(RequestStatus(call.id, call.path, call.client))
+        board.show(RequestStatus(call.id, call.path, call.client, model=model))
 
     def answers(self, number: int) -> None:
         """Expect so many answers."""

@@ -17,7 +17,8 @@ ModelState = Literal["not loaded", "loading", "loaded"]
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """A request that is being answered. `client` is what it calls itself; `tokens` are those
-    written so far, of all its answers; `generations` are the ids of those that have begun."""
+    written so far, of all its answers; `generations` are the ids of those that have begun;
+    `model` is the name of the one that answers."""
 
     id: str
     endpoint: str
@@ -26,6 +27,7 @@ class RequestStatus:
     prompt_tokens: int = 0
     tokens: int = 0
     generations: tuple[str, ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

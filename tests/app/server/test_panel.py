@@ -166,7 +166,10 @@ def test_other_models_are_offered_where_that_was_chosen(
     open_panel: OpenPanel, until: Until
 ) -> None:
     alone = "listen model:loaded:tiny rest"
-    several = "listen model:loaded:tiny model:loading:org/big model:not_loaded:small rest"
+    several = (
+        "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
+        "rest"
+    )
     window, panel = open_panel(f"{alone} -- {several}")
     server = window.application.server
     panel.switch.click()
@@ -177,6 +180,8 @@ def test_other_models_are_offered_where_that_was_chosen(
     assert window.settings.server_models
     assert "--allow" in psutil.Process(server.pid).cmdline()
     assert "2 other models" in panel.line.text
+    (request,) = panel.requests.rows.values()
+    assert "Zed asks tiny" in [label.text() for label in request.findChildren(QLabel)]
     assert {
         name: row.accessibleDescription().split(", ") for name, row in panel.models.rows.items()
     } == {"tiny": ["Loaded", "4.20 GB"], "org/big": ["Loading…"], "small": ["Not loaded"]}
