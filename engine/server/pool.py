@@ -70,7 +70,7 @@ class Pair:
     Attributes: `users`, the requests that need it now; `used`, when the last one ended, by the
     loop's clock; `keep_seconds` as in `Offers`, or as the last request wished; `fit`, the memory
     that it takes while it is loaded, None where that is not known; `loading`, its newest load;
-    `measured`, the loaded pair that `fit` is of.
+    `measured`, the loaded pair that `fit` is of; `fresh`, whether its engine has answered nothing.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Pair:
         self.users, self.used = 0, 0.0
         self.fit: Fit | None = None
         self.measured: Loaded | None = None
+        self.fresh = True
         self.loading: asyncio.Task[None] | None = None
         self._name = name
         self._life: asyncio.Task[None] | None = None  # of the child
@@ -147,7 +148,7 @@ class Pair:
     async def stop(self) -> None:
         """End its engine. The next request loads the pair again."""
         life, self._life, self.loading = self._life, None, None
-        self.fit = self.measured = None
+        self.fit, self.measured, self.fresh = None, None, True
         if life is not None:
             life.cancel()
             await asyncio.gather(life, return_exceptions=True)
@@ -237,18 +238,12 @@ class Pool:
         `tokens()`, of its prompt and text, is only asked where the longest answer might be too
         much. Raises Refusal with the numbers.
         """
-        if pair.fit is None or pair.link.loaded is None:
-            return
-        left = await self._room.left_bytes()
-        if left is None or left >= pair.fit.answer_bytes(pair.link.loaded.context_length):
-            return
-        needed = pair.fit.answer_bytes(await tokens())
-        ticks, renewed = 0, False
+        needed, left = await self._needed(pair, tokens)
+        ticks = 0
         while left is not None and left < needed:
             if others := self._idle():
                 await self._unload(others[0], "as memory is short")
-            elif pair.alive and pair.users == 1 and not renewed:  # it may hold old caches
-                renewed = True
+            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds caches
                 await self._unload(pair, "as memory is short", users=1)
                 await self._get(pair)
             elif ticks >= self._patience:
@@ -257,6 +252,7 @@ class Pool:
                 ticks += 1
                 await asyncio.sleep(self._tick_seconds)
             left = await self._room.left_bytes()
+        pair.fresh = False
 
     async def tend(self) -> None:
         """Unload each pair that was not asked for as long as it is to stay, and those without room
@@ -286,6 +282,16 @@ class Pool:
         if not name:
             return self.pairs[0]
         return names.get(name) or (short[0] if len(short) == 1 else None)
+
+    async def _needed(
+        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
+    ) -> tuple[int, int | None]:
+        """The bytes that an answer needs, or the most that it may, and those that are left."""
+        left = await self._room.left_bytes()
+        if left is None or pair.fit is None or pair.link.loaded is None:
+            return 0, None
+        most = pair.fit.answer_bytes(pair.link.loaded.context_length)
+        return (most if left >= most else pair.fit.answer_bytes(await tokens())), left
 
     async def _get(self, pair: Pair) -> None:
         """Load a pair where it is not loaded. Raises Refusal."""

@@ -313,6 +313,8 @@ def test_without_memory_an_answer_is_refused_with_the_numbers() -> None:
             )
             assert served.loaded == ["one"], "who is idle made room first"
             assert (one.lives, two.lives) == (2, 1), "so did the caches of earlier prompts"
+            assert (await served.asked("one", "a b c", max_tokens=60)).status_code == 503
+            assert one.lives == 2, "it holds none"
             anthropic = await served.client.post(
                 "/v1/messages",
                 json={
