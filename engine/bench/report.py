@@ -133,7 +133,7 @@ def temperature_words(temperature: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer:
-    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone.
+    """A runner's answer to a prompt. `seed` depends on prompt and repeat alone.
 
     `fork`: the first difference of a greedy answer from `PLAIN`'s, `at` a token of the answer; None
     if there is none, or if it was not measured.

@@ -32,9 +32,8 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A Mac, and what runs there. `networks`: for each address that was asked for, it with the
-    length of its network's prefix, empty where no interface has it; `ports`: a free one on each.
-    """
+    """A Mac and its software. `networks`: for each address that was asked for, the address with the
+    length of its network's prefix, empty if no interface has it; `ports`: a free one on each."""
 
     control: int
     slipstream: str
@@ -67,7 +66,7 @@ class Joined:
 @dataclass(frozen=True, slots=True)
 class Find:
     """Find the model with these weights and this config; on rank 0's Mac it is at `path`. `remedy`:
-    what to do where it is not there."""
+    the advice if it is not there."""
 
     fingerprint: str
     config: str

@@ -200,7 +200,7 @@ def require_pair(
     """The memory that the pair needs for `context` tokens; raises Problem if there is less.
 
     Of several drafters the heaviest one counts. `cache_bits`: of quantized caches. `freed_bytes`:
-    memory that this process holds now, and frees before loading. None where a folder or a config
+    memory that this process holds now, and frees before loading. None if a folder or a config
     does not say enough: if something is wrong with it, loading reports that.
     """
     here = (machine or this_machine()).once_freed(freed_bytes)

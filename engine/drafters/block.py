@@ -75,7 +75,7 @@ class BlockNetwork(Protocol):
     """A network that drafts blocks for one target.
 
     Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose;
-    `rows` of its output, None where each of the target's tokens has its own.
+    `rows` of its output, None if each of the target's tokens has its own.
     """
 
     @property

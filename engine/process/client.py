@@ -173,7 +173,7 @@ class EngineClient:
         return None
 
     def hurry(self, generation: str) -> None:
-        """End the reasoning of a generation. Does nothing where the process does not write it."""
+        """End the reasoning of a generation. Does nothing if the process does not write it."""
         if self._running and isinstance(self._owed.get(generation), Generate):
             hurry = Hurry(generation)
             self._send(hurry, COMMANDS.to_line(hurry))

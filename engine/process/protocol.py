@@ -129,7 +129,7 @@ class SetDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a prompt. `conversation`: which chat it is; empty where it belongs to none.
+    """Answer a prompt. `conversation`: which chat it is; empty if it belongs to none.
 
     A `race` is answered twice, in turns and with nothing beside it: as always, and without drafts.
     The plain answer's `Done` comes before the other's; where one fails, there is only the `Failed`
@@ -307,7 +307,7 @@ def command_of(generation: str) -> str:
 
 
 def parse_command(line: bytes) -> Command:
-    """The command that a line holds. Raises InvalidCommand where there is none."""
+    """The command that a line holds. Raises InvalidCommand if there is none."""
     id = ""
     try:
         fields = COMMANDS.fields(line)

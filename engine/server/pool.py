@@ -287,11 +287,13 @@ class Pool:
         self, pair: Pair, tokens: Callable[[], Awaitable[int]]
     ) -> tuple[int, int | None]:
         """The bytes that an answer needs, or the most that it may, and those that are left."""
-        left = await self._room.left_bytes()
+        left = await self._room.left_bytes(old_seconds=_TICK_SECONDS)
         if left is None or pair.fit is None or pair.link.loaded is None:
             return 0, None
         most = pair.fit.answer_bytes(pair.link.loaded.context_length)
-        return (most if left >= most else pair.fit.answer_bytes(await tokens())), left
+        if left >= most:
+            return most, left
+        return pair.fit.answer_bytes(await tokens()), await self._room.left_bytes()
 
     async def _get(self, pair: Pair) -> None:
         """Load a pair where it is not loaded. Raises Refusal."""

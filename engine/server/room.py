@@ -7,6 +7,8 @@ Knows folders and sizes; not what is loaded, nor what becomes of a request.
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import inf
+from time import monotonic
 
 from engine.process.protocol import Load, Loaded
 from models.errors import Problem
@@ -28,6 +30,8 @@ class Room:
         left: Callable[[], int | None] = left_bytes,
     ) -> None:
         self._machine, self._left = machine, left
+        self._last: int | None = None
+        self._asked = -inf
         self._sizes: dict[tuple[str, str], Sizes | None] = {}
 
     async def taken(self, pair: Load | Loaded) -> Fit | None:
@@ -55,9 +59,13 @@ class Room:
             cache_bits=_bits(pair),
         )
 
-    async def left_bytes(self) -> int | None:
-        """As `models.memory.machine.left_bytes`."""
-        return await asyncio.to_thread(self._left)
+    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
+        """As `models.memory.machine.left_bytes`, or as it was at most `old_seconds` ago: to ask the
+        system takes a millisecond."""
+        if monotonic() - self._asked >= old_seconds:
+            self._last = await asyncio.to_thread(self._left)
+            self._asked = monotonic()
+        return self._last
 
     async def _weighed(self, pair: Load | Loaded) -> Sizes | None:
         """The sizes of a target and of its heaviest drafter; None where they are not known, or of

@@ -49,7 +49,7 @@ _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
-    """One drafter: its name as the person wrote it, and its folder where it has weights."""
+    """A drafter: its name as the person wrote it, and its folder if it has weights."""
 
     name: str
     folder: DrafterFolder | None = None
@@ -75,7 +75,7 @@ def open_target(
 ) -> ModelFolder:
     """Open the target that `text` names; the starter model if `text` is empty or names it.
 
-    The starter is fetched where it is not installed; `begins` is called with each step.
+    The starter is fetched if it is not installed; `begins` is called with each step.
     """
     if text is None or text == STARTER.name:
         return ensure_starter(home=home, begins=begins, progress=progress)
@@ -115,7 +115,7 @@ def resolve_drafter(
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrafterFolder:
-    """The drafter of any kind that `text` names: as `resolve_target`."""
+    """Return the drafter of any kind that `text` names, as `resolve_target` does."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
         if is_gguf(found):
@@ -142,10 +142,10 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
 
 
 def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
-    """The drafter with weights that `auto` takes, if any, and why.
+    """Return the drafter with weights that `auto` takes, if any, and why.
 
-    It is the target's own MTP module, else a drafter of others that is here and was trained for it,
-    else its head.
+    It is the first of these that is here: the target's own MTP module, a drafter of others that was
+    trained for it, its head.
     """
     with suppress(Problem):  # a damaged module is not taken
         module = own_module(target)
@@ -206,7 +206,7 @@ def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
 
 def heaviest(drafters: Drafters) -> ModelSize | None:
     """The size of the heaviest of several drafters; None for those without weights. Raises
-    `Problem` where that cannot be told."""
+    `Problem` if that cannot be told."""
     weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
     return max(weighed, key=lambda size: size.size_bytes, default=None)
 
@@ -264,7 +264,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
 
 
 def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
-    """Raise Problem where a network that others have trained is not for a target of these sizes."""
+    """Raise Problem if a network that others have trained is not for a target of these sizes."""
     if drafter.description.is_whole_model or drafter.kind == "head":
         return  # their tokens, or the target's weights, are compared when they are loaded
     reason = check(drafter.description, target.config)
@@ -276,7 +276,7 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:
-    """The drafter of any kind in a folder that a person named."""
+    """Return the drafter, of any kind, in a folder that a person named."""
     drafter = read_drafter(files)
     if drafter is not None:
         return drafter
@@ -285,7 +285,7 @@ def _drafter_at(files: ModelFolder) -> DrafterFolder:
 
 
 def _own_module(target: ModelFolder) -> DrafterFolder:
-    """The target's own MTP module. Raises Problem where it has none."""
+    """Return the target's own MTP module. Raises Problem if it has none."""
     module = own_module(target)
     if module is None:
         raise Problem(
@@ -356,7 +356,8 @@ def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
 
 
 def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
-    """The model of exactly that name in the Hugging Face cache, without listing all others."""
+    """Return the model of exactly that name in the Hugging Face cache, without listing all
+    others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
         if repository.name.lower() == name.lower():
@@ -374,7 +375,7 @@ def _usable(
     *,
     name: str,
 ) -> ModelFolder:
-    """The entry's folder, as it was read for the list; GGUF files are imported first."""
+    """Return the entry's folder, as it was read for the list; GGUF files are imported first."""
     if not is_gguf(folder.path):
         return folder
     called = "" if folder.path.suffix else name  # a file of Ollama's is called by its digest
@@ -401,7 +402,7 @@ def _short_names(model: Installed) -> set[str]:
 
 
 def _parts(name: str) -> set[str]:
-    """A name, in full and without the organization."""
+    """Return a name, in full and without the organization, in small letters."""
     return {name.lower(), name.lower().rpartition("/")[2]}
 
 

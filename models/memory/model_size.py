@@ -45,7 +45,7 @@ class ModelSize:
 
     @property
     def shape(self) -> Shape:
-        """Its layers and widths. Raises Problem where the config is malformed."""
+        """Its layers and widths. Raises Problem if the config is malformed."""
         return self.part or read_shape(self.config)
 
 

@@ -117,7 +117,7 @@ def drafted_by(
 
 
 def require_plan(made: Plan, hosts: Sequence[str]) -> None:
-    """Raise `Problem` where a machine has no room for its share; `hosts` are their names."""
+    """Raise `Problem` if a machine has no room for its share; `hosts` are their names."""
     for host, each in zip(hosts, made.fits, strict=True):
         if not each.fits:
             needs = each.reason[0].lower() + each.reason[1:]

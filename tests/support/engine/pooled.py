@@ -84,7 +84,7 @@ class MadeUpRoom(Room):
         if needed > free:
             raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
 
-    async def left_bytes(self) -> int | None:
+    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
         return self.left
 
 
