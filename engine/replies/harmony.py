@@ -20,15 +20,9 @@ _RECIPIENT = re.compile(r"\bto=(?!assistant\b)([^\s<]+)")
 
 
 def read_messages(
-    incoming: Incoming,
-    calls: Calls | None,
-    *,
-    content: Emit,
-    reasoning: Emit,
-    certain: bool = False,
+    incoming: Incoming, calls: Calls | None, *, content: Emit, reasoning: Emit
 ) -> Reading[None]:
-    """Read a whole reply. Without `calls`, calls become content. `certain`: as for
-    `engine.replies.parser.ReplyParser`."""
+    """Read a whole reply. Without `calls`, calls become content."""
     while not incoming.over:
         incoming.remember()
         emit = content
@@ -45,12 +39,11 @@ def read_messages(
         except Unreadable:
             if calls:
                 calls.give_up()
-            if certain and incoming.ended:
-                incoming.rest()
+            if incoming.cut and incoming.over:
                 return
             content(incoming.taken())
-        yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
-        if end := (yield from incoming.comes(*_ENDS)):
+        end = yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
+        if end in _ENDS:
             yield from incoming.expect(end)
 
 

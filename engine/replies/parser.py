@@ -15,7 +15,7 @@ from typing import Literal
 
 from engine.replies.call_reading import expect_mark, read_calls
 from engine.replies.calls import Calls
-from engine.replies.families import CallRow, pieces
+from engine.replies.families import CallRow
 from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Reading, Unreadable
 from engine.replies.parts import (
@@ -36,7 +36,7 @@ class ReplyParser:
 
     `inside_reasoning`: the prompt ended within reasoning; see `ReplySyntax.begins_inside`.
     `certain`: a grammar has it that a call which begins is one, so that its text is a call's at
-    once, and a call that is cut off is no content.
+    once.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class ReplyParser:
                 self._calls if tools else None,
                 content=self._content,
                 reasoning=self._reasoned,
-                certain=certain,
             )
 
     @property
@@ -78,10 +77,15 @@ class ReplyParser:
         self._incoming.add(text)
         return self._advance()
 
-    def finish(self) -> list[Part]:
-        """End the reply; return the parts that were held back."""
-        self._incoming.end()
+    def finish(self, *, cut: bool = False) -> list[Part]:
+        """End the reply; return the parts that were held back.
+
+        `cut`: the model was not ready. Then a mark that is unfinished at the end is in no part, and
+        neither is an unfinished call, if a mark began it.
+        """
+        self._incoming.end(cut=cut)
         parts = self._advance()
+        self._incoming.take_all()
         self._cover("mark", 0)
         return parts
 
@@ -132,7 +136,7 @@ class ReplyParser:
             if beginning and (yield from self._beginning(behind_mark=behind_mark)):
                 behind_mark = True
                 continue
-            if beginning and self._certain and (yield from self._cut_off(marks)):
+            if self._incoming.over:
                 return
             mark = yield from self._incoming.text_until(marks, self._content, trim=bool(marks))
             if not mark:
@@ -147,16 +151,6 @@ class ReplyParser:
             if mark not in row.skipped:
                 yield from self._reasoning()
             beginning = behind_mark = True
-
-    def _cut_off(self, marks: Sequence[str]) -> Reading[bool]:
-        """Read what is left if the reply was cut within one of the marks, or the end of a call.
-        Returns whether it was."""
-        rows = self._syntax.row.calls
-        ends = [piece for row in rows for piece in pieces(row.end + row.closing) if piece[0] != "{"]
-        cut_off = yield from self._incoming.ends_within(*marks, *ends)
-        if cut_off:
-            self._incoming.rest()
-        return cut_off
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
         """Read reasoning, a header or an unmarked call, which can only stand at the beginning of a
@@ -230,16 +224,20 @@ class ReplyParser:
             try:
                 yield from read_calls(self._incoming, self._calls, row)
             except Unreadable:
-                if number < len(rows) and not self._calls.begun and whole == self._calls.whole:
+                unfinished = self._incoming.cut and self._incoming.over
+                begun = self._calls.begun or whole != self._calls.whole
+                if number < len(rows) and not begun and not unfinished:
                     self._incoming.go_back()
                     yield from self._incoming.spaces()
                     continue
                 self._calls.give_up()
-                if self._certain and self._incoming.ended:
-                    self._incoming.rest()
-                    return False
+                if unfinished:
+                    self._incoming.take_all()
                 text = self._incoming.taken()
-                self._content(text if text.strip() else text + self._incoming.take(len(mark)))
+                if unfinished and (self._certain or not row.unmarked):
+                    self._cover("call", len(text))
+                else:
+                    self._content(text if text.strip() else text + self._incoming.take(len(mark)))
                 return False
             self._incoming.taken()
             return True

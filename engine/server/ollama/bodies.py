@@ -36,6 +36,7 @@ class AnswerFields(Body):
     options: Options = Options()
     think: bool | Thinking = ""
     truncate: bool | None = None
+    keep_alive: Annotated[float, Field(ge=-1e9, le=1e9)] | str | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
 

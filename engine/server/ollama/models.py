@@ -6,17 +6,19 @@ Reads a model's files for its size, family and numbers; those that cannot be rea
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.server.bodies import read_body
-from engine.server.errors import Refusal
+from engine.server.errors import invalid
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.ollama.bodies import ShowBody
 from engine.server.openai.fim import gap_of
+from engine.server.pool import Pair
 from engine.server.service import Service
+from engine.server.target import TargetTexts, context_of
 from models.errors import Problem
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
@@ -25,23 +27,29 @@ Json = dict[str, Any]
 
 VERSION = "0.13.0"  # of Ollama, whose API this is; clients ask for features by it
 _NEVER = "9999-12-31T23:59:59Z"
-_KEPT = 8  # descriptions
+_LONGEST_SECONDS = 365 * 86_400.0
+_KEPT = 64  # descriptions
 
 
 async def tags(service: Service, call: Call) -> Reply:
     """List the models that can be asked."""
-    return json_reply({"models": [await _listed(service, name) for name in _names(service)]})
+    return json_reply({"models": [await _listed(pair) for pair in _pairs(service)]})
 
 
 async def ps(service: Service, call: Call) -> Reply:
     """List the models that are loaded."""
-    context = service.link.loaded.context_length if service.link.loaded else 0
-    loaded = [await _listed(service, name) for name in _names(service)]
+    loaded = [(pair, pair.link.loaded) for pair in _pairs(service)]
     return json_reply(
         {
             "models": [
-                {**one, "expires_at": _NEVER, "size_vram": one["size"], "context_length": context}
-                for one in loaded
+                await _listed(pair)
+                | {
+                    "expires_at": _expires(pair),
+                    "size_vram": pair.fit.needed_bytes if pair.fit else 0,
+                    "context_length": content.context_length,
+                }
+                for pair, content in loaded
+                if content is not None
             ]
         }
     )
@@ -50,11 +58,12 @@ async def ps(service: Service, call: Call) -> Reply:
 async def show(service: Service, call: Call) -> Reply:
     """Describe a model."""
     body = read_body(ShowBody, call.body)
-    name = (body.model or "").removesuffix(":latest")
-    if name not in _names(service):
-        raise Refusal(404, "model_not_found", f"The model {name!r} is not here.", "model")
-    listed = await _listed(service, name)
-    texts = await service.texts()
+    if not body.model:
+        raise invalid("model: Field required.", "model", "missing_required_parameter")
+    service = service.asked_for(body.model)
+    pair = service.pair
+    texts = await service.texts() if pair.link.loaded else TargetTexts()
+    listed = await _listed(pair)
     abilities = {
         "tools": True,  # said in text where the template does not know them
         "thinking": texts.syntax.reasons,
@@ -66,9 +75,7 @@ async def show(service: Service, call: Call) -> Reply:
             "parameters": "",
             "template": texts.template,
             "details": listed["details"],
-            "model_info": await asyncio.to_thread(
-                _model_info, service.loaded.target, service.loaded.context_length
-            ),
+            "model_info": await asyncio.to_thread(_model_info, pair),
             "capabilities": ["completion", *(name for name, able in abilities.items() if able)],
             "modified_at": listed["modified_at"],
         }
@@ -80,16 +87,24 @@ async def version(service: Service, call: Call) -> Reply:
     return json_reply({"version": VERSION})
 
 
-def _names(service: Service) -> list[str]:
-    return [service.model] if service.link.loaded else []
+def _pairs(service: Service) -> list[Pair]:
+    return [pair for pair in service.pool.pairs if pair.name]
 
 
-async def _listed(service: Service, name: str) -> Json:
-    return {
-        "name": name,
-        "model": name,
-        **await asyncio.to_thread(_described, service.loaded.target),
-    }
+async def _listed(pair: Pair) -> Json:
+    described = await asyncio.to_thread(_described, pair.target)
+    return {"name": pair.name, "model": pair.name, **described}
+
+
+def _expires(pair: Pair) -> str:
+    left = pair.expires - asyncio.get_running_loop().time()
+    if left > _LONGEST_SECONDS:
+        return _NEVER
+    return _time(datetime.now(UTC) + timedelta(seconds=max(0.0, left)))
+
+
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(_KEPT)
@@ -102,7 +117,7 @@ def _described(target: str) -> Json:
     bits = _read(lambda: folder.quantization_bits, None)
     counted = count_parameters(_read(lambda: folder.config, {}))
     return {
-        "modified_at": datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "modified_at": _time(datetime.fromtimestamp(changed, UTC)),
         "size": size,
         "digest": hashlib.sha256(f"{target} {size} {changed}".encode()).hexdigest(),
         "details": {
@@ -116,11 +131,11 @@ def _described(target: str) -> Json:
     }
 
 
-def _model_info(target: str, context: int) -> Json:
-    details = _described(target)["details"]
-    family = details["family"] or "unknown"
-    config: Mapping[str, Any] = _read(lambda: ModelFolder(Path(target)).config, {})
-    counted = count_parameters(config)
+def _model_info(pair: Pair) -> Json:
+    family = _described(pair.target)["details"]["family"] or "unknown"
+    config: Mapping[str, Any] = _read(lambda: ModelFolder(Path(pair.target)).config, {})
+    counted, loaded = count_parameters(config), pair.link.loaded
+    context = loaded.context_length if loaded else context_of(pair.target) or 0
     return {
         "general.architecture": family,
         "general.parameter_count": counted.total if counted else 0,

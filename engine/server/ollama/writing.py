@@ -69,9 +69,9 @@ class ReplyWriter:
             case Ended():
                 return [*called, self._end(piece)]
 
-    def nothing(self) -> Json:
-        """The answer to a request without a prompt: the model is loaded."""
-        return {**self._part(), "done": True, "done_reason": "load"}
+    def nothing(self, reason: str) -> Json:
+        """The answer to a request without a prompt. `reason`: "load" or "unload"."""
+        return {**self._part(), "done": True, "done_reason": reason}
 
     def joined(self, parts: list[Json]) -> Json:
         """The whole answer of these objects, of which the last has the figures."""

@@ -224,12 +224,27 @@ def test_a_call_that_was_cut_off_is_left_out(thinker: str) -> None:
 
 
 def test_without_a_prompt_it_is_asked_whether_there_is_a_model() -> None:
-    for path, body in (("chat", {"messages": []}), ("generate", {"keep_alive": "5m"})):
+    for path, body, reason in (
+        ("chat", {"messages": []}, "load"),
+        ("generate", {"keep_alive": "5m"}, "load"),
+        ("generate", {"keep_alive": 0}, "unload"),
+        ("chat", {"keep_alive": "0s"}, "unload"),
+    ):
         response, generate = sent(path, body)
         assert generate is None
         answer = response.json()
-        assert (answer["done"], answer["done_reason"], answer["model"]) == (True, "load", "tiny")
+        assert (answer["done"], answer["done_reason"], answer["model"]) == (True, reason, "tiny")
         assert sent(path, body, target="")[0].status_code == 503
+
+
+def test_how_long_the_model_stays_loaded() -> None:
+    async def ask() -> None:
+        async with asking(saying("Hi")) as (client, _):
+            for keep, wanted in (("10m", 200), (300, 200), (-1, 200), ("soon", 400), (None, 200)):
+                body = {"messages": HELLO, "keep_alive": keep}
+                assert (await client.post("/api/chat", json=body)).status_code == wanted
+
+    run(ask())
 
 
 def test_a_prompt_that_is_too_long_may_lose_its_oldest_turns_where_that_is_asked_for() -> None:

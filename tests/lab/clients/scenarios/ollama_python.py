@@ -96,7 +96,6 @@ def _():
         (lambda: client.chat(MODEL, image), "text only"),
         (lambda: client.embed(MODEL, "a"), "embeddings"),
         (lambda: client.pull(MODEL), "slipstream models"),
-        (lambda: client.show("another"), "another"),
         (lambda: client.chat(MODEL, QUESTION, options={"mirostat": 2}), "mirostat"),
     ):
         assert word in str(refused(ollama.ResponseError, ask)), word
