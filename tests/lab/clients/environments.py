@@ -47,6 +47,24 @@ CLIENTS = (
     ),
     Client("pydantic-ai", ("pydantic-ai-slim[openai]==2.68.0",), "pydantic_ai_python.py"),
     Client("openai-agents", ("openai-agents==0.24.0",), "openai_agents_python.py"),
+    Client("smolagents", ("smolagents[openai]==1.26.0",), "smolagents_python.py"),
+    Client(
+        "ai-sdk",
+        (
+            "ai@6.0.326",
+            "@ai-sdk/openai-compatible@2.0.92",
+            "ollama-ai-provider-v2@3.6.0",
+            "zod@4.6.7",
+        ),
+        "ai_sdk_node.cjs",
+        npm=True,
+    ),
+    Client(
+        "llama-index",
+        ("llama-index-llms-openai-like==0.8.1", "llama-index-llms-ollama==0.11.0"),
+        "llama_index_python.py",
+    ),
+    Client("dspy", ("dspy==3.4.1",), "dspy_python.py"),
     Client("schemathesis", ("schemathesis==4.32.5",), "schemathesis_command.py"),
 )
 

@@ -15,12 +15,12 @@ def llm(*arguments: str) -> str:
 
 def asked(*arguments: str) -> str:
     options = ("-o", "temperature", "0", "-o", "num_predict", "40")
-    return llm("-m", MODEL, *options, *arguments)
+    return llm("-m", f"ollama/{MODEL}", *options, *arguments)
 
 
 @step("it finds the model")
 def _():
-    assert MODEL in llm("ollama", "list-models")
+    assert MODEL in llm("ollama", "models")
 
 
 @step("an answer, streamed and whole")
