@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from engine.cli.folders import learning_folder, target_folder
-from engine.cli.options import (
-    THINKING_BUDGET,
-    WORDS,
-    ModelOptions,
-    examples,
-    option,
-    with_options,
-)
+from engine.cli.options import WORDS, ModelOptions, examples, option, with_options
 from engine.server.clients import client_setups
 
 if TYPE_CHECKING:
@@ -41,7 +34,6 @@ class ServeOptions(ModelOptions):
     key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
     allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
-    thinking_budget: int | None = option(None, *THINKING_BUDGET, min=0)
     exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
         False, "To an engine on the standard streams.", "", "--attached", hidden=True
@@ -80,6 +72,6 @@ def serve(options: ServeOptions) -> None:
         if link.loaded.remark:
             report(link.loaded.remark)
 
-    link = EngineLink(thinking_budget=options.thinking_budget)
+    link = EngineLink(thinking=options.thinking or "", thinking_budget=options.thinking_budget)
     print(f"Loading {folder.name}", file=sys.stderr, flush=True)
     asyncio.run(run(place, load, link=link, loaded=loaded, report=report))

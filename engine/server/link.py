@@ -72,9 +72,9 @@ class Generation:
 class EngineLink:
     """One engine at a time. Attribute: `ranks_changed`, called when `ranks` has changed."""
 
-    def __init__(self, *, thinking_budget: int | None = None) -> None:
-        """`thinking_budget`: of requests that have none."""
-        self._thinking_budget = thinking_budget
+    def __init__(self, *, thinking: Thinking = "", thinking_budget: int | None = None) -> None:
+        """`thinking` and `thinking_budget`: of requests that have none."""
+        self._thinking, self._thinking_budget = thinking, thinking_budget
         self.ranks_changed: Callable[[], None] = lambda: None
         self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
@@ -123,7 +123,7 @@ class EngineLink:
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> Counted:
         """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
-        counted: Counted = await self._ask(Count(_id(), prompt, thinking))
+        counted: Counted = await self._ask(Count(_id(), prompt, thinking or self._thinking))
         return counted
 
     @asynccontextmanager
@@ -131,6 +131,9 @@ class EngineLink:
         self, prompt: Prompt, request: Request, *, conversation: str = ""
     ) -> AsyncIterator[Generation]:
         """The events of an answer. To leave this cancels it where it is not over."""
+        request = replace(
+            request, thinking=request.thinking or self._thinking, keep_instructions=True
+        )
         if request.thinking_budget is None:
             request = replace(request, thinking_budget=self._thinking_budget)
         generation = Generation(_id())
