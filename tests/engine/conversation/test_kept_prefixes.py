@@ -842,7 +842,7 @@ target, folder, rows = sys.argv[1:]
 engine.conversation.kept_prefixes.PREFILL_ROWS = engine.core.decoder.PREFILL_ROWS = int(rows)
 session = Session(load(inspect(Path(target))), kept=KeptBlocks(Path(folder), most_bytes=1 << 30))
 request = Request(sampling=Sampling(), max_tokens=1, keep_instructions=True)
-said = [ChatMessage("system", "Answer in a few words. " * 40), ChatMessage("user", "Why?")]
+said = [ChatMessage("system", "Answer in a few words. " * 8), ChatMessage("user", "Why?")]
 for _ in session.answer(said, request):
     pass
 print("read", flush=True)
@@ -853,14 +853,11 @@ print("kept", flush=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
-def test_a_kill_while_it_is_written_leaves_nothing_half(
-    targets: Any, folder: Path, architecture: str
-) -> None:
+def test_a_kill_while_it_is_written_leaves_nothing_half(targets: Any, folder: Path) -> None:
     """Twenty kills, later and later: what is there is whole, and answers are as without it."""
-    target = targets(architecture)
+    target = targets("qwen3_5")
     command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]
-    system, said = ChatMessage("system", "Answer in a few words. " * 40), ("Why?",)
+    system, said = ChatMessage("system", "Answer in a few words. " * 8), ("Why?",)
     expected = tokens_of(ask(new(target, None), *said, system=system))
     left, reused = set[int](), set[int]()
     for kill in range(20):
@@ -869,7 +866,7 @@ def test_a_kill_while_it_is_written_leaves_nothing_half(
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "read\n"
-        time.sleep(0.004 * kill)
+        time.sleep(0.012 * kill)
         process.kill()
         process.communicate()
         left.add(len(files(folder)))
@@ -879,5 +876,5 @@ def test_a_kill_while_it_is_written_leaves_nothing_half(
         reused.add(reused_of(events))
         check(session)
         shutil.rmtree(folder, ignore_errors=True)
-    print(sorted(left), sorted(reused))
     assert len(left) > 2, "no kill came while it was being written"
+    assert reused == {0, (len(system.content) + 2) // ROWS * ROWS}, "states are there or not"
