@@ -27,12 +27,12 @@ from engine.cli.folders import learning_folder, target_folder
 from engine.cli.options import ModelOptions, option, positional, with_options
 from engine.cli.serve import DEFAULT_PORT
 from engine.process.interrupts import noting
+from engine.process.protocol import Loaded
 from engine.server.clients import NO_KEY, Agent, Server, agents
 from models.errors import Problem
 from models.memory.fit import DEFAULT_CONTEXT
 
 if TYPE_CHECKING:
-    from engine.server.link import EngineLink
     from engine.server.running import Place
 
 PROGRAMS = tuple(agents(Server("", "")))
@@ -86,6 +86,7 @@ def _running(options: AgentOptions) -> Server | None:
     """The server that runs already; None if there is none, or none with the target that is asked
     for. Raises Problem."""
     from engine.server.keys import default_key_file, read_key
+    from engine.server.target import name_of
 
     path = default_key_file() if options.key_file is None else options.key_file.expanduser()
     key, (status, body) = NO_KEY, _listed(options.port, NO_KEY)
@@ -100,7 +101,9 @@ def _running(options: AgentOptions) -> Server | None:
     models = _models(body)
     if not models:
         return None
-    wanted = next(iter(models)) if options.target is None else target_folder(options.target).name
+    wanted = next(iter(models))
+    if options.target is not None:
+        wanted = name_of(str(target_folder(options.target).path))
     address = f"http://127.0.0.1:{options.port}"
     return Server(address, wanted, key, models[wanted]) if wanted in models else None
 
@@ -126,12 +129,13 @@ def _models(body: bytes) -> dict[str, int]:
 
 def _with_a_server(options: AgentOptions) -> int:
     """Run the agent beside a server of its own. Returns its exit status. Raises Problem."""
-    from engine.server.link import EngineLink
+    from engine.server.pool import Offers
     from engine.server.running import Place, serve
+    from engine.server.target import name_of
 
     folder = target_folder(options.target)
     learning_folder(options.learn)
-    link = EngineLink(thinking=options.thinking or "", thinking_budget=options.thinking_budget)
+    load = options.load(folder, id="agent", parallel=8)
     # A key of this run: no other program of this machine can ask.
     place = Place(port=0, key=secrets.token_urlsafe(24))
     remarks = list[str]()
@@ -141,8 +145,9 @@ def _with_a_server(options: AgentOptions) -> int:
         asyncio.run(
             serve(
                 place,
-                options.load(folder, id="agent", parallel=8),
-                link=link,
+                Offers(loads={name_of(load.target): load}),
+                thinking=options.thinking or "",
+                thinking_budget=options.thinking_budget,
                 loaded=running.begin,
                 report=remarks.append,
             )
@@ -160,12 +165,12 @@ class _Beside:
         self._options, self._errors = options, errors
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, place: "Place", link: "EngineLink") -> None:
+    def begin(self, place: "Place", loaded: Loaded) -> None:
         """Start the agent, once the server answers. With the agent the server ends."""
-        assert link.loaded is not None
+        from engine.server.target import name_of
+
         assert place.key is not None
-        name, context = Path(link.loaded.target).name, link.loaded.context_length
-        server = Server(place.address, name, place.key, context)
+        server = Server(place.address, name_of(loaded.target), place.key, loaded.context_length)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)  # the agent's
         self._task = asyncio.create_task(self._run(server))
 
