@@ -17,10 +17,11 @@ from models.records import Fit
 class Pair:
     """A pair, and the link to its engine.
 
-    Attributes: `users`, the requests that need it now; `used`, when the last one ended, by the
-    loop's clock; `keep_seconds` as in `Offers`, or as the last request wished; `fit`, the memory
-    that it takes while it is loaded, None where that is not known; `loading`, its newest load;
-    `measured`, the loaded pair that `fit` is of; `fresh`, whether its engine has answered nothing.
+    Attributes: `users`, the requests that need it now; `tokens`, of the answers that are being
+    written, at most; `used`, when the last request ended, by the loop's clock; `keep_seconds`, how
+    long it then stays loaded; `fit`, the memory that it takes while it is loaded, None where that
+    is not known; `measured`, the loaded pair that `fit` is of; `loading`, its newest load; `fresh`,
+    whether its engine has answered nothing yet.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Pair:
         target's, if none is given."""
         self.link, self.child = link, child
         self.keep_seconds = keep_seconds
-        self.users, self.used = 0, 0.0
+        self.users, self.tokens, self.used = 0, 0, 0.0
         self.fit: Fit | None = None
         self.measured: Loaded | None = None
         self.fresh = True

@@ -27,6 +27,7 @@ from engine.server.room import Room
 from engine.server.status import ModelStatus
 from models.errors import Problem
 from models.in_words import size
+from models.memory.fit import DEFAULT_CONTEXT
 
 _TICK_SECONDS = 1.0
 _PATIENCE_SECONDS = 60.0  # that a request waits for memory
@@ -145,27 +146,57 @@ class Pool:
             pair.loading.add_done_callback(retrieve)
         await asyncio.shield(pair.loading)
 
-    async def admit(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> None:
-        """Wait until the machine has memory for one more answer of a pair that is in use.
+    @asynccontextmanager
+    async def admitted(
+        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
+    ) -> AsyncIterator[None]:
+        """Wait until the machine has memory for one more answer of a pair that is in use; until the
+        end that is counted on.
 
         `tokens()`, of its prompt and text, is only asked where the longest answer might be too
         much. Raises Refusal with the numbers.
         """
-        needed, left = await self._needed(pair, tokens)
-        ticks = 0
-        while left is not None and left < needed:
+        count = await self._wait_for_memory(pair, tokens)
+        pair.tokens += count
+        pair.fresh = False
+        try:
+            yield
+        finally:
+            pair.tokens -= count
+
+    async def _wait_for_memory(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> int:
+        """Return how many tokens to count on for the answer. Raises Refusal."""
+        loaded, free = pair.link.loaded, await self._free(pair, old_seconds=_TICK_SECONDS)
+        if free is None or pair.fit is None or loaded is None:
+            return 0
+        most = loaded.context_length
+        if free >= pair.fit.answer_bytes(pair.tokens + most):
+            return min(most, DEFAULT_CONTEXT)
+        count, ticks = await tokens(), 0
+        while (free := await self._free(pair)) is not None:
+            # What another's engine has read already, nobody here knows.
+            needed = pair.fit.answer_bytes(pair.tokens + count) if pair.child else 1
+            if free >= needed:
+                break
             if others := self._idle():
                 await self._unload(others[0], "as memory is short")
-            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds caches
+            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds old caches
                 await self._unload(pair, "as memory is short", users=1)
                 await self._get(pair)
             elif ticks >= self._patience:
-                raise _short(left, needed)
+                raise _short(free, needed)
             else:
                 ticks += 1
                 await asyncio.sleep(self._tick_seconds)
-            left = await self._room.left_bytes()
-        pair.fresh = False
+        return count
+
+    async def _free(self, pair: Pair, *, old_seconds: float = 0.0) -> int | None:
+        """The memory that the answers of a pair may take: what is left, and what its engine holds
+        beside the weights, as it drops old caches by itself."""
+        left = await self._room.left_bytes(old_seconds=old_seconds)
+        if left is None or pair.fit is None or pair.child is None:
+            return left
+        return left + max(pair.child.held_bytes - pair.fit.held_bytes, 0)
 
     async def tend(self) -> None:
         """Unload each pair that was not asked for as long as it is to stay, and those without room
@@ -195,18 +226,6 @@ class Pool:
         if not name:
             return self.pairs[0]
         return names.get(name) or (short[0] if len(short) == 1 else None)
-
-    async def _needed(
-        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
-    ) -> tuple[int, int | None]:
-        """The bytes that an answer needs, or the most that it may, and those that are left."""
-        left = await self._room.left_bytes(old_seconds=_TICK_SECONDS)
-        if left is None or pair.fit is None or pair.link.loaded is None:
-            return 0, None
-        most = pair.fit.answer_bytes(pair.link.loaded.context_length)
-        if left >= most:
-            return most, left
-        return pair.fit.answer_bytes(await tokens()), await self._room.left_bytes()
 
     async def _get(self, pair: Pair) -> None:
         """Load a pair where it is not loaded. Raises Refusal."""
@@ -304,8 +323,8 @@ def keep_seconds(text: str) -> float:
 
 def _short(left: int, needed: int) -> Refusal:
     message = (
-        f"This answer may need {size(needed)} of memory, and {size(left)} are left. Close other "
-        f"programs, send less, or try again in {_AGAIN_SECONDS} seconds."
+        f"Answers would need {size(needed)} of memory beside the model, and {size(left)} are left. "
+        f"Close other programs, send less, or try again in {_AGAIN_SECONDS} seconds."
     )
     return Refusal(
         503, "insufficient_memory", message, again=True, retry_after_seconds=_AGAIN_SECONDS
