@@ -98,15 +98,16 @@ def _lines(element: Element) -> Iterator[str]:
     above: list[str] = []
     for child in element:
         if local_name(child) == "tr":
-            cells = []
+            cells, is_new = [], False
             for column, cell in enumerate(child.iterfind("{*}tc")):
                 reaches_in = cell.get("vMerge") in ("1", "true") and column < len(above)
                 text = " ".join(" ".join(_lines(cell)).split())
                 cells.append(above[column] if reaches_in else text)
+                is_new |= bool(text)
             above = cells[:]
             while cells and not cells[-1]:
                 cells.pop()
-            yield from [BETWEEN_CELLS.join(cells)] if cells else []
+            yield from [BETWEEN_CELLS.join(cells)] if is_new else []
         elif local_name(child) == "p":
             text = "".join(_pieces(child)).rstrip()
             properties = child.find("{*}pPr")
