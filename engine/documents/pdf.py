@@ -34,6 +34,7 @@ _NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE
 _LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
 _EVEN = 12  # of 255: shades that differ by less are one colour
 _FILLS = 0.6  # of a page: a picture of it, a scan
+_PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
 _STAMP = 200  # characters: what is written on a scan
 _OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
 _NOT_WRITTEN = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP)
@@ -52,6 +53,7 @@ def read_pdf(data: bytes) -> Read:
     sections, without_text, damaged, pictures = [], [], [], []
     faint = beside = comments = 0
     with _opened(data) as document:
+        is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         count = len(document)
         if count > PAGES:
             raise Problem(
@@ -76,6 +78,13 @@ def read_pdf(data: bytes) -> Read:
     if damaged and not sections:
         raise Problem("The file's pages are damaged.", "Try another copy of it.")
     left_out = tuple(f"Page {number}: it is damaged." for number in damaged[:10])
+    if is_xfa and sum(len(section.text) for section in sections) < _PLEASE_WAIT:
+        raise Problem(
+            "The file is an XFA form, which only programs of Adobe show.",
+            "Print it there as a PDF, and attach that.",
+        )
+    if is_xfa:
+        left_out += ("What only programs of Adobe show of it, as it is an XFA form.",)
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
@@ -117,11 +126,6 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
             ) from error
         raise Problem("The PDF is damaged.", "Try another copy of it.") from error
     with closing(document):
-        if document.get_formtype() == pdfium.FORMTYPE_XFA_FULL:
-            raise Problem(
-                "The file is an XFA form, which only programs of Adobe show.",
-                "Print it there as a PDF, and attach that.",
-            )
         if document.get_formtype() != pdfium.FORMTYPE_NONE:
             document.init_forms()
         yield document

@@ -28,6 +28,30 @@ def test_a_title_is_named_once() -> None:
     assert (section.label, section.text) == ("a", "a\n\nb")
 
 
+def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
+    cell = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
+    rows = (
+        cell.format('rowSpan="2"', "North") + cell.format("", "Ann"),
+        cell.format('vMerge="1"', "") + cell.format("", "Ben"),
+        cell.format('vMerge="1"', "") + cell.format("", ""),
+    )
+    table = "".join(f"<a:tr>{row}</a:tr>" for row in rows)
+    drawn = f"<p:graphicFrame><a:graphic><a:graphicData><a:tbl>{table}</a:tbl></a:graphicData>"
+    (section,) = read_pptx(pptx([slide(drawn + "</a:graphic></p:graphicFrame>")])).sections
+    assert section.text == "North | Ann\nNorth | Ben"
+
+
+def test_pictures_charts_and_comments_are_reported() -> None:
+    chart = '<p:graphicFrame><c:chart xmlns:c="http://x/chart"/></p:graphicFrame>'
+    comments = '<p:cmLst xmlns:p="http://x/p"><p:cm/><p:cm/></p:cmLst>'
+    parts = {
+        "ppt/slides/_rels/slide1.xml.rels": related(("c", "comments", "../comments/c.xml")),
+        "ppt/comments/c.xml": comments,
+    }
+    read = read_pptx(pptx([slide(shape("a"), "<p:pic/>", chart)], parts=parts))
+    assert read.left_out == ("1 picture.", "1 chart.", "2 comments.")
+
+
 def test_links_to_elsewhere_are_not_followed() -> None:
     rels = related(("n", "notesSlide", "file:///etc/hostname")).replace(
         "Target=", 'TargetMode="External" Target='
