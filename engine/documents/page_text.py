@@ -19,6 +19,8 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from engine.documents import BETWEEN
+
 MADE = -1
 """The number of a character that the page does not have: the end of a line, a tick in a box."""
 
@@ -144,10 +146,12 @@ def page_text(
     *,
     own: int | None = None,
     ticks: Sequence[Tick] = (),
+    comments: Sequence[str] = (),
 ) -> PageText:
     """The text of a page: lines without spaces at their ends, empty lines between paragraphs.
 
     `own`: the number of characters that are the page's own; those behind them are filled in.
+    `comments` stand below the page's text.
     """
     boxes = _Boxes(characters, ticks)
     shown = Box(*page.get_bbox())
@@ -172,6 +176,10 @@ def page_text(
         for letter, number in line:
             text.append(letter)
             numbers.append(max(number, MADE))
+    for comment in comments:
+        below = f"{BETWEEN if text else ''}Comment: {comment}"
+        text += below
+        numbers += [MADE] * len(below)
     return PageText("".join(text), tuple(numbers), beside)
 
 

@@ -1,7 +1,7 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
-Hidden slides, pictures, charts and comments are not read, but reported; nor is text that masters
-put on every slide.
+Comments and notes stand below a slide's text. Hidden slides, pictures and charts are not read, but
+reported; nor is text that masters put on every slide.
 """
 
 import posixpath
@@ -15,7 +15,7 @@ from engine.documents.web import BETWEEN_CELLS, raised, shortened
 from engine.documents.zips import Archive, local_name, reading
 
 _TITLES = ("title", "ctrTitle")
-_REPORTED = {"pic": "picture", "chart": "chart", "cm": "comment"}
+_REPORTED = {"pic": "picture", "chart": "chart"}
 _ON_EVERY_SLIDE = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
@@ -35,10 +35,6 @@ def read_pptx(data: bytes) -> Read:
                 continue
             title, text = _read_slide(archive, part, tree)
             seen.update(map(local_name, tree.iter()))
-            comments = _related(archive, part, "comments").values()
-            seen["cm"] += sum(
-                local_name(each) == "cm" for name in comments for each in archive.xml(name).iter()
-            )
             if text:
                 sections.append(Section("slide", number, text, shortened(title)))
             else:
@@ -73,6 +69,10 @@ def _read_slide(archive: Archive, part: str, tree: Element) -> tuple[str, str]:
         for shape in _shapes(archive.xml(notes)):
             if _placeholder(shape) == "body":
                 shapes += [f"Notes: {text}" for text in ["\n".join(_lines(shape))] if text]
+    for comments in _related(archive, part, "comments").values():
+        for comment in archive.xml(comments).iterfind(".//{*}cm"):
+            text = comment.findtext("{*}text") or " ".join(_lines(comment))
+            shapes += [f"Comment: {' '.join(text.split())}"] if text.strip() else []
     return title, "\n\n".join(filter(None, shapes))
 
 

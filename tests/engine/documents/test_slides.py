@@ -41,15 +41,22 @@ def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
     assert section.text == "North | Ann\nNorth | Ben"
 
 
-def test_pictures_charts_and_comments_are_reported() -> None:
+def test_pictures_and_charts_are_reported() -> None:
     chart = '<p:graphicFrame><c:chart xmlns:c="http://x/chart"/></p:graphicFrame>'
-    comments = '<p:cmLst xmlns:p="http://x/p"><p:cm/><p:cm/></p:cmLst>'
+    read = read_pptx(pptx([slide(shape("a"), "<p:pic/><p:pic/>", chart)]))
+    assert read.left_out == ("2 pictures.", "1 chart.")
+
+
+def test_comments_stand_below_a_slide() -> None:
+    older = "<p:cm><p:text>Is that so?</p:text></p:cm>"
+    line = "<a:p><a:r><a:t>Since </a:t></a:r><a:r><a:t>when?</a:t></a:r></a:p>"
+    newer = f"<p:cm><p:txBody>{line}</p:txBody></p:cm>"
     parts = {
         "ppt/slides/_rels/slide1.xml.rels": related(("c", "comments", "../comments/c.xml")),
-        "ppt/comments/c.xml": comments,
+        "ppt/comments/c.xml": slide(older + newer),
     }
-    read = read_pptx(pptx([slide(shape("a"), "<p:pic/>", chart)], parts=parts))
-    assert read.left_out == ("1 picture.", "1 chart.", "2 comments.")
+    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
+    assert section.text == "a\n\nComment: Is that so?\n\nComment: Since when?"
 
 
 def test_links_to_elsewhere_are_not_followed() -> None:

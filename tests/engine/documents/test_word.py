@@ -109,6 +109,32 @@ def test_a_style_without_a_type_is_a_paragraphs() -> None:
     assert [(section.label, section.text) for section in read.sections] == [("a", "a")]
 
 
+def test_comments_are_a_part_of_their_own() -> None:
+    comment = (
+        f'<w:comment w:id="7" w:author="Ada" w:initials="A">{paragraph(run("Since when?"))}'
+        "</w:comment>"
+    )
+    note = f'<w:footnote w:id="2">{paragraph(run("As of 2026."))}</w:footnote>'
+    body = paragraph(
+        run("The rent is 900")
+        + '<w:r><w:commentReference w:id="7"/></w:r>'
+        + run(" euros")
+        + '<w:r><w:footnoteReference w:id="2"/></w:r>'
+        + '<w:r><w:commentReference w:id="8"/></w:r>'
+    )
+    parts = {
+        "word/comments.xml": word_part("comments", comment),
+        "word/footnotes.xml": word_part("footnotes", note),
+    }
+    read = read_docx(docx(body, parts=parts))
+    assert [(each.label, each.text) for each in read.sections] == [
+        ("", "The rent is 900[A1] euros[1]"),
+        ("Notes", "1. As of 2026."),
+        ("Comments", "Comment [A1]\n\nSince when?"),
+    ]
+    assert read.left_out == ("1 comment.",)
+
+
 def test_charts_and_diagrams_are_reported() -> None:
     drawn = "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{}</a:graphicData></a:graphic>"
     drawn += "</wp:inline></w:drawing></w:r>"
