@@ -369,9 +369,16 @@ def _with_filled_in(
         [_Char("☒" if tick.ticked else "☐", MADE - 1 - index)] for index, tick in enumerate(ticks)
     ]
     mine = [line for line in mine if line]
+    places = [boxes.around(line) for line in mine]
     added = [(box, line) for line in map(_stripped, filled) if (box := boxes.around(line))]
     for box, line in sorted(added, key=lambda each: (-each[0].middle[1], each[0].left)):
-        _fill_in(mine, line, box, boxes)
+        place = _place(places, box)
+        if place.is_beside:
+            mine[place.number] = _inserted(mine[place.number], line, box, boxes)
+            places[place.number] = boxes.around(mine[place.number])
+        else:
+            mine.insert(place.number, line)
+            places.insert(place.number, box)
     return mine
 
 
@@ -397,12 +404,19 @@ def _pieces(line: _Line, boxes: _Boxes) -> Iterator[_Line]:
     yield piece
 
 
-def _fill_in(lines: list[_Line], new: _Line, box: Box, boxes: _Boxes) -> None:
-    """Put a line into the nearest one at its height, else below the nearest one above it."""
+class _Place(NamedTuple):
+    """The number of the line beside which a line belongs, or that it has as a line of its own."""
+
+    number: int
+    is_beside: bool
+
+
+def _place(places: Sequence[Box | None], box: Box) -> _Place:
+    """The nearest line at the height of `box`, else below the nearest one above it. `places`: the
+    boxes of the lines."""
     beside: tuple[float, int] | None = None
     above: tuple[float, int] | None = None
-    for index, line in enumerate(lines):
-        other = boxes.around(line)
+    for index, other in enumerate(places):
         if other is None:
             continue
         up = other.middle[1] - box.middle[1]
@@ -412,24 +426,14 @@ def _fill_in(lines: list[_Line], new: _Line, box: Box, boxes: _Boxes) -> None:
                 beside = across, index
         elif up > 0 and (above is None or up + across <= above[0]):
             above = up + across, index
-    if beside is None:
-        lines.insert(0 if above is None else above[1] + 1, new)
-        return
-    line = lines[beside[1]]
-    place = _place(line, box, boxes)
-    before, after = _stripped(line[:place]), _stripped(line[place:])
-    line[:] = [
-        *before,
-        *[_SPACE_MADE][: len(before)],
-        *new,
-        *[_SPACE_MADE][: len(after)],
-        *after,
-    ]
+    if beside is not None:
+        return _Place(beside[1], is_beside=True)
+    return _Place(0 if above is None else above[1] + 1, is_beside=False)
 
 
-def _place(line: _Line, box: Box, boxes: _Boxes) -> int:
-    """Where a line is to be cut for what stands in this box: between words, and before a row that
-    marks the place to write on."""
+def _inserted(line: _Line, new: _Line, box: Box, boxes: _Boxes) -> _Line:
+    """The line with a new one at its place in it: between words, and before a row that marks the
+    place to write on."""
     place = next(
         (
             i
@@ -445,7 +449,10 @@ def _place(line: _Line, box: Box, boxes: _Boxes) -> int:
         start -= 1
     while 0 < end < len(line) and _is_word(line, end):
         end += 1
-    return start if place - start < end - place else end
+    place = start if place - start < end - place else end
+    before, after = _stripped(line[:place]), _stripped(line[place:])
+    spaces = [_SPACE_MADE][: len(before)], [_SPACE_MADE][: len(after)]
+    return [*before, *spaces[0], *new, *spaces[1], *after]
 
 
 def _is_word(line: _Line, place: int) -> bool:

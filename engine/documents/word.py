@@ -1,26 +1,29 @@
 """Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
 Suggested changes are read as if they were accepted, and automatic numbers as if they were typed.
-Notes and comments are parts of their own. Text that is formatted as hidden is dropped. Pictures,
-charts, diagrams, formulas, headers and footers are not read, but reported, except headers and
-footers that only number the pages.
+Notes, comments, and what charts and diagrams say are parts of their own. Text that is formatted as
+hidden is dropped. Pictures, formulas, headers and footers are not read, but reported, except
+headers and footers that only number the pages.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 
 import mammoth
 
-from engine.documents import Section
+from engine.documents import BETWEEN, Section
+from engine.documents.charts import chart_text
 from engine.documents.numbering import Mark, Numbers, child_value, value_of
 from engine.documents.read import Read
+from engine.documents.slides import paragraphs
 from engine.documents.web import read_page
 from engine.documents.zips import Archive, local_name, reading
 from models.errors import Problem
 
-NOTES, COMMENTS = "Notes", "Comments"
+NOTES, COMMENTS, DRAWN = "Notes", "Comments", "Charts and diagrams"
 
 _BEHIND = re.compile(r'<ol><li id="(?:foot|end)note-|<dl><dt id="comment-')
 _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:(?:foot|end)note|comment)-ref-[^"]*">↑</a>')
@@ -80,6 +83,8 @@ def read_docx(data: bytes) -> Read:
             except ParseError:
                 return xml  # mammoth fails where it needs this part
             match local_name(root):
+                case "chartSpace":
+                    return xml
                 case "hdr" | "ftr":
                     left_out["around"] += any(map(_says_something, root.iterfind(".//{*}p")))
                 case "numbering":
@@ -109,7 +114,26 @@ def read_docx(data: bytes) -> Read:
             include_embedded_style_map=False,
             external_file_access=False,
         ).value
-        return Read(tuple(_sections(html)), left_out=tuple(_left_out_lines(left_out)))
+        sections = list(_sections(html))
+        drawn = [text for text in _drawn(archive, left_out) if text]
+        if drawn:
+            sections.append(Section("part", len(sections) + 1, BETWEEN.join(drawn), DRAWN))
+        return Read(tuple(sections), left_out=tuple(_left_out_lines(left_out)))
+
+
+def _drawn(archive: Archive, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the texts of charts and diagrams, which are no longer left out then."""
+    for document in archive.related("", "officeDocument").values():
+        for chart in archive.related(document, "chart").values():
+            with suppress(Problem):
+                if text := chart_text(archive.xml(chart)):
+                    left_out["chart"] -= 1
+                    yield text
+        for diagram in archive.related(document, "diagramData").values():
+            with suppress(Problem):
+                if text := "\n".join(paragraphs(archive.xml(diagram))):
+                    left_out["relIds"] -= 1
+                    yield text
 
 
 def _part(archive: Archive, kind: str) -> Element | None:
@@ -301,7 +325,7 @@ def _sections(html: str) -> Iterator[Section]:
 
 def _left_out_lines(seen: Counter[str]) -> Iterator[str]:
     for name, kind in _REPORTED.items():
-        if seen[name]:
+        if seen[name] > 0:
             first, comma, rest = kind.partition(",")
             yield f"{seen[name]} {first}{'s' * (seen[name] > 1)}{comma}{rest}."
     if seen["around"]:

@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.slides import read_pptx
 from models.errors import Problem
-from tests.support.documents.office import pptx, related, shape, slide, zipped
+from tests.support.documents.office import chart, pptx, related, shape, slide, zipped
 
 
 def test_what_stands_on_every_slide_is_left_out() -> None:
@@ -41,10 +41,19 @@ def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
     assert section.text == "North | Ann\nNorth | Ben"
 
 
-def test_pictures_and_charts_are_reported() -> None:
-    chart = '<p:graphicFrame><c:chart xmlns:c="http://x/chart"/></p:graphicFrame>'
-    read = read_pptx(pptx([slide(shape("a"), "<p:pic/><p:pic/>", chart)]))
-    assert read.left_out == ("2 pictures.", "1 chart.")
+def test_a_chart_is_read_as_its_table() -> None:
+    drawn = chart("Turnover", ["2024", "2025"], {"North": (0.1, 0.2), "South": (0.3,)})
+    parts = {
+        "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
+        "ppt/charts/chart1.xml": drawn,
+    }
+    read = read_pptx(pptx([slide(shape("a"), "<p:pic/>")], parts=parts))
+    assert [section.text for section in read.sections] == [
+        "a\n\nChart: Turnover\n | North | South\n2024 | 10% | 30%\n2025 | 20% | "
+    ]
+    assert read.left_out == ("Pictures: 1.",)
+    unread = '<p:graphicFrame><c:chart xmlns:c="http://x/chart"/></p:graphicFrame>'
+    assert read_pptx(pptx([slide(shape("a"), unread)])).left_out == ("Charts: 1.",)
 
 
 def test_comments_stand_below_a_slide() -> None:
