@@ -203,6 +203,16 @@ class Fit:
             + self.working_bytes
         )
 
+    @property
+    def held_bytes(self) -> int:
+        """The part that is there as long as the pair is loaded; the rest comes with answers."""
+        return self.weights_bytes + self.drafter_weights_bytes
+
+    def answer_bytes(self, tokens: int) -> int:
+        """The memory that one answer needs beside the weights: `tokens` of its prompt and text."""
+        each = (self.cache_bytes + self.drafter_cache_bytes) / self.context
+        return self.working_bytes + round(tokens * each)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

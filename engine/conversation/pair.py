@@ -45,11 +45,11 @@ from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
+from models.installed.resolve import Drafters, NamedDrafter, heaviest, lookahead_sizes
 from models.limits import LARGEST_TREE
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
-from models.memory.model_size import ModelSize, weigh
+from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
@@ -210,10 +210,3 @@ def require_pair(
     except Problem:
         return None
     return require_fit(size, drafter, context=context, machine=here, cache_bits=cache_bits)
-
-
-def heaviest(drafters: Drafters) -> ModelSize | None:
-    """The size of the heaviest of several drafters; None for those without weights. Raises
-    `Problem` if that cannot be told."""
-    weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
-    return max(weighed, key=lambda size: size.size_bytes, default=None)

@@ -103,8 +103,8 @@ class Document:
         sheet its row."""
         number = self.section_at(offset)
         section, start = self.sections[number], self.starts[number]
-        if section.kind in ("lines", "sheet") and section.number:
-            line = section.number + section.text.count("\n", 0, offset - start)
+        if section.kind in ("lines", "sheet"):
+            line = max(section.number, 1) + section.text.count("\n", 0, offset - start)
             section = replace(section, number=line)
         return section.place
 

@@ -32,7 +32,7 @@ from models.installed.other_programs import ollama_name
 from models.installed.store import incomplete, inventory
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import this_machine
-from models.memory.model_size import weigh
+from models.memory.model_size import ModelSize, weigh
 from models.model_folder import ModelFolder, open_model
 from models.records import MODULE_NAME, Installed
 from models.starter import STARTER, Step, ensure_starter
@@ -202,6 +202,13 @@ def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
     """Whether both fit in memory, which a person who asks for `auto` did not decide."""
     found = fit(weigh(target), weigh(drafter), context=DEFAULT_CONTEXT, machine=this_machine())
     return found.fits
+
+
+def heaviest(drafters: Drafters) -> ModelSize | None:
+    """The size of the heaviest of several drafters; None for those without weights. Raises
+    `Problem` if that cannot be told."""
+    weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
+    return max(weighed, key=lambda size: size.size_bytes, default=None)
 
 
 def drafts_without_weights(name: str) -> bool:

@@ -7,9 +7,13 @@ been tried on a Mac.
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import psutil
+
+from models.records import Fit
 
 _GIB = 1 << 30
 _SECONDS = 10.0
@@ -43,6 +47,15 @@ class Machine:
             return self
         return replace(self, available_bytes=self.available_bytes + size_bytes)
 
+    def beside(self, others: Iterable[Fit]) -> "Machine":
+        """The same machine for a process beside others, which hold these pairs.
+
+        Metal's limit is for all of them. Elsewhere their weights are no longer available anyway;
+        the memory that their answers may need is left to them.
+        """
+        taken = (each.needed_bytes - (0 if self.unified else each.held_bytes) for each in others)
+        return replace(self, available_bytes=max(self.available_bytes - sum(taken), 0))
+
 
 def this_machine() -> Machine:
     """The machine on which this runs."""
@@ -50,6 +63,21 @@ def this_machine() -> Machine:
         names = ("hw.memsize", "iogpu.wired_limit_mb")
         return mac(_sysctl("machdep.cpu.brand_string"), {name: _sysctl(name) for name in names})
     return linux(Path("/"))
+
+
+def left_bytes() -> int | None:
+    """The memory that programs may still take before the system swaps; None while macOS finds that
+    it has enough."""
+    if sys.platform == "darwin":
+        return mac_left(_sysctl("kern.memorystatus_vm_pressure_level"))
+    return linux(Path("/")).available_bytes
+
+
+def mac_left(pressure: str) -> int | None:
+    """The same of a Mac. `pressure`: 1 is normal, 2 is a warning, 4 is critical."""
+    if _whole(pressure) <= 1:
+        return None
+    return max(psutil.virtual_memory().available - _OWN_BYTES, 0)
 
 
 def mac(name: str, settings: Mapping[str, str]) -> Machine:

@@ -58,3 +58,14 @@ def test_a_place_in_words() -> None:
         (Section("chapter", 2, ""), "chapter 2"),
     ):
         assert section.place == place
+
+
+def test_the_place_of_a_character_has_its_line_or_row() -> None:
+    for kind, first, place in (
+        ("lines", 41, "a, line 43"),
+        ("sheet", 551, "sheet a, row 553"),
+        ("sheet", 0, "sheet a, row 3"),
+        ("page", 7, "page 7, a"),
+    ):
+        document = Document("a", "text", "00", (Section(kind, first, "x\ny\nz", "a"),))
+        assert document.place(document.text.index("z")) == place
