@@ -102,9 +102,9 @@ class Cluster:
         context: int = DEFAULT_CONTEXT,
         cache_bits: int | None = None,
     ) -> LoadedModel:
-        """Load a target on all of them, instead of the one before.
+        """Load a target on all Macs, in place of the target before.
 
-        `mode`: None for the one that fits. There must be room for `drafter`, `context` and
+        `mode`: None for the mode that fits. There must be room for `drafter`, `context` and
         `cache_bits`, as for `models.memory.shares.plan`. If this raises `Problem`, the group is as
         it was.
         """
@@ -187,9 +187,11 @@ class Cluster:
         return loaded, part
 
     def why(self, error: Exception) -> Problem:
-        """Why a pass failed with an `error` that is no `Problem`.
+        """Return the problem behind an `error` in a pass that is no `Problem`: a rank that died, or
+        else the error.
 
-        Waits a moment for the news of a rank. If `lost` was told, it ends the process.
+        Waits a moment for news of the ranks. If news went to the callback `lost`, ends this
+        process.
         """
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         return self._followers.why(Problem(f"A pass of the Macs failed: {reason}.", AGAIN))
