@@ -15,7 +15,6 @@ from rich.markup import escape
 from engine.cli.folders import learning_folder, target_folder
 from engine.cli.options import (
     DEFAULT_DRAFTER,
-    THINKING_BUDGET,
     WORDS,
     ModelOptions,
     examples,
@@ -58,7 +57,6 @@ class ServeOptions(ModelOptions):
     allow: list[str] | None = option(None, "Load it too, when asked; repeatable.", "NAME")
     keep: str | None = option(None, "Unload a model that is idle for so long, as 10m.", "TIME")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
-    thinking_budget: int | None = option(None, *THINKING_BUDGET, min=0)
     exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
         False, "To an engine on the standard streams.", "", "--attached", hidden=True
@@ -95,15 +93,7 @@ def serve(options: ServeOptions) -> None:
         if loaded.remark:
             report(loaded.remark)
 
-    asyncio.run(
-        run(
-            place,
-            offers,
-            thinking_budget=options.thinking_budget,
-            loaded=loaded,
-            report=report,
-        )
-    )
+    asyncio.run(run(place, offers, loaded=loaded, report=report))
 
 
 def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offers":
@@ -126,7 +116,13 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
     if not options.allow:
         aliases["*"] = ""  # clients invent names
     keep = inf if options.keep is None else keep_seconds(options.keep)
-    return Offers(loads=loads, aliases=aliases, keep_seconds=keep)
+    return Offers(
+        loads=loads,
+        aliases=aliases,
+        keep_seconds=keep,
+        thinking=options.thinking or "",
+        thinking_budget=options.thinking_budget,
+    )
 
 
 def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
