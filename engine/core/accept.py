@@ -109,9 +109,8 @@ def last_accepted(ends: Sequence[float], point: float) -> int:
 
 
 def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> int:
-    """Return how far down the draft is what the target writes anyway: the number, counted from 1,
-    of the deepest drafted token that is the target's own, as are all before it on its path; 0 if no
-    token is.
+    """Return the number, counted from 1, of the deepest drafted token that the target writes
+    anyway: the token and all before it on its path are the target's own. Return 0 if there is none.
 
     `written` has the target's token behind the committed tokens and behind each drafted token.
     Compares token ids alone, so the host does it.
