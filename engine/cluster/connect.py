@@ -166,8 +166,8 @@ class Cluster:
                 raise self.why(RuntimeError("a pass was not finished"))
 
     def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, ModelPart]:
-        """Load the own part, while each other rank loads its own. If this raises `Problem`, the
-        others may keep theirs until the next load."""
+        """Load rank 0's part, while each other rank loads its own. If this raises `Problem`, other
+        ranks may keep their parts until the next load."""
         count = len(self._hosts.each)
         shares = [RankShare(made.mode, rank, count, made.split) for rank in range(count)]
         self.plan = self._waits.leader = None

@@ -31,15 +31,16 @@ class MarkovHead(nn.Module):
         return mx.zeros((1, self._rank))
 
     def embed(self, previous: mx.array) -> mx.array:
-        """The token before a slot, (1,): (1, rank)."""
+        """Return the embedding, (1, rank), of the token before a slot, (1,)."""
         return self.markov_w1(mx.minimum(previous, self._last))
 
     def __call__(
         self, word: mx.array, state: mx.array, running: mx.array
     ) -> tuple[mx.array, mx.array]:
-        """(what is added to the logits, (1, rows); the next running state, (1, rank)).
+        """Return the addition to the slot's logits, (1, rows), and the next running state, (1,
+        rank).
 
-        `word`: the embedded token before the slot, `state`: the slot's, (1, width).
+        `word`: the embedded token before the slot; `state`: the slot's own state, (1, width).
         """
         return self.markov_w2(word), running
 
