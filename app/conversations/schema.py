@@ -69,8 +69,8 @@ _CONVERSATIONS: Step = (
 
 
 def _indexed(index: str, table: str, column: str) -> Step:
-    """Return the SQL that makes a full-text index of one column. The index stores no text; triggers
-    update it."""
+    """Return the step for a full-text index of one column. It stores no text; triggers update
+    it."""
     add = f"INSERT INTO {index}(rowid, {column}) VALUES (new.id, new.{column});"
     take = f"INSERT INTO {index}({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});"
     return (

@@ -249,7 +249,8 @@ class CandidateSelector(nn.Module):
 
 
 class DFlash2(DFlash):
-    """See above."""
+    """The network of a DFlash2: a DFlash with convolutions, and with a selector of candidates for
+    each slot."""
 
     def __init__(self, shape: BlockShape, sizes: SelectorShape) -> None:
         reach, group = sizes.reach, sizes.group
