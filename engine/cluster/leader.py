@@ -134,7 +134,8 @@ class Leader:
 
     @contextmanager
     def _in_step(self) -> Iterator[None]:
-        """If this rank breaks off a common action, all is `over`: messages may be on their way."""
+        """Run a common action of all ranks. If this rank breaks it off, all is `over`, as messages
+        may be on their way."""
         try:
             yield
         except BaseException:
