@@ -115,6 +115,7 @@ class Scrubber(QWidget):
         layout.addLayout(way)
         layout.addLayout(bar)
         layout.addWidget(self._lane)
+        layout.addSpacing(6)
         layout.addWidget(self._text, 1)
 
     def _button(self, shape: Sign, name: str) -> QToolButton:
@@ -143,11 +144,6 @@ class Scrubber(QWidget):
     @property
     def speed(self) -> int:
         return int(self.speeds.currentData())
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The events up to the place that is shown."""
-        return self.replay.events_until(self.place)
 
     @property
     def round(self) -> Round | None:
@@ -325,7 +321,8 @@ class ReplayDialog(QDialog):
 
     def _on_moved(self, place: int) -> None:
         shown = self.scrubber
-        self.panel.show_trace(shown.events, shown.round, ended=shown.at_end)
+        self.panel.show_stats(shown.replay.stats[place], shown.round, ended=shown.at_end)
+        self.panel.refresh()
 
 
 def _counted(place: int, total: int) -> str:
