@@ -374,7 +374,7 @@ class RaceTrack(QWidget):
         self._stretches: list[Stretch] = []
         self.answer.clear()
         self.clock.setText("\u2013")
-        self.figures.setText("Waiting")
+        self.figures.setText("Not started yet")
         self._pace.clear()
 
     def push(self, happening: EventOrRound) -> None:

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -30,7 +29,7 @@ from app.rounds.panel import RoundsPanel
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import Round
@@ -304,8 +303,7 @@ class ReplayDialog(QDialog):
         row.setSpacing(0)
         row.addWidget(self.scrubber, 1)
         row.addWidget(scroll)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = closing(self)
         buttons.setContentsMargins(16, 0, 16, 12)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

@@ -78,7 +78,7 @@ Sidebar > QLineEdit:focus, FindBar > QLineEdit:focus, Page > QLineEdit:focus,
 QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus {
     border-color: palette(highlight);
 }
-QDialog QAbstractSpinBox { padding: 1px 18px 1px 2px; }
+QDialog QAbstractSpinBox { padding: 1px 18px 1px 4px; }
 QDialog QAbstractSpinBox QLineEdit { border: none; padding: 0 2px; }
 QDialog QAbstractSpinBox::up-button, QDialog QAbstractSpinBox::down-button {
     border: none; background: none; width: 16px;
