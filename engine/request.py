@@ -48,13 +48,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a chat.
+    """A message of a chat.
 
-    `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
-    result of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model
-    wrote of an answer, its reasoning with the marks too; only for the answer that is to be
-    continued, whose marks are tokens. `attached`: how many characters at the
-    beginning of the content are documents, of which a drafter need not read all.
+    `reasoning` and `tool_calls`: the assistant's, beside its text. A "tool" message is the result
+    of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model wrote of
+    an answer, its reasoning with the marks too; only for the answer that is to be continued, whose
+    marks are tokens. `attached`: the number of characters at the beginning of the content that are
+    documents, of which a drafter need not read all.
     """
 
     role: Role

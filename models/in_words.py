@@ -29,7 +29,7 @@ _FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
 
 
 def clean(text: str) -> str:
-    """`text` without what could drive a terminal, or reorder or hide what is shown."""
+    """Return `text` without characters that could drive a terminal, or reorder or hide the text."""
     return CONTROLS.sub("", text)
 
 

@@ -14,8 +14,8 @@ from app.conversations.records import Message
 from app.documents.controller import BY_SECTION, DocumentsController
 from app.documents.planner import Noting
 from app.steps import Stepper, Steps
-from engine.documents.plan import asks_about_all
 from engine.documents.prompt import SentDocument
+from engine.documents.question import asks_about_all
 
 _FROM_NOTES = "Answer from the notes so far"
 

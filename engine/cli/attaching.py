@@ -186,7 +186,7 @@ class Attachments:
         """Print how much of an answer stands word for word in the documents, and where."""
         for number, document in self._documents.items():
             if number not in self._words:
-                self._words[number] = WordIndex(document.text)
+                self._words[number] = WordIndex(document.text, document.starts)
         copied = share(answer, find_copied(answer, self._words), self._documents)
         if line := in_words(copied, self._documents):
             _tell(self._console, line)

@@ -445,7 +445,7 @@ class Session:
                     ending = "cancelled"
                     break
         self.decoder.free_pool(len(self._tokens))
-        yield from telling.finish()
+        yield from telling.finish(cut=ending != "stop")
         if earlier is not None and ending != "cancelled" and not cancelled():
             # Before `Done`: a chat that is deleted behind it is forgotten here, too.
             earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])

@@ -12,6 +12,7 @@ from typing import Literal
 from engine.documents import Document, Section
 from engine.documents.passages import cut
 from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, write_notes
+from engine.documents.tables import header_of
 from engine.stretches import Stretch, said
 from models.errors import Problem
 
@@ -199,4 +200,6 @@ def _parts(
             attached = Attached(number, document, given, len(passages))
             yield _Part(attached, given[0].start, given[-1].end - 1, used)
             start, used = end, around
+        if passage is not None and start == end:
+            used += count(header_of(document, passage.start))
         used += cost

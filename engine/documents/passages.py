@@ -2,39 +2,45 @@
 
 A document is cut at borders of its text: between sections, before a heading, at a blank line,
 behind a line of a table or of source, behind a sentence. Passages are found by the words of the
-question alone (BM25, by SQLite's FTS5): names, numbers and words in any of their English forms, no
-synonyms. The index is kept in memory and made anew when it is needed, in less than a second for a
-megabyte of text. So nothing is left of a deleted document, and the rarity of a word depends on the
-documents of one conversation only.
+question alone (BM25, by SQLite's FTS5): names, numbers with and without separators, and words in
+other forms, as far as these begin alike; no synonyms. The index is kept in memory and made anew
+when it is needed, in less than a second for a megabyte of text. So nothing is left of a deleted
+document, and the rarity of a word depends on the documents of one conversation only.
 """
 
 import re
 import sqlite3
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Self
 
 from engine.documents import Document, SectionKind
+from engine.documents.languages import ENGLISH, language_of, languages_of, stemmed
 from engine.documents.prompt import Passage
+from engine.documents.question import terms
 from models.in_words import clean
 
-FEWEST_WORDS, MOST_WORDS = 150, 220
-"""Words of a passage; the last one may have fewer. Longer passages were found less often in the
-same room."""
+FEWEST_UNITS, MOST_UNITS = 190, 280
+"""Units of a passage, each about a token; the last passage may have fewer. Longer passages were
+found less often in the same room."""
 
 type Key = tuple[int, int]
 """A passage: (number of its document, its own index from 0)."""
 
 # Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: written without spaces, or with endings that the
-# stemmer does not remove. Two such characters count as a word.
+# stemmer does not remove. Two such characters are a unit, as a digit is.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     "\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]{{1,24}}")
+_UNIT = re.compile(
+    rf"[{_UNSPACED}]{{1,2}}|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_UNSPACED}]{{1,4}}"
+    r"|([!-/:-@\[-`{-~])\1{0,7}|[^\w\s]"
+)
+_CLOSED = re.compile(r"[)\]}>;],?[^\s)\]}>;,.:]\Z")  # in text without spaces, such as minified JSON
 _RUN = re.compile(rf"[{_UNSPACED}]+")
 _SENTENCE_END = re.compile(r"(?:[.!?…][\"'»”’)\]]*\s|[\u3002\uff01\uff1f][」』”’\uff09]*)\s*\Z")
 _LINE = re.compile(r"^[^\n]+", re.MULTILINE)
@@ -52,34 +58,21 @@ _DEFINITION = re.compile(
 _LONGEST_HEADING = 100
 _BY_LINES: Collection[SectionKind] = ("sheet", "lines", "cell")
 
-_MOST_TERMS = 64
-_TERM = re.compile(r"\w+(?:['’.\-/+@:]\w+)*")
+_MOST_PHRASES = 64
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{3,200})[\"”“»]")
-_STOP_WORDS = frozenset(
-    """
-    a about above after again all also am an and any anything are as at be because been before being
-    below between both but by can cannot could did do does doing done down during each else ever
-    every few for from further get give given go had has have having he her here hers him his how i
-    if in into is it its itself just let like many may me mean means might more most much must my no
-    nor not now of off on once one only or other our out over own per please put say says she should
-    show so some such tell than that the their them then there these they thing things this those
-    through to too under until up us use using very want was we were what when where whether which
-    while who whom whose why will with within without would write you your
-    according answer attached compare describe document documents entire explain file files question
-    summarise summarize summary whole
-    """.split()  # noqa: SIM905
-)
+_SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*(?!\d)")
+_FEWEST_LETTERS, _LONGEST_ENDING = 4, 3  # of a word that is found in other forms
 _BESIDE = 0.5  # share of its score that a passage lends to its two neighbours
 
 _TABLE = """
-    CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words,
-        tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'")
+    CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words, stems,
+        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'")
 """
-_ADD = "INSERT INTO passages(rowid, heading, words) VALUES (?, ?, ?)"
+_ADD = "INSERT INTO passages(rowid, heading, words, stems) VALUES (?, ?, ?, ?)"
 _FIND = """
     SELECT rowid, -bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ?
 """
-_BITS = 32  # low bits of a row's number: the passage; above them: the document
+_BITS = 32  # low bits of a row's number: the passage; above them: the document and language
 
 
 # Cutting
@@ -93,28 +86,29 @@ def cut(document: Document) -> tuple[Passage, ...]:
 def _cut(document: Document, headings: Mapping[int, str]) -> tuple[Passage, ...]:
     passages: list[Passage] = []
     place = 0
-    while words := _words(document.text, place):
-        count = len(words)
-        if count > MOST_WORDS:
+    while units := _units(document.text, place):
+        count = len(units)
+        if count > MOST_UNITS:
             count = max(
-                range(FEWEST_WORDS, MOST_WORDS + 1),
+                range(FEWEST_UNITS, MOST_UNITS + 1),
                 key=lambda count: (
-                    _strength(document, headings, words[count - 1][1], words[count][0]),
+                    _strength(document, headings, units[count - 1][1], units[count][0]),
                     count,
                 ),
             )
-        place = words[count - 1][1]
-        passages.append(Passage(words[0][0], place))
+        place = units[count - 1][1]
+        passages.append(Passage(units[0][0], place))
     return tuple(passages)
 
 
-def _words(text: str, place: int) -> list[tuple[int, int]]:
-    """The ranges of the next words, up to one more than a passage may have."""
-    return [match.span() for match in islice(_WORD.finditer(text, place), MOST_WORDS + 1)]
+def _units(text: str, place: int) -> list[tuple[int, int]]:
+    """The ranges of the next units, up to one more than a passage may have."""
+    return [match.span() for match in islice(_UNIT.finditer(text, place), MOST_UNITS + 1)]
 
 
 def _strength(document: Document, headings: Mapping[int, str], end: int, start: int) -> int:
-    """Rate a cut between a word that ends at `end` and one that begins at `start`: 0 to 5."""
+    """Rate a cut between a unit that ends at `end` and one that begins at `start`: -2 to 5, below 0
+    within a word."""
     gap = document.text[end:start]
     lines = gap.count("\n")
     section = document.section_at(start)
@@ -127,6 +121,9 @@ def _strength(document: Document, headings: Mapping[int, str], end: int, start: 
     if lines > 1:
         return 3
     sentence = _SENTENCE_END.search(document.text, max(end - 4, 0), start) is not None
+    if not gap and not sentence:
+        closed = _CLOSED.search(document.text, max(end - 2, 0), start + 1)
+        return 1 if closed else -1 if document.text[end - 1] == "," else -2
     if document.sections[section].kind in _BY_LINES:
         return 2 * lines + (sentence and not lines)
     return 2 * sentence + (lines and not sentence)
@@ -182,26 +179,29 @@ class PassageIndex:
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:")
         self._connection.execute(_TABLE)
-        self._passages: dict[int, tuple[Passage, ...]] = {}
+        self._documents: dict[int, _Indexed] = {}
+        self._rows: dict[tuple[int, str], int] = {}  # by document and language, the first
 
     def passages(self, number: int, document: Document) -> tuple[Passage, ...]:
-        """The passages of a document. Adds them to the index, if they are not in it."""
-        if number not in self._passages:
+        """The passages of a document, which can be searched from now on."""
+        if number not in self._documents:
             headings = _headings(document)
-            self._passages[number] = _cut(document, headings)
-            self._connection.executemany(_ADD, self._rows(number, document, headings))
-        return self._passages[number]
+            cut = _cut(document, headings)
+            language = language_of(document.text)
+            self._documents[number] = _Indexed(document, headings, cut, language)
+        return self._documents[number].passages
 
     def find(self, question: str, numbers: Collection[int]) -> Found:
         """Search the documents with these numbers for the words of a question."""
         words = terms(question)
+        asked_in = next(iter(languages_of(question)), ENGLISH)
         scores: dict[Key, float] = {}
-        if words:
-            for number in numbers:
-                first = number << _BITS
-                values = (_expression(question, words), first, first + (1 << _BITS) - 1)
-                for row, score in self._connection.execute(_FIND, values):
-                    scores[number, row - first] = score
+        for number in numbers if words else ():
+            language = self._documents[number].language or asked_in
+            first = self._first_row(number, language)
+            values = (_expression(question, words, language), first, first + (1 << _BITS) - 1)
+            for row, score in self._connection.execute(_FIND, values):
+                scores[number, row - first] = score
         return Found(words, scores)
 
     def close(self) -> None:
@@ -213,47 +213,69 @@ class PassageIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rows(
-        self, number: int, document: Document, headings: Mapping[int, str]
-    ) -> Iterable[tuple[int, str, str]]:
-        starts = list(headings)
-        for index, passage in enumerate(self._passages[number]):
+    def _first_row(self, number: int, language: str) -> int:
+        """The number of the first row of a document with the stems of this language. Adds the rows
+        to the index, if they are not in it."""
+        first = (len(self._rows) + 1) << _BITS
+        known = self._rows.setdefault((number, language), first)
+        if known == first:
+            rows = self._documents[number].rows(language)
+            self._connection.executemany(_ADD, ((first + i, *row) for i, row in enumerate(rows)))
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """A document with its headings, by offset, and its passages; `language` is None if it has no
+    sentences to tell it by, and its words may be of the question's."""
+
+    document: Document
+    headings: Mapping[int, str]
+    passages: tuple[Passage, ...]
+    language: str | None
+
+    def rows(self, language: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the heading, words and stems of each passage."""
+        document, starts = self.document, list(self.headings)
+        for passage in self.passages:
             section = document.section_at(passage.start)
             named = document.sections[section].label
             above = bisect_right(starts, passage.start) - 1
             if above >= 0 and starts[above] >= document.starts[section]:
-                named += f" {headings[starts[above]]}"
-            words = _indexed(document.text[passage.start : passage.end])
-            yield (number << _BITS) + index, _indexed(named), words
+                named += f" {self.headings[starts[above]]}"
+            heading, text = _indexed(named), document.text[passage.start : passage.end]
+            words = " ".join((_indexed(text), *_plain_numbers(text)))
+            yield heading, words, stemmed(f"{heading} {words}", language)
 
 
-def terms(question: str) -> tuple[str, ...]:
-    """The words of a question that tell passages apart, without repetition, in order.
-
-    Example: "What does clause 7 say about rent?" gives ("clause", "7", "rent").
-    """
-    distinct: dict[str, str] = {}
-    for match in _TERM.finditer(unicodedata.normalize("NFKC", question)):
-        if not _stops(match[0]):
-            distinct.setdefault(match[0].casefold(), match[0])
-    return tuple(distinct.values())[:_MOST_TERMS]
-
-
-def _stops(word: str) -> bool:
-    folded = word.casefold().replace("’", "'").partition("'")[0]
-    return folded in _STOP_WORDS or (len(folded) == 1 and folded.isascii() and folded.isalpha())
-
-
-def _expression(question: str, words: Sequence[str]) -> str:
-    """The FTS5 expression: any of the words, with more weight for pairs that stand side by side in
-    the question, and for its quotations. Everything is quoted, so that it holds no operators."""
-    phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_TERMS]
+def _expression(question: str, words: Sequence[str], language: str) -> str:
+    """The FTS5 expression: any of the words, also by stem and beginning, with more weight for pairs
+    that stand side by side in the question, and for its quotations. Everything is quoted, so that
+    it holds no operators."""
+    phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_PHRASES]
     folded = unicodedata.normalize("NFKC", question)
     phrases += [f"{a} {b}" for a, b in pairwise(words) if f"{a} {b}" in folded]
     for word in words:
         phrases += _indexed(word).split() if _RUN.search(word) else [word]
-    quoted = (_indexed(phrase).replace('"', " ") for phrase in phrases)
-    return " OR ".join(f'"{phrase}"' for phrase in dict.fromkeys(quoted))
+    phrases += _plain_numbers(question)
+    plain = dict.fromkeys(_indexed(phrase).replace('"', " ") for phrase in phrases)
+    exact = (f'"{phrase}"' for phrase in plain)
+    stems = (f'stems : "{stemmed(phrase, language)}"' for phrase in plain)
+    beginnings = (f'words : "{beginning}" *' for word in words if (beginning := _beginning(word)))
+    return " OR ".join([*exact, *stems, *beginnings])
+
+
+def _beginning(word: str) -> str:
+    """The beginning that a word has in common with its other forms, "Kündigungsf" of
+    "Kündigungsfrist"; "" of a word that has none."""
+    if not word.isalpha() or len(word) < _FEWEST_LETTERS or _RUN.search(word):
+        return ""
+    return _indexed(word[: max(len(word) - _LONGEST_ENDING, _FEWEST_LETTERS + 1)])
+
+
+def _plain_numbers(text: str) -> list[str]:
+    """The numbers of a text that have separators between thousands, without them: "225871"."""
+    return [re.sub(r"\D", "", match[0]) for match in _SEPARATED.finditer(text)]
 
 
 def _indexed(text: str) -> str:
@@ -277,13 +299,14 @@ def choose(
     *,
     room: int,
     last: Mapping[int, int],
-    first: Collection[Key] = (),
+    first: Sequence[Key] = (),
     without: Collection[Key] = (),
 ) -> tuple[Key, ...]:
     """The passages that fill the room, in the order of the documents.
 
-    Takes passages by score as long as they fit, `first` before all others, none of `without`. A
-    passage gains score from a good neighbour, even if it has no word of the question itself.
+    Takes passages by score as long as they fit, before all others those of `first`, in their order;
+    none of `without`. A passage gains score from a good neighbour, even if it has no word of the
+    question itself.
     `cost(key)`: the tokens of a passage. `last`: the index of each document's last passage.
     """
     lent: dict[Key, float] = {}
@@ -292,10 +315,12 @@ def choose(
             if 0 <= beside <= last[number]:
                 key = (number, beside)
                 lent[key] = max(lent.get(key, 0.0), _BESIDE * score)
-    total = {key: scores.get(key, 0.0) + lent.get(key, 0.0) for key in {*scores, *lent}}
+    total = {key: scores.get(key, 0.0) + lent.get(key, 0.0) for key in {*scores, *lent, *first}}
+    order = {key: place for place, key in reversed(list(enumerate(first)))}
     taken: list[Key] = []
     for key in sorted(
-        total.keys() - set(without), key=lambda key: (key not in first, -total[key], key)
+        total.keys() - set(without),
+        key=lambda key: (order.get(key, len(first)), -total[key], key),
     ):
         room -= cost(key)
         if room < 0:

@@ -5,13 +5,14 @@ gets the passages that its question is about, without those that an earlier mess
 message never changes. Knows tokens only by a function that counts them.
 """
 
-import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from engine.documents import Document
-from engine.documents.passages import Key, PassageIndex, choose, terms
+from engine.documents.named_places import NamedPlace, named_places, ranges_of
+from engine.documents.passages import Key, PassageIndex, choose
 from engine.documents.prompt import (
     Attached,
     Passage,
@@ -20,6 +21,8 @@ from engine.documents.prompt import (
     in_passages,
     write_message,
 )
+from engine.documents.question import asks_about_all, looked_for
+from engine.documents.tables import header_of
 from models.errors import Problem
 
 MOST_PASSAGE_TOKENS = 8192
@@ -27,30 +30,18 @@ MOST_PASSAGE_TOKENS = 8192
 seldom help."""
 
 _SAMPLED = 2000  # characters, at three places
-_ENOUGH_WORDS = 3  # a question with fewer, which refers to the one before, is joined with it
 _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
-_REFERS = re.compile(
-    r"^\W*(and|but|how about|or|what about)\b|"
-    r"\b(he|her|him|his|it|its|same|she|that|their|them|there|these|they|this|those)\b",
-    re.IGNORECASE,
-)
-_ABOUT_ALL = re.compile(
-    r"\b(compar(e|ison)|count|gist|how (many|often)|in total|main points|most often|number of|"
-    r"outline|overview|proofread|summar\w+|tl;?dr|translate|what is (it|this) about|"
-    r"(complete|entire|whole) (document|file|text)|all (its|of|the|their|these|those)|"
-    r"(extract|find|give|list|name|show)\b.{0,20}\b(all|each|every))\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A message with its documents.
 
-    `tokens`: of each document in it. `words`: the words that passages were looked for by.
+    `tokens`: of each document in it. `words`: the words that passages were looked for by, and the
+    names of places that were found, such as "page 88".
     `from_beginning`: the numbers of documents in which none was found; they are given from their
     beginning. `whole_tokens`: of all documents that are given in passages, about. `about_all`: the
-    question is about all of a document, and the message has passages only.
+    question is about all of a document, or of a place in it, and the message has a part of that.
     """
 
     sent: Sent
@@ -97,7 +88,7 @@ def plan(
     whole = _whole(sizes, room)
     partly = [n for n in documents if held.get(n, n not in whole)]
     search = _Search(documents, partly, index, count)
-    search.look_for(looked_for(question, asked_before), new)
+    search.look_for(question, new, asked_before=asked_before)
     search.without = _given(search.passages, before)
 
     used = sum(sizes[number] for number in whole)
@@ -131,19 +122,8 @@ def plan(
         search.words if chosen else (),
         tuple(n for n in search.from_beginning if n in chosen),
         sum(map(search.size, chosen)),
-        bool(chosen) and asks_about_all(question),
+        bool(chosen) and (asks_about_all(question) or search.misses(chosen)),
     )
-
-
-def asks_about_all(question: str) -> bool:
-    """Whether a question, by its words, is about all of a document."""
-    return _ABOUT_ALL.search(question) is not None
-
-
-def looked_for(question: str, asked_before: str) -> str:
-    """The text whose words are looked for: the question, with the one before if it refers to it."""
-    refers = 0 < len(terms(question)) < _ENOUGH_WORDS and _REFERS.search(question)
-    return f"{asked_before}\n{question}" if refers else question
 
 
 class _Search:
@@ -164,26 +144,59 @@ class _Search:
         self.from_beginning: list[int] = []
         self.without: Collection[Key] = ()
         self._scores: dict[Key, float] = {}
-        self._first: list[Key] = []
+        self._at_places: list[Key] = []  # that the question names
+        self._first: list[Key] = []  # to be chosen
 
     def size(self, number: int) -> int:
         """The tokens of a whole document, about."""
         return ceil(len(self._documents[number].text) * self._tokens[number])
 
-    def look_for(self, question: str, new: Collection[int]) -> None:
-        """Score passages. Each of the `new` documents gets some, its beginning if none is found."""
-        found = self._index.find(question, self.numbers)
-        self.words, self._scores = found.words, dict(found.scores)
-        with_hits = {number for number, _ in self._scores}
+    def look_for(self, question: str, new: Collection[int], *, asked_before: str) -> None:
+        """Score passages, those at places that the question names before all others. Each of the
+        `new` documents gets some, its beginning if none is found."""
+        question = unicodedata.normalize("NFC", question)
+        names = []
+        for place in named_places(question):
+            at_place = [key for number in self.numbers for key in self._at(place, number)]
+            self._at_places += at_place
+            names += [question[place.start : place.end]] * bool(at_place)
+        rest = question if names else looked_for(question, asked_before)
+        for name in names:
+            rest = rest.replace(name, " ")
+        found = self._index.find(rest, self.numbers)
+        self.words, self._scores = (*dict.fromkeys(names), *found.words), dict(found.scores)
+        with_hits = {number for number, _ in (*self._scores, *self._at_places)}
         least = min(self._scores.values(), default=1.0)
         for number in self.numbers:
             if number in new and number not in with_hits:
                 self.from_beginning.append(number)
                 for i in range(len(self.passages[number])):
                     self._scores[number, i] = least / (2 + i)
-            if number in new and self.passages[number]:
-                mine = [key for key in self._scores if key[0] == number]
-                self._first.append(max(mine, key=lambda key: (self._scores[key], -key[1])))
+        self._at_places.sort(key=self._by_score)
+        for number in new:
+            at_place = [key for key in self._at_places if key[0] == number]
+            mine = at_place or [key for key in self._scores if key[0] == number]
+            self._first += sorted(mine, key=self._by_score)[:1]
+        self._first += self._at_places
+
+    def _by_score(self, key: Key) -> tuple[float, Key]:
+        return -self._scores.get(key, 0.0), key
+
+    def misses(self, chosen: Mapping[int, Sequence[Passage]]) -> bool:
+        """Whether a part of the places that the question names is in no message."""
+        return any(
+            key not in self.without and self.passages[key[0]][key[1]] not in chosen.get(key[0], ())
+            for key in self._at_places
+        )
+
+    def _at(self, place: NamedPlace, number: int) -> list[Key]:
+        """The passages of a document at a place."""
+        ranges = ranges_of(place, self._documents[number])
+        return [
+            (number, i)
+            for i, passage in enumerate(self.passages[number])
+            if any(start < passage.end and passage.start < end for start, end in ranges)
+        ]
 
     def choose(self, room: int) -> dict[int, tuple[Passage, ...]]:
         """The best passages that fit into `room` tokens, by the document's number."""
@@ -201,8 +214,11 @@ class _Search:
         return grouped
 
     def _cost(self, key: Key) -> int:
-        passage = self.passages[key[0]][key[1]]
-        return ceil((passage.end - passage.start) * self._tokens[key[0]]) + _AROUND_A_PASSAGE
+        number, i = key
+        passage = self.passages[number][i]
+        characters = passage.end - passage.start
+        characters += len(header_of(self._documents[number], passage.start))
+        return ceil(characters * self._tokens[number]) + _AROUND_A_PASSAGE
 
 
 def _whole(sizes: Mapping[int, int], room: int) -> set[int]:

@@ -1,8 +1,8 @@
 """Writes documents into the message that they are attached to, as a model gets them.
 
-They stand before the question, whole or in passages, each under the name of its place, and never
-change: so the caches of the conversation stay valid, and copies are found. Maps characters of a
-message to characters of a document. Pure.
+They stand before the question, whole or in passages, each under the name of its place, with the
+header of the table that it continues. They never change: so the caches of the conversation stay
+valid, and copies are found. Maps characters of a message to characters of a document. Pure.
 """
 
 import json
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.documents import Document
+from engine.documents.tables import header_of
 from models.typed_json import decode
 
 _NO_NOTES = "These have nothing on the question."
@@ -265,8 +266,8 @@ def in_notes(read: int, among: int) -> str:
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
     """Yield (lead, part): the given text, cut between sections, with the text before each part.
 
-    The lead is the place in brackets; blank lines if the part continues lines; "" for a whole
-    document of one section without a label.
+    The lead is the place in brackets, with the header of a table above a part from its middle;
+    blank lines if the part continues lines; "" for a whole document of one section without a label.
     """
     document = attached.document
     given = attached.passages
@@ -281,6 +282,8 @@ def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
             if begin >= end:
                 continue
             lead = f"\n[{document.place(begin)}]\n" if named or section.label else ""
+            if begin == passage.start and (header := header_of(document, begin)):
+                lead += f"{header}\n"
             if number > first and document.continues(number):
                 before = document.sections[number - 1]
                 lead = "\n" * (section.number - before.number - before.text.count("\n") - 1)

@@ -60,6 +60,8 @@ _DROPPED = re.compile(rf"[{_HYPHENS}{_HIDDEN}\ufe00-\ufe0f*`~\\\s]+")
 _ALONE = re.compile(rf"[{_SINGLE}]")
 _APOSTROPHES = str.maketrans("\u2019\u02bc", "''")
 _INSIDE = re.compile(r"[^\S\n]*[,*_'\u2019()/&-]*[^\S\n]*")  # ends no sentence and no line
+_ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+_WITHOUT_ACCENTS = {code: unicodedata.normalize("NFKD", chr(code))[0] for code in _ACCENTED}
 _GERMAN = re.compile("das|de[mnrs]|die|eine?|für|im|ist|mit|nicht|sich|und|von|wird")
 _GERMAN_SHARE = 0.1  # of the words, in a text that is German
 
@@ -105,6 +107,16 @@ def form_of(written: str) -> str:
     plain = _DROPPED.sub("", written.replace("\u2212", "")).translate(_APOSTROPHES)
     plain = unicodedata.normalize("NFKC", plain).casefold()
     return sign + unicodedata.normalize("NFKC", plain)
+
+
+def without_accents(text: str) -> str:
+    """A text whose Latin letters have no accents, of the same length."""
+    return text.translate(_WITHOUT_ACCENTS)
+
+
+def folded(text: str) -> str:
+    """The same without capitals."""
+    return without_accents(text).lower()
 
 
 def names(text: str, found: Sequence[Word]) -> list[int]:

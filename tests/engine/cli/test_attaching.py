@@ -249,6 +249,17 @@ def test_what_was_copied_is_told(tokenizer: Any) -> None:
     assert "100 % word for word: note.pdf" in file.getvalue()
 
 
+def test_words_over_the_end_of_a_page_are_told_of_both_pages(tokenizer: Any) -> None:
+    file = StringIO()
+    texts = ("The harvest of that year was late", "because of frost in all the valleys.")
+    sections = tuple(Section("page", number, text) for number, text in enumerate(texts, start=4))
+    report = Document("report.pdf", "pdf", "report.pdf", sections)
+    session = Session(loaded(Scripted(ANSWERS), tokenizer))
+    attachments = Attachments(session, Console(file=file, width=200), [report])
+    attachments.show_copied(" ".join(texts))
+    assert "100 % word for word: report.pdf p. 4, 5" in file.getvalue()
+
+
 def test_what_nobody_sees_in_a_file_is_told() -> None:
     file = StringIO()
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
@@ -375,13 +386,13 @@ def test_no_more_is_given_than_memory_has_room_for(
 ) -> None:
     def little(*arguments: Any, **options: Any) -> Fit | None:
         fit = require_pair(*arguments, **options)
-        return None if fit is None else replace(fit, largest_context=600)
+        return None if fit is None else replace(fit, largest_context=800)
 
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
     assert "whole" in generate("--attach", file).err
     monkeypatch.setattr("engine.cli.sessions.require_pair", little)
-    assert "1 passage of 3" in generate("--attach", file).err
+    assert "1 passage of 2" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err
 
 

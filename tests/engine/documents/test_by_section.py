@@ -54,6 +54,18 @@ def told(ask: Ask) -> str:
     return fruits(ask.prompt)
 
 
+def test_every_part_of_a_table_has_its_header_and_fits() -> None:
+    rows = ["number | fruit | price per kilogram", *(f"{n} | fruit{n} | {n}" for n in range(900))]
+    sections = tuple(
+        Section("sheet", 1 + at, "\n".join(rows[at : at + 50]), "One") for at in range(0, 901, 50)
+    )
+    parts, _ = played({1: Document("a.xlsx", "xlsx", "00", sections)}, told, room=1800)
+    assert len(parts) > 1
+    for part in parts:
+        assert part.prompt.count("price per kilogram") == 1
+        assert count(part.prompt) <= 1800 + count(QUESTION)
+
+
 def test_every_part_is_asked_once_and_the_notes_at_last() -> None:
     parts, sent = played({1: document("a.pdf", 20), 2: document("b.pdf", 2)}, told)
     assert [ask.number for ask in parts] == list(range(1, len(parts) + 1))

@@ -171,6 +171,66 @@ def test_a_question_about_all_of_a_document_is_noticed(
     assert not whole.about_all
 
 
+def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
+    for question, wanted in (
+        ("What is on page 5?", [5]),
+        ("Summarize pages 2 and 7", [2, 7]),
+        ("What has page 3 to do with engines?", [3, 5]),
+    ):
+        one = plan(question, {1: LONG}, index=index, count=count, room=1000)
+        assert set(wanted) <= set(pages(one, 1, {1: LONG})), question
+        assert not one.about_all
+    alone = plan("What is on page 5?", {1: LONG}, index=index, count=count, room=1000)
+    assert pages(alone, 1) == [5]
+    assert (alone.words, alone.from_beginning) == (("page 5",), ())
+    elsewhere = plan("page 99?", {1: LONG}, index=index, count=count, room=1000)
+    assert elsewhere.from_beginning == (1,)
+
+
+def test_a_place_that_is_given_is_not_given_again(index: PassageIndex) -> None:
+    first = plan("page 5?", {1: LONG}, index=index, count=count, room=1000)
+    later = plan("page 5?", {1: LONG}, index=index, count=count, room=1000, before=[first.sent])
+    assert later.sent.documents == ()
+    following = plan(
+        "And page 6?",
+        {1: LONG},
+        index=index,
+        count=count,
+        room=1000,
+        before=[first.sent],
+        asked_before="page 5?",
+    )
+    assert pages(following, 1) == [6]
+
+
+def test_of_a_place_that_does_not_fit_it_is_told(index: PassageIndex) -> None:
+    one = plan("Summarize pages 1 to 8", {1: LONG}, index=index, count=count, room=1000)
+    assert pages(one, 1) == [1, 2]
+    assert one.about_all
+
+
+def test_each_new_document_is_given_something_beside_a_place(index: PassageIndex) -> None:
+    documents = {1: LONG, 2: document("other.pdf")}
+    one = plan("Compare page 2 with hammers", documents, index=index, count=count, room=900)
+    assert 2 in pages(one, 1, documents)
+    assert pages(one, 2, documents)
+
+
+def test_passages_of_a_table_fit_with_their_headers(index: PassageIndex) -> None:
+    header = ",".join(f"column {n}" for n in range(30))
+    rows = [f"item{n},{','.join([str(n)] * 29)}" for n in range(300)]
+    sections = tuple(
+        Section("lines", 1 + at, "\n".join([header, *rows][at : at + 40]))
+        for at in range(0, 301, 40)
+    )
+    table = Document("a.csv", "csv", "00", sections)
+    one = plan("item77 item123 item250?", {1: table}, index=index, count=len, room=12_000)
+    assert sum(one.tokens) <= 6000
+    assert one.sent.text.count("column 7,") >= 3
+    for row in (77, 123, 250):
+        assert rows[row] in one.sent.text
+
+
 def test_passages_take_no_more_than_they_help(index: PassageIndex) -> None:
     huge = document("huge.pdf", SUBJECTS * 20)
     one = plan("apples and guitars", {1: huge}, index=index, count=count, room=30_000, share=1)

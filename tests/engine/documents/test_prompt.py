@@ -40,6 +40,16 @@ def test_of_passages_the_message_says_how_many_there_are() -> None:
     assert (document.number, document.passages, document.among) == (3, 1, 7)
 
 
+def test_a_part_from_the_middle_of_a_table_has_its_header() -> None:
+    table = Document("a.csv", "csv", "00", (Section("lines", 1, "name,price\nbolt,2\nnut,3"),))
+    last = (Passage(18, 23),)
+    sent = write_message("Why?", [Attached(1, table, last, among=2)])
+    assert "[line 3]\nname,price\nnut,3\n" in sent.text
+    assert [(part.offset, part.length) for part in sent.documents[0].ranges] == [(18, 5)]
+    whole = write_message("Why?", [Attached(1, table)])
+    assert whole.text.count("name,price") == 1
+
+
 @st.composite
 def attached(draw: st.DrawFn) -> Attached:
     texts = draw(st.lists(st.text("ab \n", min_size=1, max_size=8), min_size=1, max_size=4))

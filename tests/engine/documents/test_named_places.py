@@ -1,0 +1,115 @@
+"""Which places a question names, and where they are in a document."""
+
+import pytest
+
+from engine.documents import Document, Section, SectionKind
+from engine.documents.named_places import named_places, ranges_of
+
+
+def document(*texts: str, kind: SectionKind = "part", first: int = 1, label: str = "") -> Document:
+    sections = tuple(Section(kind, n, text, label) for n, text in enumerate(texts, start=first))
+    return Document("a", "pdf", "00", sections)
+
+
+def named(question: str) -> list[tuple[str, str, str]]:
+    return [(place.kind, place.first, place.last) for place in named_places(question)]
+
+
+def at(question: str, one: Document) -> list[str]:
+    """The texts at the places that a question names."""
+    return [
+        one.text[start:end].strip()
+        for place in named_places(question)
+        for start, end in ranges_of(place, one)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "places"),
+    [
+        ("What is on page 88?", [("page", "88", "88")]),
+        ("Compare p. 3 and pp. 5-7", [("page", "3", "3"), ("page", "5", "7")]),
+        ("pages 3, 5 and 8", [("page", "3", "3"), ("page", "5", "5"), ("page", "8", "8")]),
+        ("the 88th page", [("page", "88", "88")]),
+        ("Was steht auf Seite 12 bis 14?", [("page", "12", "14")]),
+        ("Was zeigt die 3. Folie?", [("page", "3", "3")]),
+        ("¿Qué hay en la página 5?", [("page", "5", "5")]),
+        ("Que dit la diapositive n° 4 ?", [("page", "4", "4")]),
+        ("What is in row 581?", [("row", "581", "581")]),
+        ("Zeile 20", [("row", "20", "20")]),
+        ("¿Qué pone en la línea 7?", [("row", "7", "7")]),
+        ("Summarize Chapter VII", [("chapter", "VII", "VII")]),
+        ("capítulo 15", [("chapter", "15", "15")]),
+        ("clause 4.2", [("clause", "4.2", "4.2")]),
+        ("§ 23 und §§ 30-32", [("clause", "23", "23"), ("clause", "30", "32")]),
+        ("cláusula 7.6 o artículo 3", [("clause", "7.6", "7.6"), ("clause", "3", "3")]),
+        ("第7章は?", [("chapter", "7", "7")]),
+        ("第88页有什么?", [("page", "88", "88")]),
+        ("12ページ", [("page", "12", "12")]),
+    ],
+)
+def test_places_are_named_in_many_ways(question: str, places: list[tuple[str, str, str]]) -> None:
+    assert named(question) == places
+
+
+def test_other_numbers_name_no_place() -> None:
+    for question in (
+        "Summarize it in 5 pages",
+        "Who pays 300 euros?",
+        "On which page I find it?",
+        "Is the homepage 3 years old?",
+        "What is article about?",
+        "rowing 3 miles",
+    ):
+        assert named(question) == [], question
+
+
+def test_pages_and_slides_are_found_by_number() -> None:
+    one = document("first", "second", "third", kind="page")
+    assert at("page 2", one) == ["second"]
+    assert at("pages 2-9", one) == ["second\n\nthird"]
+    assert at("page 4", one) == []
+    assert at("slide 2", one) == ["second"]
+    assert at("page 2", document("first", "second", kind="slide")) == ["second"]
+
+
+def test_rows_are_found_by_number() -> None:
+    sheet = Document(
+        "a.xlsx",
+        "xlsx",
+        "00",
+        (Section("sheet", 1, "head\nb\nc", "One"), Section("sheet", 51, "y\nz", "One")),
+    )
+    assert at("row 2", sheet) == ["b"]
+    assert at("row 52", sheet) == ["z"]
+    assert at("rows 2 to 51", sheet) == ["b\nc", "y"]
+    assert at("row 53", sheet) == []
+    assert at("line 42", document("a\nb\nc", kind="lines", first=41)) == ["b"]
+
+
+def test_chapters_are_found_by_name_or_number() -> None:
+    book = document("Chapter VI\nthe sea", "Chapter VII\nthe land", kind="chapter")
+    assert at("chapter 7", book) == ["Chapter VII\nthe land"]
+    assert at("chapter 2", book) == ["Chapter VII\nthe land"]  # the second of the book's parts
+    assert at("Chapter IX", book) == []
+    manual = document("# 6. Sea\nblue", "# 7. Land\ngreen")
+    assert at("chapter 7", manual) == ["# 7. Land\ngreen"]
+
+
+def test_clauses_are_found_by_name_or_number() -> None:
+    lease = document("§ 2 Rent\nIt is high, see\n§ 4.\n§ 3 Pets\nNone.")
+    assert at("What does § 3 say?", lease) == ["§ 3 Pets\nNone."]
+    contract = document(
+        "4. Insurance\n4.1 Fire\nThe supplier.\n4.2 Hail\n30 days later:\n1. roof\n2. walls\n"
+        "4.2.1 Of cars\nNobody.\n4.3 Flood\nThe customer.\n5. Delivery"
+    )
+    (hail,) = at("clause 4.2", contract)
+    assert hail.startswith("4.2 Hail")
+    assert hail.endswith("Nobody.")
+    assert at("section 4", contract)[0].endswith("The customer.")
+    assert at("clauses 4.1 to 4.2", contract)[0].endswith("Nobody.")
+    assert at("clause 4.4", contract) == []
+
+
+def test_a_number_that_stands_everywhere_names_nothing() -> None:
+    assert at("item 1", document("1. milk\n2. bread\n\n" * 20)) == []

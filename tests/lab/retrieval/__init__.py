@@ -1,0 +1,1 @@
+"""How often the passages of a message hold the answer to its question."""

@@ -1,0 +1,153 @@
+"""The share of 150 questions whose answer stands in the passages that a message gets.
+
+`python -m tests.lab.retrieval` makes 15 documents, reads them as the product does, plans a message
+for each question, and prints tables by kind, language, size and style of question in Markdown, then
+the questions that were missed, and questions about all of a document that were not noticed. The
+questions were written before any result was seen, and the code is not tuned to them.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from engine.documents import Document
+from engine.documents.child import read_bytes
+from engine.documents.passages import PassageIndex
+from engine.documents.plan import plan
+from engine.documents.question import asks_about_all
+from models.errors import Problem
+from tests.lab.retrieval.about_all import ABOUT_ALL, NOT_ABOUT_ALL
+from tests.lab.retrieval.case import Case, Question
+from tests.lab.retrieval.contracts import contracts
+from tests.lab.retrieval.handbooks import handbooks
+from tests.lab.retrieval.machines import machine_texts
+from tests.lab.retrieval.novels import novels
+from tests.lab.retrieval.slides import presentations
+from tests.lab.retrieval.tables import tables
+
+ROOM = 5332  # tokens of documents in a chat with the starter's context of 8,192
+_CHARACTERS_IN_A_TOKEN = 3
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Whether an answer is `found` in what is given, and there stands with the header of its
+    `table`; `tokens` of the document."""
+
+    case: Case
+    question: Question
+    tokens: int
+    found: bool
+    headed: bool
+
+
+def cases() -> tuple[Case, ...]:
+    kinds = (contracts, handbooks, tables, presentations, novels, machine_texts)
+    return tuple(chain.from_iterable(kind() for kind in kinds))
+
+
+def results(case: Case, count: Count, room: int) -> Iterator[Result]:
+    document = read_bytes(case.name, case.data)
+    tokens = count(document.text)
+    for question in case.questions:
+        start, end = place(document, question.answer)
+        given, text = _given(question.text, document, count, room)
+        found = any(a <= start and end <= b for a, b in given)
+        yield Result(case, question, tokens, found, found and case.header in text)
+
+
+def place(document: Document, answer: str) -> tuple[int, int]:
+    """The offsets of an answer, which stands in the text once, with any line breaks."""
+    pattern = r"\s+".join(map(re.escape, answer.split()))
+    (match,) = re.finditer(rf"(?<!\w){pattern}(?!\d)", document.text)
+    return match.span()
+
+
+def _given(
+    question: str, document: Document, count: Count, room: int
+) -> tuple[list[tuple[int, int]], str]:
+    """The ranges of the document that a message gets, and the message."""
+    with PassageIndex() as index:
+        try:
+            made = plan(question, {1: document}, index=index, count=count, room=room)
+        except Problem:
+            return [], ""
+    ranges = [(r.offset, r.offset + r.length) for d in made.sent.documents for r in d.ranges]
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:  # the parts of sections that continue each other
+        if joined and not document.text[joined[-1][1] : start].strip():
+            start = joined.pop()[0]
+        joined.append((start, end))
+    return joined, made.sent.text
+
+
+def table(all_results: Sequence[Result]) -> Iterator[str]:
+    """The shares found, by each property, in Markdown."""
+    yield "| | questions | found | with header |"
+    yield "|---|---|---|---|"
+    yield _row("all", all_results)
+    properties: tuple[tuple[str, Callable[[Result], str]], ...] = (
+        ("kind", lambda each: each.case.kind),
+        ("language", lambda each: each.case.language),
+        ("size", lambda each: _size(each.tokens)),
+        ("style", lambda each: each.question.style),
+        ("document", lambda each: each.case.name),
+    )
+    for name, value_of in properties:
+        yield f"| **{name}** | | | |"
+        for value in dict.fromkeys(map(value_of, all_results)):
+            yield _row(value, [each for each in all_results if value_of(each) == value])
+
+
+def _row(name: str, chosen: Sequence[Result]) -> str:
+    found = sum(each.found for each in chosen)
+    headed = [each.headed for each in chosen if each.case.header and each.found]
+    with_header = f"{sum(headed)} of {len(headed)}" if headed else ""
+    return f"| {name} | {len(chosen)} | {found} ({found / len(chosen):.0%}) | {with_header} |"
+
+
+def _size(tokens: int) -> str:
+    return next(
+        (f"under {most:,} tokens" for most in (20_000, 60_000) if tokens < most), "60,000 or more"
+    )
+
+
+def _counting(tokenizer: str) -> Count:
+    if not tokenizer:
+        return lambda text: len(text) // _CHARACTERS_IN_A_TOKEN + 1
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(tokenizer)
+    return lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
+
+
+def _noticed(name: str, questions: Iterable[str], *, wanted: bool) -> Iterator[str]:
+    asked = list(questions)
+    wrong = [each for each in asked if asks_about_all(each) != wanted]
+    yield f"{name}: {len(asked) - len(wrong)} of {len(asked)} are right."
+    yield from (f"- {each}" for each in wrong)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokenizer", default="", help="tokenizer.json; otherwise estimated")
+    parser.add_argument("--room", type=int, default=ROOM, help="tokens of documents")
+    options = parser.parse_args()
+    count = _counting(options.tokenizer)
+    found = [each for case in cases() for each in results(case, count, options.room)]
+    print("\n".join(table(found)))
+    print("\nMissed:\n")
+    for each in found:
+        if not each.found:
+            print(f"- {each.case.name}, {each.question.style}: {each.question.text}")
+    print()
+    print("\n".join(_noticed("About all", ABOUT_ALL, wanted=True)))
+    print("\n".join(_noticed("Not about all", NOT_ABOUT_ALL, wanted=False)))
+
+
+if __name__ == "__main__":
+    main()
