@@ -73,7 +73,7 @@ class ReplayText(QTextEdit):
             if cursor.positionInBlock() > _LONGEST_LINE:
                 cursor.insertBlock()
             text = _shown(piece)
-            space = len(text) - len(text.lstrip(" "))  # underlined, it would look like a sign
+            space = len(text) - len(text.lstrip())  # underlined, it would look like a sign
             cursor.insertText(text[:space], QTextCharFormat())
             cursor.insertText(text[space:], self._formats[piece.kind])
             self._starts.append(cursor.position())
