@@ -1,4 +1,4 @@
-"""What all windows share: one store, one engine with its model, and the answers being written.
+"""The parts that all windows share: one store, one engine with its model, the answers in progress.
 
 Starts and closes them in the right order. Knows no window.
 """

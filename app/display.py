@@ -29,7 +29,7 @@ PACKAGES = (
     "libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 "
     "libxcb-shape0 libxcb-sync1 libxcb-xfixes0 libxcb-xkb1"
 )
-"""What Qt's window needs on Linux, by Debian's names."""
+"""The libraries that Qt's window needs on Linux, by Debian's names."""
 
 
 class QtCannotStart(Problem):

@@ -1,4 +1,4 @@
-"""What a Qt process in Python must do besides showing its window.
+"""The duties of a Qt process in Python besides showing its window.
 
 It ends on the system's signals, opens the files it is given, leaves copied texts on the clipboard,
 and collects garbage while nobody waits. Knows Qt and Python; nothing of Slipstream.

@@ -138,6 +138,8 @@ class Settings(_Keys):
     """The port of the local server."""
     server_at_start = _switch("server/at_start")
     """Whether the local server starts with Slipstream."""
+    server_models = _switch("server/models")
+    """Whether the local server also loads other models of the Library, when asked."""
     hosts_file = _text("hosts/file")
     """The path of the file that names several Macs; may be empty."""
     hosts_used = _switch("hosts/used")

@@ -1,4 +1,4 @@
-"""What else happens on this machine while something is measured: other programs, power mode."""
+"""Finds what affects a measurement on this machine: other programs, and the power mode."""
 
 import os
 import re

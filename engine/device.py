@@ -38,11 +38,12 @@ def backend() -> Backend:
 
 
 def fetch(*arrays: mx.array) -> list[Any]:
-    """The arrays' values as numbers and nested lists, in one wait: for these, and for nothing that
-    was begun after them.
+    """Return the values of the arrays as numbers and nested lists. Waits once, for these arrays and
+    for nothing that was begun after them.
 
-    Empty ones are not computed. One that was never begun would be only now, behind all that is
-    under way, and a device that runs beside the host would be waited for to the end.
+    Begin them first: an array that was never begun would be computed behind all that is under way,
+    and a device that runs beside the host would be waited for to the end. Empty arrays are not
+    computed.
     """
     mx.eval(*(array for array in arrays if array.size))
     return [array.tolist() if array.size else _nothing(array.shape) for array in arrays]
@@ -69,7 +70,8 @@ def begin(*arrays: mx.array) -> None:
 
 
 def start(*arrays: mx.array) -> None:
-    """Let the device begin, where it runs beside the host; else once they are fetched."""
+    """Let the device begin with these if it runs beside the host. Other devices compute them when
+    they are fetched."""
     if backend().beside_host:
         begin(*arrays)
 
@@ -95,7 +97,7 @@ class Wired:
         self._busy = self._held = False
 
     def keep(self, busy: bool) -> None:
-        """Do so from now on, or no longer. Costs nothing where that is so already."""
+        """Keep the memory from being paged out while `busy`. Costs nothing if nothing changes."""
         if busy == self._busy:
             return
         self._busy = busy

@@ -1,4 +1,4 @@
-"""What happens during a generation, as plain values with a JSON form.
+"""The events of a generation, as plain values with a JSON form.
 
 Everything that shows or records a generation (terminal, window, tests, the host's pipe)
 consumes these events and nothing else. They know nothing of MLX. Every event carries the id of
@@ -80,7 +80,7 @@ class WrittenToken:
 
 @dataclass(frozen=True, slots=True)
 class TopToken:
-    """One of the likeliest tokens at a place: its id, its bytes, its log probability."""
+    """A token among the likeliest at a place: its id, its bytes, its log probability."""
 
     id: int
     bytes: tuple[int, ...]

@@ -26,5 +26,5 @@ class Fork:
 
     @property
     def near_tie(self) -> bool:
-        """Whether rounding explains it."""
+        """Whether rounding explains the difference."""
         return self.margin < self.allowed

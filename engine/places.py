@@ -110,8 +110,9 @@ class LastCopy:
         self._place = self._length = 0  # it would go on there, behind a text of so many tokens
 
     def keep(self, places: Places, place: int, *, length: int, copied: int) -> None:
-        """A copy of `copied` tokens, matched or accepted, ends before `place`; `length`: of the
-        text then. A short one is no copy to be resumed, and leaves another one as it is."""
+        """Note that a copy ends before `place` in `places`, when the text has `length` tokens.
+        `copied`: its tokens, matched or accepted. A short copy is not noted, and the last one
+        stays."""
         if copied >= _COPY:
             self._of, self._place, self._length = places, place, length
 
@@ -119,8 +120,8 @@ class LastCopy:
         self._of = None
 
     def matches(self, places: Places, tokens: Sequence[int]) -> Matches:
-        """The places that `places` finds, and before them those where the copy goes on, which match
-        a little more for that."""
+        """Return the places that `places` finds, and before them those where the copy continues,
+        which count as matching a little more."""
         found, since = places.find(tokens), len(tokens) - self._length
         if places is not self._of or since > _LATELY:
             return found

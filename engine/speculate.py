@@ -188,7 +188,7 @@ class RoundVerdict:
     """A round's verdict: the drafted tokens on `path` are accepted, `own` is the target's.
 
     `path` has the numbers of tokens; of a chain, the first ones. `p` and `chance` have one entry
-    per drafted token. `own` is None where an accepted token ended the text; `own_p` is its
+    per drafted token. `own` is None if an accepted token ended the text; `own_p` is its
     probability. `committed`: the accepted tokens and `own`. `logprobs`, where they are asked for,
     has one entry per committed token. `parents` as in `RoundDraft`. `edge` as in `MeasuredRound`.
     """

@@ -1,4 +1,4 @@
-"""What `slipstream models` says with --json, a line for each of these: see `models.json_lines`.
+"""The answers of `slipstream models --json`, a line for each: see `models.json_lines`.
 
 Knows the records that it reports, and nothing of who asks.
 """

@@ -61,11 +61,12 @@ class CatalogModel:
 
     `name` is its hub id, or the starter's name. `bits`: of most of its weights. `download_bytes`
     may be fewer than `weights_bytes`: the starter comes in an archive. `verified`: name and size
-    were looked up in public; `source` says where, and `seen` in which month. `config` has those
-    fields of config.json on which memory depends; its architecture alone where no more is known.
-    `active_share`: the part of the weights that a token needs; 0 where the config says it.
-    `languages`: how many its makers name, 0 where not known. `quality` orders targets by the
-    quality of their answers, from 1 to 100.
+    were looked up in public; `source` says where, and `seen` in which month. `config` has the
+    fields of config.json on which memory depends; only the architecture if no more is known.
+    `active_share`: the part of the weights that a token needs; 0 if the config shows it.
+    `languages`: the number that its makers name; 0 if not known. `quality`, from 1 to 100, is this
+    program's own order of targets by their answers. It is no benchmark's score, and is never shown:
+    a newer generation comes first, then size and bits, as other programs recommend them.
     """
 
     name: str
@@ -97,12 +98,13 @@ class CatalogModel:
 
     @cached_property
     def parameters(self) -> Parameters | None:
-        """Its numbers of weights; None where the config does not give them."""
+        """Its numbers of weights; None if the config does not give them."""
         return count_parameters(self.config)
 
     @property
     def size(self) -> ModelSize:
-        """Its sizes in memory: what it sees with, if it does, is fetched and not loaded."""
+        """Its sizes in memory. The parts with which a model sees images are fetched, but not
+        loaded."""
         values = self.parameters.total if self.parameters and not self.active_share else 0
         counted = round(values * self.stored_bits / 8) or self.weights_bytes
         loaded = min(self.weights_bytes, counted)
@@ -110,12 +112,12 @@ class CatalogModel:
 
     @cached_property
     def shape(self) -> Shape:
-        """Its layers and widths, which are read once. Raises Problem where they are not known."""
+        """Its layers and widths, read once. Raises Problem if they are not known."""
         return read_shape(self.config)
 
     @property
     def stored_bits(self) -> float:
-        """Of each weight, with its part of scales and biases."""
+        """The bits of a weight, with its part of scales and biases."""
         return self.bits if self.bits == 16 else self.bits + 0.5
 
     @property
@@ -125,7 +127,7 @@ class CatalogModel:
 
     @property
     def reads(self) -> Weights:
-        """What a plain token reads."""
+        """The weights that are read for a plain token."""
         nested = self.config.get("text_config")
         told = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
         experts = any("experts" in key for key in told)
@@ -140,13 +142,13 @@ class CatalogModel:
 
 @dataclass(frozen=True)
 class CatalogDrafter:
-    """A drafter of others, as it was found named in public; none was fetched.
+    """A published drafter of others, as its public description states it; none was fetched.
 
     `name` is its hub id, with a file for a part of a repository. `targets` are plain names (see
-    `plain_name`) of the models that it was trained for. `size_bytes` is 0 and `licence` empty where
-    not known. `reason` says why it cannot be used; empty where nothing speaks against it.
-    `committed`: tokens of a round that drafts `drafted`, by the target's bits, as `source` measured
-    them; none where nobody published any.
+    `plain_name`) of the models that it was trained for. `size_bytes` is 0 and `licence` empty if
+    not known. `reason` says why it cannot be used; empty if nothing speaks against it. `committed`:
+    the tokens of a round that drafts `drafted`, by the target's bits, as `source` measured them;
+    None if nobody published any.
     """
 
     name: str
@@ -172,18 +174,20 @@ class CatalogDrafter:
             raise ValueError(f"the acceptance of {self.name[:80]!r} cannot be")
 
     def suits(self, target: str) -> bool:
-        """Whether it was trained for the target of that name, or for what that was made from."""
+        """Whether it was trained for the target called `target`, or for a model that this was made
+        from."""
         given = plain_name(target)
         return any(given == each or given.startswith(f"{each}-") for each in self.targets)
 
     def bytes_for(self, target: CatalogModel) -> int:
-        """The size of its weights: as published, else as is usual beside that target."""
+        """Return the size of its weights: as published, or as usual for its kind beside that
+        target."""
         usual = load_chips().usual_of(self.kind).share * target.weights_bytes * 16 / target.bits
         return self.size_bytes or round(usual)
 
     def drafts_for(self, target: CatalogModel) -> Drafts:
-        """What it reads, and how many of its tokens are accepted: as published, else as is usual
-        for its kind."""
+        """Return the bytes that it reads and its acceptance: as published, or as usual for its
+        kind."""
         usual = load_chips().usual_of(self.kind)
         read = float(self.bytes_for(target))
         if not self.committed:
@@ -195,7 +199,7 @@ class CatalogDrafter:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All models by name, the starter among them, and drafters, best known first."""
+    """All models by name, the starter among them; and drafters, the best known first."""
 
     models: Mapping[str, CatalogModel]
     drafters: tuple[CatalogDrafter, ...] = ()
@@ -206,23 +210,24 @@ class Catalog:
         return [model for model in self.models.values() if model.quality]
 
     def drafters_for(self, target: str) -> list[CatalogDrafter]:
-        """Those for the target of that name."""
+        """Return the drafters for the target of that name."""
         return [drafter for drafter in self.drafters if drafter.suits(target)]
 
     def find(self, name: str) -> CatalogModel | None:
-        """The model of that name, whatever its case."""
+        """Return the model of that name, in capitals or not; None if it is not listed."""
         return next(
             (self.models[each] for each in self.models if each.lower() == name.lower()), None
         )
 
     def relative(self, name: str) -> CatalogModel | None:
-        """The same model in other bits; None where there is none."""
+        """Return a target that is the same model, perhaps in other bits; None if there is none."""
         return next(
             (each for each in self.targets if plain_name(each.name) == plain_name(name)), None
         )
 
     def like(self, target: ModelSize) -> CatalogModel | None:
-        """The largest target with the same architecture and vocabulary."""
+        """Return the largest target with the same architecture and vocabulary; None if there is
+        none."""
         kind = target.config.get("model_type"), target.shape.vocabulary
         found = [
             each
@@ -232,13 +237,15 @@ class Catalog:
         return max(found, key=lambda each: each.weights_bytes, default=None)
 
     def download_bytes(self, drafter: CatalogDrafter, target: CatalogModel) -> int:
-        """What is fetched of a drafter: the usual size where its own is not known."""
+        """Return the bytes to fetch for a drafter: the usual size for its kind if its own is not
+        known."""
         if drafter.name in self.models:
             return self.models[drafter.name].download_bytes
         return drafter.bytes_for(target)
 
     def size_of(self, drafter: CatalogDrafter, target: CatalogModel) -> ModelSize:
-        """The size of a drafter, for reckoning memory: the usual one where its own is not known."""
+        """Return the size of a drafter in memory: the usual one for its kind if its own is not
+        known."""
         if drafter.name in self.models:
             return self.models[drafter.name].size
         network = DrafterDescription(drafter.kind, "official")
@@ -253,7 +260,8 @@ class _CatalogFile:
 
 
 def load_catalog(path: Path | None = None) -> Catalog:
-    """The catalog at `path`, else the one that ships. Raises Problem where it cannot be read."""
+    """Return the catalog at `path`, by default the one that ships. Raises Problem if it cannot be
+    read."""
     path = _PATH if path is None else path
     document = read_json_object(path, maximum_bytes=MAXIMUM_CATALOG_BYTES)
     version = document.get("version")
@@ -289,14 +297,15 @@ def offers(
     macs: Sequence[Machine] = (),
     measured: Mapping[str, Measured] | None = None,
 ) -> list[PairOffer]:
-    """Every target as this machine sees it, with the drafter that gains the most there: the choices
-    first, then the best that fit.
+    """Return every target as this machine sees it, with the drafter that gains the most there: the
+    choices first, then the best that fit.
 
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
-    beside the weights. `free_bytes`, on the disk, where known. `macs`: those that could hold a
-    target together, this one first. `measured`: calibrations of this machine, by target.
-    Exactly one is recommended: the best that leaves room while no other program is busy, and
-    writes as fast as a person reads; else the starter. On the CPU its weights are expanded:
+    beside the weights. `free_bytes`: on the disk, if known. `macs`: those that could hold a target
+    together, this one first. `measured`: calibrations of this machine, by target.
+
+    Exactly one is recommended: the best that leaves room while no other program is busy, and writes
+    as fast as a person reads; or else the starter. On the CPU its weights must be expanded, as
     drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
@@ -329,7 +338,8 @@ def offers(
 
 @dataclass(frozen=True)
 class _Seen:
-    """`fit` is at the moment, `long` with a long context while no other program is busy."""
+    """A target on a machine. `fit`: at the moment; `long`: with a long context, while no other
+    program is busy."""
 
     target: CatalogModel
     drafter: ModelSize | None
@@ -340,7 +350,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Look:
-    """How a machine sees targets. `here`: the names of what is installed."""
+    """A machine that targets are judged for. `here`: the names of the installed models."""
 
     catalog: Catalog
     machine: Machine
@@ -351,13 +361,13 @@ class _Look:
 
     @cached_property
     def chip(self) -> Chip | None:
-        """The machine's chip; None where it has no graphics that MLX uses."""
+        """The machine's chip; None if it has no graphics that MLX uses."""
         if not self.machine.unified:
             return None
         return load_chips().find(self.machine.name, self.machine.memory_bytes)
 
     def at(self, target: CatalogModel) -> _Seen:
-        """The offer of one target, before any is chosen."""
+        """Return the offer of one target, before any is chosen."""
         published = self.catalog.drafters_for(target.name)
         drafter, expected = self._drafter(target, published)
         size = self.catalog.size_of(drafter, target) if drafter else None
@@ -402,9 +412,11 @@ class _Look:
     def _drafter(
         self, target: CatalogModel, published: Sequence[CatalogDrafter]
     ) -> tuple[CatalogDrafter | None, Expected | None]:
-        """The drafter that is expected to gain the most and leaves room, with the pair's speed.
+        """Return the drafter that is expected to gain the most and leaves room, with the pair's
+        speed.
 
-        None where none gains. Where nothing is known of the machine's speed, the smallest model.
+        The drafter is None if none gains. If nothing is known of the machine's speed, it is the
+        smallest drafting model, without a speed.
         """
         measured = self.measured.get(target.name)
         plain = expect(target.reads, None, chip=self.chip, measured=measured)
@@ -429,7 +441,7 @@ class _Look:
         return fit(target.size, drafter, context=asked, machine=self.machine.usual)
 
     def _note(self, drafter: CatalogDrafter | None) -> str:
-        """What to know of drafting here before anything else; empty where it gains."""
+        """Return a warning that drafts gain next to nothing on this machine; empty if they gain."""
         if drafter is not None or self.chip is None or self.chip.generation not in ("M1", "M2"):
             return ""
         return (
@@ -438,14 +450,15 @@ class _Look:
         )
 
     def _reason(self, target: CatalogModel, needed: Fit, download_bytes: int) -> str:
-        """Why it cannot be chosen; empty where it can."""
+        """Return why the target cannot be chosen, as a sentence; empty if it can."""
         if not known_to_mlx(str(target.config.get("model_type"))):
             return "mlx-lm does not know its architecture yet."
         reason = "" if needed.fits else needed.reason
         return reason or _no_room_on_disk(download_bytes, self.free_bytes)
 
     def _caution(self, memory_class_gb: int, needed: Fit) -> str:
-        """What to know of a target that fits, but is meant for machines with more memory."""
+        """Return a warning if a target that fits is meant for machines with more memory; otherwise
+        empty."""
         if _is_meant_for(memory_class_gb, self.machine):
             return ""
         return (
@@ -456,7 +469,7 @@ class _Look:
 
 
 def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> _Seen:
-    """A pair that does not fit this machine, as several see it."""
+    """Return a pair that does not fit this machine as `macs` together see it, if it fits them."""
     if len(macs) < 2:
         return alone
     try:
@@ -478,20 +491,22 @@ def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> 
 
 
 def _kinds(published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
-    """All ways to draft for a target: what others have published, and what needs no download."""
+    """Return all ways to draft for a target: those that others have published, and those that need
+    no download."""
     usable = dict.fromkeys(drafter.kind for drafter in published if not drafter.reason)
     return (*usable, "lookup", "head", "early-exit")
 
 
 def _abilities(target: CatalogModel) -> tuple[str, ...]:
-    """What it can do, a word or two each."""
+    """Return the abilities of a target, a word or two each."""
     languages = {0: "", 1: "English"}.get(target.languages, f"{target.languages} languages")
     able = ("thinks" if target.thinking else "", "tools" if target.tools else "", languages)
     return tuple(filter(None, able))
 
 
 def _memory_class(target: CatalogModel) -> int:
-    """The smallest memory of a Mac, in GB, in which a long context fits beside the target."""
+    """Return the smallest memory of a Mac, in GB, in which a long context fits beside the
+    target."""
     macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
     largest = macs[MEMORY_SIZES_GB[-1]]
     context = min(LONG_CONTEXT, target.context)
@@ -501,7 +516,7 @@ def _memory_class(target: CatalogModel) -> int:
 
 
 def _has_room(long: Fit) -> bool:
-    """Whether something is left where a long context was read."""
+    """Whether enough memory is left beside a long context."""
     return long.needed_bytes <= LEAVES_ROOM * long.available_bytes
 
 
@@ -511,7 +526,8 @@ def _is_expanded(each: _Seen) -> bool:
 
 
 def _is_meant_for(memory_class_gb: int, machine: Machine) -> bool:
-    """Whether a machine has the memory; what the system keeps for itself is not missed."""
+    """Whether a machine has that much memory, counting the part that the system keeps for
+    itself."""
     return 0.95 * (memory_class_gb << 30) <= machine.memory_bytes
 
 
@@ -526,8 +542,9 @@ def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
 
 
 def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> dict[str, Choice]:
-    """The best target that usually leaves room, and where there are any a quicker and a smaller
-    one that is not much worse, by name; of equals the one that is installed."""
+    """Return the choices by name: the best target that usually leaves room, and, if there are any,
+    a quicker one and a smaller one that are not much worse. Of equals the installed one is chosen.
+    """
     roomy = [
         each
         for each in seen

@@ -44,8 +44,8 @@ def data_folder(home: Path | None = None) -> Path:
 
 
 def cache_folder(home: Path | None = None) -> Path:
-    """The folder for files that Slipstream can make again: `home`, else $SLIPSTREAM_HOME, else the
-    user's folder for caches."""
+    """Return the folder for files that Slipstream can make again: `home`, or $SLIPSTREAM_HOME, or
+    the user's folder for caches."""
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home)
     return user_cache_path("Slipstream", appauthor=False)
@@ -76,9 +76,11 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
 
 @contextmanager
 def without_byte_order_marks(folder: Path) -> Iterator[Path]:
-    """The folder as programs can read it that refuse a byte order mark in JSON, as mlx-lm does.
+    """Yield the folder in a form for programs that refuse a byte order mark in JSON, such as
+    mlx-lm.
 
-    It is `folder`, or while this is open a folder of links beside copies without their marks.
+    That is `folder` itself or, inside the block, a folder of links beside copies without their
+    marks.
     """
     marked = [path for path in folder.glob("*.json") if _is_marked(path)]
     if not marked:
@@ -126,10 +128,10 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to. When the block ends well, that file replaces the one at `path`.
+    """Yield a path to write to. When the block ends well, that file replaces the one at `path`.
 
     The file has either its old or its new content, whenever the process or the machine dies, and
-    the new one is on the disk when this returns. Where the block raises, the old content stays. The
+    the new one is on the disk when this returns. If the block raises, the old content stays. The
     path has the suffix of `path`, is in the same folder, and is the same for every process.
     """
     partial = path.with_name(f".{path.stem}.partial{path.suffix}")
@@ -152,8 +154,8 @@ def publish(partial: Path, path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float) -> Iterator[None]:
-    """No other process that asks for the same lock changes the folder meanwhile. Raises OSError
-    where one does so for longer than `seconds`.
+    """Inside the block, no other process that asks for the same lock changes the folder. Raises
+    OSError if another holds it for longer than `seconds`.
 
     The lock lies beside the folder, so that it never makes it.
     """
@@ -170,9 +172,10 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into; it becomes `folder` when the block ends well, else nothing is left.
+    """Yield a folder to write into. It becomes `folder` when the block ends well; otherwise nothing
+    is left.
 
-    What a killed attempt left is removed by the next one. Raises Problem where `folder` exists
+    What a killed attempt left is removed by the next one. Raises Problem if `folder` exists
     already, is being made by another process, or cannot be written.
     """
     partial = folder.with_name(f".{folder.name}{_BUILDING}")
@@ -205,7 +208,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def unfinished_folder(path: Path) -> str | None:
-    """The name of the folder that a `new_folder` at `path` would have become; None for others."""
+    """Return the name of the folder that an unfinished `new_folder` at `path` would have become;
+    None if it is no such folder."""
     name = path.name.removeprefix(".").removesuffix(_BUILDING)
     return name if path.name == f".{name}{_BUILDING}" else None
 

@@ -23,7 +23,7 @@ _AGES = (  # from so many seconds on, the length of one, and its name
 
 
 def clean(text: str) -> str:
-    """`text` without what could drive a terminal, or reorder or hide what is shown."""
+    """Return `text` without characters that could drive a terminal, or reorder or hide the text."""
     return CONTROLS.sub("", text)
 
 

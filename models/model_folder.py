@@ -39,9 +39,9 @@ _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
 class ModelFolder:
     """A model folder. Each part of it is read once, when it is first used.
 
-    Whoever loads, weighs or compares a model passes this value on, so the files are read once.
-    A part that the files do not have raises Problem; `check` reads all of them.
-    `weights_pattern` says which of its files hold the weights.
+    Callers that load, weigh or compare a model pass this value on, so the files are read once. A
+    part that the files do not have raises Problem; `check` reads all of them. `weights_pattern`
+    selects the files that hold the weights.
     """
 
     path: Path
@@ -98,7 +98,7 @@ class ModelFolder:
 
     @property
     def context_length(self) -> int | None:
-        """The longest context in tokens; None where the config does not say."""
+        """The longest context in tokens; None if the config does not say."""
         return _number(self.config, "max_position_embeddings", "n_positions")
 
     @property
@@ -129,7 +129,7 @@ class ModelFolder:
 
     @cached_property
     def lacks(self) -> str:
-        """A missing file that holds a part of the weights; empty where the weights are whole.
+        """A missing file that holds a part of the weights; empty if the weights are whole.
 
         A converted model may still have the index of its original, so an index proves nothing.
         Weights are whole if the numbers of their files are complete, or if the files hold all
@@ -150,7 +150,7 @@ class ModelFolder:
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
         """The tensors of each weight file; none of the files is missing.
 
-        They are those that mlx-lm would load. Where there are none, a drafter's have any name.
+        They are the files that mlx-lm would load or, if there are none, a drafter's, of any name.
         """
         if not self._weight_files:
             self._refuse_adapter()
@@ -180,7 +180,7 @@ class ModelFolder:
         return [] if known_to_mlx(str(self.config.get("model_type"))) else found
 
     def _refuse_adapter(self) -> None:
-        """Raises Problem if this is a LoRA adapter, which changes a model and is none."""
+        """Raise Problem if this is a LoRA adapter, which only changes a model."""
         place = self.path / ADAPTER_CONFIG
         if place.is_file():
             base = adapted_model(self.path)
@@ -241,7 +241,8 @@ def inspect(path: Path) -> ModelFolder:
 
 
 def adapted_model(adapter: Path) -> str:
-    """The name of the model that an adapter is for; empty where it does not say. Raises Problem."""
+    """Return the name of the model that an adapter is for; empty if it does not say. Raises
+    Problem."""
     config = read_json_object(adapter / ADAPTER_CONFIG)
     names = (config.get("model"), config.get("base_model_name_or_path"))  # mlx-lm's, and PEFT's
     return next((one_line(name)[:200] for name in names if name and isinstance(name, str)), "")
@@ -274,9 +275,9 @@ def open_model(
 
 
 def refuse_code(config: Mapping[str, Any], what: str) -> None:
-    """Raises Problem if the model with this config, called `what`, needs code that comes with it.
+    """Raise Problem if the model with this config, called `what`, needs code that comes with it.
 
-    A Python class that `auto_map` names is needed only where mlx-lm has none for the model.
+    A Python class that `auto_map` names is needed only if mlx-lm has none for the model.
     """
     model_type = config.get("model_type")
     known = isinstance(model_type, str) and known_to_mlx(model_type)

@@ -1,4 +1,4 @@
-"""What can draft for a target: every way and every installed model, each with a reason.
+"""The drafters for a target: every way and every installed model, each with a reason.
 
 Four things decide about a model: its tokens must be the target's, or spell what the target's do
 (`models.token_tables`), the engine must be able to roll its caches back, both must fit in memory,
@@ -53,10 +53,10 @@ def candidates(
     context: int = DEFAULT_CONTEXT,
     home: Path | None = None,
 ) -> list[Candidate]:
-    """Every way of drafting for `target`, best first, those that do not work last.
+    """Return every way of drafting for `target`, best first; those that do not work come last.
 
     `installed` includes the target; models of its family in the catalog that are not installed are
-    listed too. Reading the token tables takes up to a second per model. Raises Problem where the
+    listed too. Reading the token tables takes up to a second per model. Raises Problem if the
     target itself cannot be read.
     """
     names = Counter(entry.record.name for entry in installed)
@@ -86,11 +86,12 @@ def published(
     machine: Machine,
     context: int = DEFAULT_CONTEXT,
 ) -> list[Candidate]:
-    """The drafters of others for the target called `name`, none of them installed, with what each
-    is expected to gain on this machine; those that cannot be used come last.
+    """Return the drafters of others for the target called `name`, none of them installed, with the
+    gain that is expected of each on this machine. Those that cannot be used come last.
 
-    The target need not be installed either. One that the catalog does not list gets the smaller
-    models of its family, found by its architecture. Raises Problem where its config is malformed.
+    The target need not be installed either. A target that the catalog does not list gets the
+    smaller models of its family, found by its architecture. Raises Problem if its config is
+    malformed.
     """
     asked = min(max(context, 1), target.shape.context_length or context)
     known = catalog.find(name) or catalog.relative(name) or catalog.like(target)
@@ -146,8 +147,8 @@ def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
 
 
 def has_same_tokens(target: ModelFolder, drafter: ModelFolder) -> bool:
-    """Whether `drafter` has the tokens of `target`, or others. Raises Problem, naming the first
-    difference, where it shares too few with it to draft at all."""
+    """Whether `drafter` has exactly the tokens of `target`. Raises Problem, naming the first
+    difference, if they share too few tokens to draft at all."""
     difference = _difference(target, drafter)
     if difference is not None and max(shared_parts(target.tokens, drafter.tokens)) < LEAST_SHARED:
         require_same_tokens(target, drafter)
@@ -168,7 +169,7 @@ def rollback_note(config: Mapping[str, Any]) -> str:
 
 
 class _Judge:
-    """One target on one machine, read once. Attribute: `size`."""
+    """A target on a machine, for which drafters are judged. Attribute: `size`."""
 
     def __init__(self, target: ModelFolder, machine: Machine, *, name: str, context: int) -> None:
         self._target, self._machine, self._name = target, machine, name
@@ -177,7 +178,7 @@ class _Judge:
         self._context = min(max(context, 1), self._shape.context_length or context)
 
     def by_the_text(self) -> list[Candidate]:
-        """Those that need no model, and only rows of the target's passes."""
+        """Return the ways that need no model, and only rows of the target's passes."""
         reasons = {
             "suffix": "Copies what most often followed the same words, in earlier answers too once "
             "that is switched on: needs no model, and costs next to nothing.",
@@ -209,7 +210,7 @@ class _Judge:
         return Candidate("early-exit", "early-exit", True, reason, ratio)
 
     def head(self, folder: DrafterFolder | None) -> Candidate:
-        """The head that was trained for exactly these weights."""
+        """Judge the head that was trained for exactly these weights; None if there is none."""
         if folder is None:
             reason = "No head was trained for these weights yet: slipstream distil makes one."
             return Candidate("head", "head", False, reason, installed=False, obstacle="not trained")
@@ -222,7 +223,7 @@ class _Judge:
         return replace(found, reason=_sentence("It was trained for these weights", _cost(ratio)))
 
     def model(self, entry: ModelEntry, drafter: str) -> Candidate:
-        """An installed model, or a head of another target."""
+        """Judge an installed model, or a head of another target."""
         model = entry.record
         kind = "head" if model.role == "head" else model.drafter_kind or "model"
         refused = Candidate(
@@ -271,7 +272,7 @@ class _Judge:
         )
 
     def own_module(self) -> list[Candidate]:
-        """The MTP module that came with the target; none where the target never had one."""
+        """Judge the MTP module that came with the target; empty if the target never had one."""
         try:
             module = own_module(self._target)
         except Problem as problem:
@@ -289,7 +290,7 @@ class _Judge:
         return [Candidate("mtp", "mtp", False, reason, obstacle="unsupported")]
 
     def _network(self, refused: Candidate, folder: DrafterFolder) -> Candidate:
-        """A drafter that reads the target's states, or drafts in a block."""
+        """Judge a drafter that reads the target's states, or drafts in a block."""
         drafter = folder.description
         if drafter.is_whole_model:
             return self._judged(refused, folder.files)
@@ -308,7 +309,8 @@ class _Judge:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
 
     def _ratio_of(self, needed: Fit, drafter: DrafterDescription) -> float | None:
-        """The cost of a network, with the rows of the target's output layer that it borrows."""
+        """Return the cost ratio of a network, with the rows of the target's output layer that it
+        borrows."""
         ratio, ours = self._ratio(needed, None), count_parameters(self.size.config)
         if ratio is None:
             return None
@@ -317,7 +319,8 @@ class _Judge:
         return ratio / max(drafter.predictions, 1)
 
     def _ratio(self, needed: Fit, config: Mapping[str, Any] | None) -> float | None:
-        """Weights read for a drafted token over those of a pass; a head reads all of its own."""
+        """Return the bytes of weights read for a drafted token over those of a pass of the target;
+        None if not known. `config` None: a network, which reads all of its own."""
         ours = _active_share(self.size.config)
         theirs = 1.0 if config is None else _active_share(config)
         if ours is None or theirs is None or not needed.weights_bytes:
@@ -326,14 +329,14 @@ class _Judge:
 
 
 def _difference(target: ModelFolder, drafter: ModelFolder) -> TokenDifference | None:
-    """The first token that differs; identical files are not parsed."""
+    """Return the first token that differs; None if none does. Identical files are not parsed."""
     if same_file(target.path, drafter.path):
         return None
     return compare(target.tokens, drafter.tokens)
 
 
 def _active_share(config: Mapping[str, Any]) -> float | None:
-    """The part of the weights that one token needs; None where experts cannot be counted."""
+    """Return the part of the weights that one token needs; None if experts cannot be counted."""
     parameters = count_parameters(config)
     if parameters is not None:
         return parameters.active_share
@@ -343,7 +346,7 @@ def _active_share(config: Mapping[str, Any]) -> float | None:
 
 
 def _cost(ratio: float | None) -> str:
-    """The cost of a drafted token in words, and whether that can pay."""
+    """Return a sentence on the cost of a drafted token, and whether it can pay."""
     if ratio is None:
         return ""
     if ratio >= NEVER_PAYS:
@@ -357,7 +360,8 @@ def _sentence(*parts: str) -> str:
 
 
 def _is_smaller(model: CatalogModel | None, target: ModelSize) -> bool:
-    """Whether a token of `model` reads less than the target's; so does any network's (None)."""
+    """Whether a token of `model` reads less than one of the target. True for None, which is a
+    network."""
     if model is None:
         return True
     theirs, ours = model.parameters, count_parameters(target.config)
@@ -367,12 +371,14 @@ def _is_smaller(model: CatalogModel | None, target: ModelSize) -> bool:
 
 
 def _model_ratio(model: CatalogModel | None, target: CatalogModel) -> float | None:
-    """The weights that a token of a small model reads, over the target's."""
+    """Return the bytes that a token of `model` reads over those of the target's; None for a
+    network."""
     return None if model is None else model.reads.read_bytes / target.reads.read_bytes
 
 
 def _rank(candidate: Candidate) -> tuple[int, float]:
-    """Sorts the best first: by kind, then by how near a model is to the best size."""
+    """Return a key that sorts the best first: by kind, then by how near a model is to the best
+    size."""
     ratio = candidate.cost_ratio
     distance = abs(math.log(ratio / _BEST_RATIO)) if ratio else 0.0
     if candidate.gain is not None and not candidate.works and candidate.obstacle == "not installed":

@@ -96,9 +96,9 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
+    """A repository on the hub. `reason` says why it cannot be chosen; empty if it can.
 
-    `size_bytes` is None where the hub's search does not include it.
+    `size_bytes` is None if the hub's search does not include it.
     """
 
     repository: str
@@ -115,9 +115,9 @@ class SearchResult:
 class Download:
     """An entry of the queue of downloads.
 
-    `seconds_left` is None where not known. `problem` and `remedy` are set where `status` is failed.
-    `request` was asked of a running one, and is not carried out yet. One that is cancelled is in
-    the queue no longer.
+    `seconds_left` is None if not known. `problem` and `remedy` are set if `status` is failed.
+    `request`: a request to a running download, which is not carried out yet. A cancelled download
+    is no longer in the queue.
     """
 
     repository: str
@@ -141,9 +141,9 @@ class Download:
 class Inventory:
     """The models on this machine, and those that are being fetched.
 
-    `folders` are those that a person added; `free_bytes` is the room on the disk to which models
-    are downloaded. `downloading`: whether a process works through the queue now; where none does,
-    a download that is queued waits until one is asked to.
+    `folders`: added by a person; `free_bytes`: the room on the disk to which models are downloaded.
+    `downloading`: whether a process works through the queue now; if not, queued downloads wait
+    until a process is started.
     """
 
     installed: tuple[Installed, ...] = ()
@@ -168,10 +168,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a pair fits in memory, and what it needs.
+    """Whether a pair fits in memory, and the memory that it needs.
 
-    `largest_context`: the longest that fits, 0 where even the shortest does not; `reason`: all of
-    it in one line for a person, without the names.
+    `largest_context`: the longest that fits, 0 if even the shortest does not; `reason`: all of it
+    in one line for a person, without the names.
     """
 
     target: str
@@ -203,6 +203,16 @@ class Fit:
             + self.working_bytes
         )
 
+    @property
+    def held_bytes(self) -> int:
+        """The part that is there as long as the pair is loaded; the rest comes with answers."""
+        return self.weights_bytes + self.drafter_weights_bytes
+
+    def answer_bytes(self, tokens: int) -> int:
+        """The memory that one answer needs beside the weights: `tokens` of its prompt and text."""
+        each = (self.cache_bytes + self.drafter_cache_bytes) / self.context
+        return self.working_bytes + round(tokens * each)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -210,11 +220,11 @@ class Candidate:
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, early-exit, none, or a
     kind of `models.drafters.kinds`. `cost_ratio`: one drafted token over one pass of the target,
-    predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
-    a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
-    where not known. `tried`: whether the makers of Slipstream have run this drafter.
+    predicted from sizes; None if they are not known. `reason` says why it works, or why not, to
+    a person; `obstacle` to the program, empty if it works. `size_bytes` is 0 and `licence` empty
+    if not known. `tried`: whether the makers of Slipstream have run this drafter.
     `shared_tokens`: the part of a model's tokens that the target has too. `gain`: how many times as
-    fast as plain decoding the two are expected to be on this machine; None where not known.
+    fast as plain decoding the two are expected to be on this machine; None if not known.
     """
 
     drafter: str
@@ -235,19 +245,20 @@ class Candidate:
 class PairOffer:
     """A pair of the catalog, as this machine sees it.
 
-    `drafter` is empty where the pair needs no drafting model; `drafter_kinds` are the ways to
-    draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
-    are still to be fetched. `needed_bytes` is what it takes with `needed_context` tokens read, and
-    `largest_context` the longest that fits; `expanded` is whether the weights are held as float32.
-    `caution` is what to know of a pair that fits. `macs`: how many must hold it together where this
-    one alone cannot; then all figures of memory are theirs together. `verified` is false where
-    names or sizes could not be looked up.
-    `reason` says why it cannot be chosen; empty where it can. `choice`: what makes it one of the
-    few that are shown first, the best of which is `recommended`. `long_bytes`: what it takes with
-    32,768 tokens read, or with all of its context; 0 on a CPU. `tokens_per_second` and `gain`
-    (times plain) are expected, None where nothing is known of this machine; `sources` says where
-    the figures come from, a line each. `note` is to be read before anything else. `abilities`: a
-    word or two each.
+    `drafter`: empty if the pair needs no drafting model; `drafter_kinds`: the ways to draft;
+    `memory_class_gb`: the smallest unified memory that it is meant for; `download_bytes`: still to
+    be fetched; `verified`: names and sizes were looked up. `abilities`: a word or two each.
+
+    Memory: `needed_bytes` with `needed_context` tokens read, and `long_bytes` with 32,768, or with
+    all of its context; 0 on a CPU. `largest_context`: the longest that fits; `expanded`: whether
+    the weights are held as float32. `macs`: the number of Macs that must hold it together, if this
+    one cannot alone; all figures of memory are then theirs together.
+
+    `reason` says why it cannot be chosen; empty if it can. `choice`: why it is among the few that
+    are shown first, the best of which is `recommended`. `caution`: a warning about a pair that
+    fits; `note`: a warning to be read before anything else. `tokens_per_second` and `gain` (times
+    plain) are expected, None if nothing is known of this machine; `sources` has the source of each
+    figure, a line each.
     """
 
     target: str

@@ -71,7 +71,7 @@ def check_safetensors(path: Path) -> dict[str, TensorLayout]:
 def header_size(prefix: bytes, size_bytes: int, *, file_name: str) -> int:
     """The size of the header of a file of `size_bytes` that begins with `prefix`, 8 bytes.
 
-    Raises Problem where it cannot be.
+    Raises Problem if it cannot be.
     """
     if len(prefix) < 8:
         raise _broken(file_name, "it is only a few bytes long")
@@ -82,7 +82,7 @@ def header_size(prefix: bytes, size_bytes: int, *, file_name: str) -> int:
 
 
 def read_header(data: bytes, tensor_bytes: int, *, file_name: str) -> dict[str, StoredTensor]:
-    """The tensors that a header lists, of which there are `tensor_bytes` behind it, in their order.
+    """Return the tensors that a header lists, in their order. `tensor_bytes`: the bytes behind it.
 
     Raises Problem unless they lie end to end and fill the file.
     """
@@ -111,7 +111,7 @@ def _place(named: tuple[str, StoredTensor]) -> tuple[int, int, str]:
 
 
 def _stored(file_name: str, name: str, entry: Any) -> StoredTensor:
-    """One entry of the header."""
+    """Return the tensor of an entry of the header. Raises Problem if the entry is malformed."""
     if isinstance(entry, dict):
         dtype: Any = entry.get("dtype")
         shape: Any = entry.get("shape")

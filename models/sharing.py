@@ -47,14 +47,15 @@ _WIDTHS = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermed
 
 
 def architectures(mode: Mode) -> frozenset[str]:
-    """The model types that can be held so."""
+    """Return the model types that can be held in this mode."""
     return _BY_MODE[mode]
 
 
 def check(config: Mapping[str, Any], *, mode: Mode, ranks: int, split: Sequence[int] = ()) -> None:
-    """Raises `Problem` where `ranks` Macs cannot hold the model with this config so.
+    """Raise `Problem` if `ranks` Macs cannot hold the model with this config in this mode.
 
-    `split`: how many layers each has in a pipeline, rank 0's first, which are the last ones.
+    `split`: the number of layers of each rank in a pipeline, rank 0's first, which are the model's
+    last.
     """
     _check_architecture(config, mode)
     if mode == "tensor":
@@ -64,8 +65,9 @@ def check(config: Mapping[str, Any], *, mode: Mode, ranks: int, split: Sequence[
 
 
 def cache_parts(config: Mapping[str, Any], *, ranks: int) -> int:
-    """Into how many parts attention's caches are divided with tensor parallelism: a rank keeps its
-    own heads, but at least one, or what stands for all of them."""
+    """Return the number of parts into which attention's caches are divided with tensor parallelism.
+    A rank keeps its own heads, and at least one head, or the latent vector that replaces all heads.
+    """
     kind = str(config.get("model_type"))
     if kind in _ONE_VECTOR:
         return 1
@@ -88,7 +90,8 @@ def _check_architecture(config: Mapping[str, Any], mode: Mode) -> None:
 
 
 def _check_counts(config: Mapping[str, Any], ranks: int) -> None:
-    """Every Mac gets as many heads, and as much of each matrix, as any other."""
+    """Raise `Problem` unless every Mac gets the same number of heads, and as much of each
+    matrix."""
     kind = str(config.get("model_type"))
     for name, words in _HEADS.items():
         count = _number(config, name)
@@ -144,7 +147,7 @@ def _check_split(config: Mapping[str, Any], ranks: int, split: Sequence[int]) ->
 
 
 def _group_size(config: Mapping[str, Any]) -> int:
-    """In what groups weights are quantized; 1 where they are not."""
+    """Return the size of the groups in which weights are quantized; 1 if they are not."""
     settings = config.get("quantization") or config.get("quantization_config")
     if not isinstance(settings, Mapping):
         return 1
@@ -152,7 +155,8 @@ def _group_size(config: Mapping[str, Any]) -> int:
 
 
 def _number(config: Mapping[str, Any], name: str) -> int | None:
-    """A positive whole number of the config, or of its text model's part."""
+    """Return a positive whole number of the config, or of its text model's part; None without
+    one."""
     nested = config.get("text_config")
     for table in (nested if isinstance(nested, Mapping) else {}, config):
         value = table.get(name)

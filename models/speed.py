@@ -29,12 +29,13 @@ _PATH = Path(__file__).parent.parent / "resources" / "chips.json"
 
 @dataclass(frozen=True, slots=True)
 class RowCurve:
-    """The cost of a pass by its rows, in passes over one row: `points` rise from (1, 1.0)."""
+    """The costs of passes by rows, over that of a pass with one row: `points` rise from (1,
+    1.0)."""
 
     points: tuple[tuple[int, float], ...]
 
     def cost(self, rows: float) -> float:
-        """The cost of a pass over `rows` rows; between and behind the points it is on a line."""
+        """Return the cost of a pass over `rows` rows, on lines between and beyond the points."""
         if len(self.points) == 1:
             return rows
         inner = enumerate(self.points[1:-1], 1)
@@ -67,8 +68,8 @@ class RowCurve:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """An Apple chip. `memory_gb`: the sizes of Macs with it, where they tell it from another of the
-    same name; none where they do not matter."""
+    """An Apple chip. `memory_gb`: the memory sizes of Macs with it, if they tell it from another
+    chip of the same name; otherwise empty."""
 
     name: str
     bandwidth_gb_s: int
@@ -84,8 +85,8 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class PublishedCurve:
-    """What rows cost on `chip` with weights of so many `bits`; `experts`: for a mixture, whose rows
-    read experts of their own."""
+    """The published costs of rows on `chip`, with weights of `bits` bits. `experts`: for a mixture,
+    whose rows read experts of their own."""
 
     chip: str
     bits: int
@@ -100,8 +101,8 @@ class PublishedCurve:
 
 @dataclass(frozen=True, slots=True)
 class UsualDrafts:
-    """What is usual for a kind: `committed` tokens in a round with `drafted` ones; `share`: its
-    weights over those of the target, both in 16 bits."""
+    """The usual figures of a kind of drafter: `committed` tokens in a round that drafts `drafted`;
+    `share`, its weights over those of the target, both in 16 bits."""
 
     kind: DrafterKind
     drafted: int
@@ -119,8 +120,8 @@ class Chips:
     usual: tuple[UsualDrafts, ...]
 
     def find(self, name: str, memory_bytes: int) -> Chip | None:
-        """The chip that a machine says it has; the slower one where two have that name and the
-        memory does not tell."""
+        """Return the chip called `name`; None if it is not listed. If two have that name and the
+        memory does not tell them apart, return the slower one."""
         wanted = name.removeprefix("Apple ").strip()
         found = [chip for chip in self.chips if chip.name == wanted]
         memory_gb = round(memory_bytes / (1 << 30))
@@ -128,8 +129,8 @@ class Chips:
         return min(exact or found, key=lambda chip: chip.bandwidth_gb_s, default=None)
 
     def curve(self, chip: Chip, bits: int) -> PublishedCurve:
-        """The published curve that is nearest: of the same generation, chip and bits, in this
-        order."""
+        """Return the nearest published curve: of the nearest generation, then of the same chip,
+        then of the nearest number of bits."""
 
         def distance(each: PublishedCurve) -> tuple[int, bool, int]:
             generations = abs(int(each.chip[1]) - int(chip.generation[1:]))
@@ -142,13 +143,13 @@ class Chips:
         return next(each for each in self.curves if each.experts)
 
     def usual_of(self, kind: DrafterKind) -> UsualDrafts:
-        """What is usual for a kind of drafter."""
+        """Return the usual figures of a kind of drafter."""
         return next(each for each in self.usual if each.kind == kind)
 
 
 @cache
 def load_chips() -> Chips:
-    """The table that ships. Raises Problem where it cannot be read."""
+    """Return the table that ships. Raises Problem if it cannot be read."""
     document = read_json_object(_PATH, maximum_bytes=_MOST_BYTES)
     try:
         return decode(Chips, document, place="chips")
@@ -158,8 +159,8 @@ def load_chips() -> Chips:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a plain token reads of a target: bytes of weights, of which `head_bytes` are the output
-    layer; `bits` of each weight; `experts`: it is a mixture."""
+    """The weights that a target reads for a plain token: `read_bytes`, of which `head_bytes` are
+    the output layer; `bits` of each weight; `experts`: whether it is a mixture."""
 
     read_bytes: float
     head_bytes: float
@@ -181,7 +182,7 @@ class Drafts:
 
     @property
     def acceptance(self) -> float:
-        """The chance of each drafted token that explains the committed ones."""
+        """The chance of acceptance, the same for each drafted token, that gives `committed`."""
         low, high = 0.0, 1.0
         for _ in range(40):
             middle = (low + high) / 2
@@ -192,7 +193,7 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the calibration of a target found on this machine."""
+    """The calibrated passes of a target on this machine."""
 
     pass_seconds: float
     curve: RowCurve
@@ -200,8 +201,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected tokens a second, how many times plain decoding that is, and the draft length.
-    `sources` says where each figure comes from, a line each."""
+    """The expected speed of a pair: tokens a second, that speed over plain decoding's, and the
+    draft length. `sources` names the source of each figure, a line each."""
 
     tokens_per_second: float
     gain: float
@@ -217,7 +218,8 @@ def expect(
     measured: Measured | None = None,
     chips: Chips | None = None,
 ) -> Expected | None:
-    """The expected speed of a pair near the beginning of a text; None where nothing is known."""
+    """Return the expected speed of a pair near the beginning of a text; None if neither `chip` nor
+    `measured` is known."""
     known = chips or load_chips()
     if measured is not None:
         plain, curve = 1 / measured.pass_seconds, measured.curve
@@ -256,8 +258,8 @@ def expect(
 
 
 def longest_that_gains(chip: Chip, bits: int, *, acceptance: float = 0.7) -> int:
-    """The best draft length on a chip for weights of so many bits, of a drafter that costs next to
-    nothing; 0 where none gains."""
+    """Return the best draft length on a chip, for weights of `bits` bits and a drafter that costs
+    next to nothing; 0 if none gains."""
     length, gain = (
         load_chips().curve(chip, bits).curve.best(acceptance=acceptance, longest=LONGEST_DRAFT)
     )
@@ -265,7 +267,7 @@ def longest_that_gains(chip: Chip, bits: int, *, acceptance: float = 0.7) -> int
 
 
 def _measured_on(published: PublishedCurve, chip: Chip, target: Weights) -> str:
-    """Where a curve comes from, and for which chip and bits it stands in."""
+    """Return the chip, bits and source of a curve, and the chip and bits that it stands in for."""
     place = f"{published.chip}, {published.bits} bits"
     as_here = published.chip == chip.name and published.bits == target.bits
     stands = "" if as_here else f", in place of {chip.name}, {target.bits} bits"
@@ -273,9 +275,10 @@ def _measured_on(published: PublishedCurve, chip: Chip, target: Weights) -> str:
 
 
 def _drafting(target: Weights, drafts: Drafts) -> tuple[float, float]:
-    """The cost of a draft in plain passes: at its start, and for each token.
+    """Return the cost of a draft in plain passes: (at its start, for each token).
 
-    A block is drafted in one pass. Those without an output layer of their own borrow the target's.
+    A block is drafted in one pass. Drafters without an output layer of their own borrow the
+    target's.
     """
     reads = drafts.read_bytes / target.read_bytes
     head = target.head_bytes / target.read_bytes
@@ -287,6 +290,6 @@ def _drafting(target: Weights, drafts: Drafts) -> tuple[float, float]:
 
 
 def _dearer(one: RowCurve, other: RowCurve) -> RowCurve:
-    """The larger of both costs, at the rows of either."""
+    """Return a curve of the larger of both costs, at the rows of either."""
     rows = sorted({row for curve in (one, other) for row, _ in curve.points})
     return RowCurve(tuple((row, max(one.cost(row), other.cost(row))) for row in rows))

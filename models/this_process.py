@@ -25,7 +25,7 @@ class Awake:
         self._running: subprocess.Popen[bytes] | None = None
 
     def keep(self, busy: bool) -> None:
-        """Stay awake from now on, or no longer. Costs nothing where that is so already."""
+        """Stay awake from now on, or no longer. Costs nothing if nothing changes."""
         if busy == (self._running is not None) or not self._command:
             return
         if self._running is not None:

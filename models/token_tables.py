@@ -50,8 +50,7 @@ _BYTE_OF_LETTER: Mapping[str, int] = MappingProxyType(_byte_letters())
 class TokenDifference:
     """The first place where two tokenizers differ.
 
-    index: a token id, or the position of a merge rule; target, drafter: the texts there, None
-    where there is none.
+    index: a token id, or the position of a merge rule; target, drafter: the texts there, or None.
     """
 
     kind: Literal["token", "merge"]
@@ -68,10 +67,10 @@ class TokenDifference:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Token by id, special and added ones included, and the merge rules as "left right".
+    """The token of each id, special and added ones included, and the merge rules as "left right".
 
-    `special`: the ids of those that are no text. `alphabet`: how names spell bytes, a letter for
-    each (GPT-2) or as text with marked spaces (SentencePiece); None where that is not known.
+    `special`: the ids of tokens that are no text. `alphabet`: how names spell bytes, a letter for
+    each (GPT-2) or as text with marked spaces (SentencePiece); None if that is not known.
     """
 
     tokens: dict[int, str]
@@ -81,7 +80,7 @@ class TokenTable:
 
     @cached_property
     def spelled(self) -> Mapping[int, bytes]:
-        """The bytes of every token but the special ones; empty if they are not known."""
+        """The bytes of every token that is not special; empty if they are not known."""
         if self.alphabet is None:
             return {}
         of = _by_letters if self.alphabet == "letters" else _with_marked_spaces
@@ -89,7 +88,8 @@ class TokenTable:
 
 
 def spelled_by_letters(name: str) -> bytes:
-    """The bytes of a byte-level token with this name; empty where these are no letters of bytes."""
+    """Return the bytes of a byte-level token with this name; empty if its letters stand for no
+    bytes."""
     try:
         return bytes(map(_BYTE_OF_LETTER.__getitem__, name))
     except KeyError:
@@ -97,7 +97,8 @@ def spelled_by_letters(name: str) -> bytes:
 
 
 def byte_named(name: str) -> bytes:
-    """The byte of SentencePiece's byte fallback that is called `name`; empty for another token."""
+    """Return the byte of SentencePiece's byte fallback that is called `name`; empty for another
+    token."""
     return bytes([int(name[3:5], 16)]) if _BYTE_NAME.fullmatch(name) else b""
 
 
@@ -110,10 +111,11 @@ def _with_marked_spaces(name: str) -> bytes:
 
 
 def shared_tokens(target: Mapping[int, bytes], drafter: Mapping[int, bytes]) -> dict[int, int]:
-    """The drafter's token for each of the target's tokens that it has too, by what they spell.
+    """Return, for each of the target's tokens that the drafter has too, the drafter's token. Tokens
+    are the same if they spell the same.
 
-    Where a table spells the same twice, as SentencePiece's has a letter and its byte, the later
-    one counts: bytes come first.
+    If a table spells the same twice, as SentencePiece's has a letter and its byte, the later one
+    counts: bytes come first.
     """
     theirs = {text: index for index, text in sorted(drafter.items())}
     ours = {text: index for index, text in sorted(target.items())}
@@ -121,7 +123,8 @@ def shared_tokens(target: Mapping[int, bytes], drafter: Mapping[int, bytes]) -> 
 
 
 def shared_parts(target: TokenTable, drafter: TokenTable) -> tuple[float, float]:
-    """The part of the target's texts that are tokens of the drafter too, and the other way."""
+    """Return the part of the target's texts that are tokens of the drafter too, and the other
+    way."""
     ours, theirs = set(target.spelled.values()), set(drafter.spelled.values())
     both = len(ours & theirs)
     return both / max(len(ours), 1), both / max(len(theirs), 1)

@@ -27,7 +27,7 @@ def main(requirement: str) -> None:
 def _from_the_index(requirement: str) -> dict[str, str] | None:
     """pip's own finder, with the user's index, proxies, certificates and passwords.
 
-    None where the index states no sha256.
+    None if the index states no sha256.
     """
     commands: Any = importlib.import_module("pip._internal.commands")
     specifiers: Any = importlib.import_module("pip._vendor.packaging.specifiers")

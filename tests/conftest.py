@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A folder of the tests' own for what is kept between runs; not the user's."""
     before = os.environ.get("SLIPSTREAM_HOME")
     os.environ["SLIPSTREAM_HOME"] = before or str(tmp_path_factory.mktemp("home"))

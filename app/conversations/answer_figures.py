@@ -37,7 +37,7 @@ class AnswerFigures:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Over the whole answer without the prefill; None if no time was measured."""
+        """The speed over the whole answer without the prefill; None if no time was measured."""
         return self.tokens / self.decode_seconds if self.decode_seconds > 0 else None
 
     @property
@@ -78,7 +78,7 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
 
 
 def figures_to_json(figures: AnswerFigures | None) -> str | None:
-    """Return the figures as one line of JSON; None for None."""
+    """Return the figures as one line of JSON; without figures None."""
     return None if figures is None else json.dumps(dataclasses.asdict(figures))
 
 

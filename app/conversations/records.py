@@ -36,14 +36,7 @@ _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One line of the sidebar, and the settings of its chat.
-
-    `settings` is None for the app's defaults. `unsent` is the text in the composer, and `queued`
-    are the messages that are sent one by one as answers end. `leaf` is the last message of the
-    branch that is shown, None while it is empty. `folder` is the id of its folder, if any. `titled`
-    is True if a person or the model gave the title; until then, the title is the first words of the
-    question.
-    """
+    """A line of the sidebar, and the settings of its chat."""
 
     id: int
     title: str
@@ -84,8 +77,8 @@ class Filing:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What `Store.undo` needs to undo a change: the earlier filing, and the folder that was
-    deleted, if any."""
+    """The state that `Store.undo` returns to: the earlier filing, and the folder that was deleted,
+    if any."""
 
     filings: tuple[Filing, ...]
     folder: Folder | None = None
@@ -93,11 +86,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
-    """What `Store.undo` needs to put deleted messages back.
-
-    `message` was deleted, from below `parent`, while the branch down to `leaf` was shown. Its
-    `children` stayed. The rows are those of the tables, with all columns.
-    """
+    """Deleted messages, as `Store.undo` puts them back."""
 
     conversation: int
     message: int
@@ -110,7 +99,7 @@ class DeletedMessages:
 
     @property
     def in_words(self) -> str:
-        """What was deleted: "Deleted a message"."""
+        """A description of the change: "Deleted a message"."""
         after = len(self.messages) - 1
         if not after:
             return "Deleted a message"
@@ -119,14 +108,7 @@ class DeletedMessages:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the tree. `parent` is None for a first message.
-
-    It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
-    `drafter` name the models of an answer; both are empty for a user's message. `figures` are those
-    of an answer that has ended; None if it is older than this field. `sent` is what the model got
-    of a message with documents, or None. `edited` is True for an answer whose text a person wrote.
-    `content` is all that the model wrote; `stretches` say what of it is reasoning.
-    """
+    """A message of the tree. `parent` is None for a first message."""
 
     id: int
     conversation: int

@@ -160,8 +160,8 @@ class ChildProcess(QObject):
         self._closing = False
 
     def fail(self, *, for_good: bool = False) -> Death | None:
-        """Kill a process that does not work: a death, which is returned; None if its end was asked
-        for. With `for_good` none is started again."""
+        """Kill a process that does not work. Returns this death; None if its end was asked for.
+        With `for_good` no other is started."""
         if (death := self._supervisor.fail(for_good=for_good)) is not None:
             self._end(kill=True)
             self._wait(death)

@@ -1,5 +1,4 @@
-"""What a child process of the engine's writes to standard error: the latest lines, and a rotated
-file.
+"""The standard error of a child process of the engine: the latest lines, and a rotated file.
 
 No text of a message gets into either. Lines that quote one, as an error message may, are left out;
 a quotation of fewer than about twenty characters is not recognized. Knows no Qt.

@@ -55,7 +55,7 @@ _THIS_MAC = Macs()
 
 
 class EngineState(Enum):
-    """The work that the engine is at, as far as the window needs to know."""
+    """The present work of the engine, as far as the window needs to know."""
 
     STOPPED = "stopped"  # no process, and none is wanted
     STARTING = "starting"  # it has not greeted yet
@@ -160,12 +160,12 @@ class EngineProcess(QObject):
     @property
     def ranks(self) -> tuple[RankState, ...]:
         """The Macs that hold the target together, as this process saw them last, or the one that
-        died; none where it is on this one alone."""
+        died; none if it is on this one alone."""
         return self._client.ranks
 
     @property
     def log_path(self) -> Path | None:
-        """The file of the log; None where it cannot be written."""
+        """The file of the log; None if it cannot be written."""
         return self._log.path
 
     @property

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 
 class Watchdog(QObject):
-    """Rests until told to expect something.
+    """Idle until `expect` is called.
 
     Signals:
         silent(float): nothing was heard for so many seconds. Once per silence.

@@ -22,7 +22,7 @@ from app.theme.thin_bar import ThinBar
 
 
 class LibraryRow(QWidget):
-    """One row. Signals: `asked(str, str)`: the subject and the action's name."""
+    """A row of the Library. Signals: `asked(str, str)`: the subject and the action's name."""
 
     asked = Signal(str, str)
 

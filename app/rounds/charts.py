@@ -123,10 +123,7 @@ class PositionChart(QWidget):
 
 
 class TimeBar(QWidget):
-    """One bar divided into shares, with the name, time and percentage of each below it.
-
-    The shares have different hatchings, so that they differ by more than colour.
-    """
+    """A bar divided into shares, with the name, time and percentage of each below it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -142,14 +142,7 @@ OVERFLOWS: tuple[Choice, ...] = (
 
 
 class SamplingDialog(QDialog):
-    """One conversation's settings; show it with `open`.
-
-    `settings` is None for the `defaults`; `models_default` is the sampling of the loaded model.
-    `keep` is called with all of a person's presets when one is saved or removed.
-
-    Signals: `applied(str, object)`: the system prompt, and the settings as a Request, or None for
-    the defaults.
-    """
+    """The dialog for a conversation's settings; show it with `open`."""
 
     applied = Signal(str, object)
 

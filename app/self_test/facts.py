@@ -1,4 +1,4 @@
-"""What the window's process reports to the self-test, one fact on each line of JSON.
+"""The facts that the window's process reports to the self-test, one on each line of JSON.
 
 Knows which facts there are, and how they are written and read; judges nothing, and needs no Qt.
 """

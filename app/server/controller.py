@@ -4,7 +4,6 @@ Knows the server, the panel and what is loaded; no process, and no pixels.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -19,6 +18,7 @@ from app.theme.labels import Tone
 from engine.process.protocol import Loaded
 from engine.server.clients import client_setups
 from engine.server.status import RequestStatus
+from engine.server.target import name_of
 from models.errors import Problem
 
 _FRAME_MS = 100  # between two looks at the newest rounds
@@ -44,6 +44,7 @@ class ServerController(QObject):
         panel.restart_asked.connect(server.restart)
         panel.port_chosen.connect(self._use_port)
         panel.at_start_chosen.connect(self._use_at_start)
+        panel.models_chosen.connect(self._use_models)
         server.changed.connect(self.show)
         self.show()
 
@@ -64,7 +65,8 @@ class ServerController(QObject):
             port=self._settings.server_port,
             at_start=self._settings.server_at_start,
         )
-        model = Path(loaded.target).name if loaded else "MODEL"
+        panel.show_models(server.status.models, others=self._settings.server_models)
+        model = name_of(loaded.target) if loaded else "MODEL"
         context = loaded.context_length if loaded else 4096
         panel.show_setups(client_setups(address, model, key=key or "KEY", context=context))
         asked = ", ".join(
@@ -90,6 +92,14 @@ class ServerController(QObject):
                 return server.problem, "warning"
             case ServerState.ON:
                 loaded = self._loaded()
+                others = len(server.status.models) - (loaded is not None)
+                if others > 0:
+                    named = f"{target_name(loaded.target)} and " if loaded else ""
+                    return (
+                        f"On. Programs on this machine can ask {named}{others} other "
+                        f"model{'' if others == 1 else 's'} by name, with the key.",
+                        "good",
+                    )
                 if loaded is None and self._server.can_wake:
                     return "On. The model is loaded again when a program asks.", "good"
                 if loaded is None:
@@ -116,11 +126,19 @@ class ServerController(QObject):
             tokens=max(request.tokens, sum(one.tokens for one in found)),
             tokens_per_second=sum(speeds) if speeds else None,
             round=next((one.round for one in found if one.round is not None), None),
+            model=request.model if len(self._server.status.models) > 1 else "",
         )
 
     def _use_port(self, port: int) -> None:
         if port != self._settings.server_port:
             self._settings.server_port = port
+            if self._server.on:
+                self._server.restart()
+            self.show()
+
+    def _use_models(self, others: bool) -> None:
+        if others != self._settings.server_models:
+            self._settings.server_models = others
             if self._server.on:
                 self._server.restart()
             self.show()

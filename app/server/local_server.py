@@ -26,6 +26,7 @@ from engine.server.status import ServerStatus
 from models.errors import Problem
 
 _OFF = ServerStatus()
+_OTHER_MODELS = ("--allow", "all", "--keep", "10m")
 _ANOTHER_PORT = "Choose another port, or start it again."
 
 
@@ -125,7 +126,8 @@ class LocalServer(QObject):
             on, self.problem = False, str(problem)
         port, key_file = str(self._settings.server_port), str(self._key_file)
         options = ("--attached", "--port", port, "--key-file", key_file)
-        self._process.command = self._command + options
+        others = _OTHER_MODELS if self._settings.server_models else ()
+        self._process.command = self._command + options + others
         if on:
             self._process.replace()
         else:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.copying import CopyButton, CopyField
+from app.server.model_list import ModelList
 from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
 from app.switch import Switch
@@ -28,18 +29,26 @@ from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
+from engine.server.status import ModelStatus
+
+_OTHER_MODELS = (
+    "A program chooses one by its name. It is unloaded after 10 minutes without a request, or when "
+    "another needs the memory."
+)
 
 
 class ServerPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts.
 
-    Signals: `switched(bool)`; `restart_asked()`; `port_chosen(int)`; `at_start_chosen(bool)`.
+    Signals: `switched(bool)`; `restart_asked()`; `port_chosen(int)`; `at_start_chosen(bool)`;
+    `models_chosen(bool)`: whether other models are loaded when they are asked for.
     """
 
     switched = Signal(bool)
     restart_asked = Signal()
     port_chosen = Signal(int)
     at_start_chosen = Signal(bool)
+    models_chosen = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -50,6 +59,8 @@ class ServerPanel(QDialog):
         self.port = QSpinBox()
         self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
         self.requests = RequestList()
+        self.other_models = EdgedCheckBox("Load other models of the Library when a program asks")
+        self.models = ModelList()
         self.clients = ToneLabel(tone="muted")
         self.programs = ChoiceBox("Program")
         self.where = ToneLabel(tone="muted")
@@ -64,6 +75,7 @@ class ServerPanel(QDialog):
         self.restart.clicked.connect(self.restart_asked)
         self.port.editingFinished.connect(lambda: self.port_chosen.emit(self.port.value()))
         self.at_start.toggled.connect(self.at_start_chosen)
+        self.other_models.toggled.connect(self.models_chosen)
         self.programs.chosen.connect(lambda name: self._show_setup())
 
     def _arrange(self) -> None:
@@ -98,6 +110,7 @@ class ServerPanel(QDialog):
         self._tabs.setAccessibleName("Local server")
         self._tabs.addTab(self._requests_page(), "Requests")
         self._tabs.addTab(self._programs_page(), "Set up a program")
+        self._tabs.addTab(self._models_page(), "Models")
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 18, 20, 14)
         column.setSpacing(14)
@@ -115,6 +128,17 @@ class ServerPanel(QDialog):
         column.setSpacing(8)
         column.addWidget(self.requests, 1)
         column.addWidget(self.clients)
+        return page
+
+    def _models_page(self) -> QWidget:
+        page, about = QWidget(), ToneLabel(tone="muted")
+        about.say(_OTHER_MODELS)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 10, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.other_models)
+        column.addWidget(about)
+        column.addWidget(self.models, 1)
         return page
 
     def _programs_page(self) -> QWidget:
@@ -151,6 +175,11 @@ class ServerPanel(QDialog):
         if not self.port.hasFocus():
             self.port.setValue(port)
         self.at_start.setChecked(at_start)
+
+    def show_models(self, models: Sequence[ModelStatus], *, others: bool) -> None:
+        """Show what programs can ask for. `others`: more than the window's own model."""
+        self.other_models.setChecked(others)
+        self.models.show_models(models)
 
     def show_setups(self, setups: Sequence[ClientSetup]) -> None:
         """Offer these lines to copy."""

@@ -62,6 +62,7 @@ class Relay(QObject):
         engine.unloaded.connect(self._on_unloaded)
         engine.died.connect(self._on_unloaded)
         engine.told_guest.connect(self._on_told)
+        engine.hung.connect(self._on_hung)
         loader.loaded_now.connect(self._release)
         loader.failed.connect(self._on_failed)
 
@@ -130,6 +131,11 @@ class Relay(QObject):
         for id in held:
             self._on_told(Failed(id, problem.message, problem.remedy))
         self._on_unloaded()
+
+    def _on_hung(self, seconds: float) -> None:
+        """Restart an engine that owes a program an answer: programs cannot press Restart."""
+        if self._open:
+            self._engine.restart()
 
     def _refuse(self, id: str, why: str) -> None:
         self._tell(Failed(id, why, "Install Slipstream again.", "request"))

@@ -33,7 +33,8 @@ _OFF = "What programs ask, and how it is answered, is shown here."
 
 @dataclass(frozen=True, slots=True)
 class RequestShown:
-    """A request, as it is shown. `round`: the newest, where there is one."""
+    """A request, as it is shown. `round`: the newest, where there is one. `model`: the one that
+    answers, where there are several."""
 
     id: str
     endpoint: str
@@ -42,6 +43,7 @@ class RequestShown:
     tokens: int = 0
     tokens_per_second: float | None = None
     round: Round | None = None
+    model: str = ""
 
 
 class RoundStrip(QWidget):
@@ -132,7 +134,8 @@ class RequestRow(QWidget):
         """Show how far it is."""
         line = long_status(request.activity)
         self._endpoint.say(request.endpoint)
-        self._client.say(request.client or "A program without a name")
+        client = request.client or "A program without a name"
+        self._client.say(f"{client} asks {request.model}" if request.model else client)
         figures = f"{request.tokens:,} token{'' if request.tokens == 1 else 's'}"
         if (rate := request.tokens_per_second) is not None:
             figures += f" \u00b7 {rate:.1f} tokens/s"

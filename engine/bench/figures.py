@@ -38,8 +38,8 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One answer for a ratio: its prompt's name, its tokens and seconds; `stats`: its other
-    figures, if its rounds were timed."""
+    """An answer for a ratio: its prompt's name, its tokens and seconds. `stats`: its other figures,
+    if its rounds were timed."""
 
     prompt: str
     tokens: int

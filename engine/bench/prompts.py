@@ -88,7 +88,7 @@ BUILTIN: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One question. `id` is unique within a benchmark; results are grouped by `category`."""
+    """A question. `id` is unique within a benchmark; results are grouped by `category`."""
 
     id: str
     category: str

@@ -133,7 +133,7 @@ def temperature_words(temperature: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer:
-    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone.
+    """A runner's answer to a prompt. `seed` depends on prompt and repeat alone.
 
     `fork`: the first difference of a greedy answer from `PLAIN`'s, `at` a token of the answer; None
     if there is none, or if it was not measured.
@@ -200,7 +200,7 @@ class Measurements:
         return rows
 
     def _rows_of(self, temperature: float, category: str) -> list[ResultRow]:
-        """One row for each runner."""
+        """Return a row for each runner."""
         by_runner: dict[str, list[MeasuredAnswer]] = {}
         for answer in self.answers:
             if answer.temperature == temperature and category in (ALL, answer.category):

@@ -137,8 +137,8 @@ def run_bench(
 def _fork_of(
     target: LoadedModel, prompt: Sequence[int], plain: Sequence[int], written: Sequence[int]
 ) -> Fork | None:
-    """The first difference from the plain answer, and whether rounding explains it; None on
-    several Macs, where it is not measured."""
+    """Return the first difference from the plain answer, and whether rounding explains it; None if
+    there is none, or on several Macs, where it is not measured."""
     if not target.alone:
         return None
     fork = first_fork(target.decoder(target.model), [*prompt, *plain], [*prompt, *written])

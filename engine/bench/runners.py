@@ -55,7 +55,7 @@ Make = Callable[[LoadedModel, Decoder], Drafter]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One answer to write: continue `prompt`, token ids, by about `limit` tokens."""
+    """An answer to write: continue `prompt`, token ids, by about `limit` tokens."""
 
     prompt: tuple[int, ...]
     limit: int

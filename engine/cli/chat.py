@@ -44,10 +44,7 @@ Ctrl-C stops an answer. Ctrl-\\ ends its thinking, so that the answer begins."""
 
 
 class TerminalChat:
-    """One conversation on a console.
-
-    Attributes: `messages`, all of them so far.
-    """
+    """A conversation on a console."""
 
     def __init__(
         self,
@@ -226,7 +223,7 @@ def typed_path(text: str) -> Path:
 def save(messages: list[ChatMessage], path: Path) -> None:
     """Write a conversation as JSON (OpenAI's message list) or as Markdown, by the suffix.
 
-    Raises Problem where the file is there already or cannot be written.
+    Raises Problem if the file is there already or cannot be written.
     """
     if path.suffix == ".md":
         text = "\n\n".join(f"**{m.role}**\n\n{m.content}" for m in messages) + "\n"

@@ -52,10 +52,7 @@ class FarTarget:
 
 
 class ChildSession:
-    """One conversation. A process that has ended is started again with the next answer.
-
-    Attributes: `target`; `disturbed` and `unkept`, which the process keeps to itself.
-    """
+    """A conversation. A process that has ended is started again with the next answer."""
 
     disturbed = False
     unkept = None
@@ -83,15 +80,15 @@ class ChildSession:
 
     @property
     def loaded(self) -> Loaded | None:
-        """What the process has; None without a process."""
+        """The pair that the process has loaded; None without a process."""
         return self._client.loaded
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """As `Session.encode`."""
+        """Return the prompt's tokens, as `Session.encode` does."""
         return encode_prompt(self.target.tokenizer, prompt)
 
     def room(self, request: Request) -> int:
-        """As `Session.room`."""
+        """Return the room for a chat, as `Session.room` does."""
         return request.room(self.target.context_length)
 
     def keep(self) -> bool:
@@ -108,7 +105,8 @@ class ChildSession:
         hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """As `Session.answer`; the process decides when to compare. Raises `Lost` if it ends."""
+        """Answer as `Session.answer` does; the process decides when to compare. Raises `Lost` if it
+        ends."""
         asked = Generate(generation or uuid4().hex, "chat", chat(messages), request)
         for response in self._responses(asked, cancelled, hurried):
             if isinstance(response, Event):

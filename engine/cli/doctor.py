@@ -120,7 +120,7 @@ def diagnose(
 ) -> Diagnosis:
     """Look at the machine, and at the pair; `show` gets each check as soon as it is made.
 
-    `find` gives the target, None where it is not here yet; it may raise `Problem`. Without `find`
+    `find` gives the target, None if it is not here yet; it may raise `Problem`. Without `find`
     only the machine is looked at.
     `drafter`: as in `engine.conversation.pair`. Measuring the curve takes about `budget_seconds`.
     """
@@ -243,8 +243,8 @@ class _PairChecks:
 
 
 def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
-    """Which parts of a chat the model's template shows, and which are told in text; and the options
-    for its thinking."""
+    """Report which parts of a chat the model's template shows, which are written in another way,
+    and the options for its thinking."""
     parts = {
         "system text": able.system,
         "tools": able.tools,
@@ -262,7 +262,7 @@ def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
 
 
 def _refused(name: str, problem: Problem) -> Check:
-    """What cannot be loaded or used, as a check."""
+    """Return the check of a model that cannot be loaded or used."""
     return Symptom.REFUSED.found(name, problem.message, usable=False, remedy=problem.remedy)
 
 
@@ -286,7 +286,8 @@ def check_backend(machine: MachineDescription) -> Check:
 
 
 def check_blas(library: MatrixLibrary, *, gigaflops: float, rows_alike: bool) -> Check:
-    """Which library multiplies matrices on the CPU backend, and whether it is the right one.
+    """Report the library that multiplies matrices on the CPU backend, and whether it is the right
+    one.
 
     `rows_alike`: whether a block of rows was its rows one by one, bit for bit.
     """
@@ -330,7 +331,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int, device: in
 
 
 def check_chip(chip: Chip) -> Check:
-    """What is published of the chip: the speed of its memory, and the drafts that gain on it."""
+    """Report the published speed of the chip's memory, and the drafts that gain on it."""
     four, eight = (longest_that_gains(chip, bits) for bits in (4, 8))
     fact = f"{chip.name}, {chip.bandwidth_gb_s} GB/s"
     if not four and not eight:
@@ -340,7 +341,7 @@ def check_chip(chip: Chip) -> Check:
 
 
 def _published_curve(machine: MachineDescription, target: ModelFolder) -> PublishedCurve | None:
-    """What rows are known to cost on this chip; None where the chip is not in the table."""
+    """Return the published costs of rows on this chip; None if the chip is not in the table."""
     chips = load_chips()
     chip = chips.find(machine.processor, machine.memory_bytes)
     settings = target.config.get("quantization")
@@ -351,9 +352,9 @@ def _published_curve(machine: MachineDescription, target: ModelFolder) -> Publis
 def check_curve(
     curve: PassCurve, *, drafts: bool, known: PublishedCurve | None = None
 ) -> Iterator[Check]:
-    """The costs of passes and of a drafted token, and the gain that drafting can have.
+    """Report the costs of passes and of a drafted token, and the gain that drafting can have.
 
-    `known`: what others published of this chip, or of the nearest one.
+    `known`: the costs that others published for this chip, or for the nearest one.
     """
     first = curve.points[0].seconds
     longest = curve.points[-1].rows
@@ -385,7 +386,7 @@ def check_curve(
 
 
 def check_drafter(asked: str, found: str, why: str = "") -> Check:
-    """The drafter that is used: `found` is the name of the one that `asked` led to, and `why`."""
+    """Report the drafter that is used: `found` is the name that `asked` led to, and `why`."""
     if asked.strip() == "auto" and found == "suffix":
         return Symptom.NO_HEAD.found("drafter", "suffix: no head was distilled for this target")
     return Check("drafter", f"{found}: {why}" if why else found)
@@ -399,12 +400,13 @@ def _window() -> str:
 
 
 def _device_bytes() -> int:
-    """What MLX may use on the GPU; 0 on the CPU, where there is no limit but the memory."""
+    """Return the memory that MLX may use on the GPU; 0 on the CPU, where only the memory is a
+    limit."""
     return int(mx.device_info().get("max_recommended_working_set_size", 0))
 
 
 def _gigaflops() -> float:
-    """Of a product of eight rows, about what verifying a draft does."""
+    """Measure a product of eight rows, about the work of verifying a draft."""
     rows, width, times = 8, 2048, 5
     left, right = mx.ones((rows, width)), mx.ones((width, width))
     mx.eval(left, right, left @ right)

@@ -16,6 +16,7 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
+from engine.cli.agent import agent
 from engine.cli.cluster import app as cluster_app
 from engine.cli.folders import target_folder
 from engine.cli.models.commands import CONVERT_EXAMPLES, convert
@@ -205,6 +206,10 @@ def chat(options: ChatOptions) -> None:
 
 
 app.command(rich_help_panel=ANSWERS, epilog=epilog())(serve)
+app.command(
+    rich_help_panel=ANSWERS,
+    epilog=examples("slipstream agent claude --target MODEL -- --continue", words=WORDS),
+)(agent)
 
 
 @app.command(
@@ -382,7 +387,7 @@ def doctor(options: DoctorOptions) -> None:
 def kept(
     *, forget: Annotated[bool, described("Delete all of it.", "", "--forget")] = False
 ) -> None:
-    """Say what is kept on disk of documents, or delete it."""
+    """Say what is kept on disk of documents and long instructions, or delete it."""
     from engine.conversation.kept_blocks import forget_all, held_bytes, kept_blocks_folder
     from models.in_words import size
 

@@ -1,8 +1,12 @@
 """`slipstream serve`: the local server, as a command. Knows options and the terminal."""
 
 import asyncio
+import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,26 +14,36 @@ from rich.markup import escape
 
 from engine.cli.folders import learning_folder, target_folder
 from engine.cli.options import (
-    THINKING_BUDGET,
+    DEFAULT_DRAFTER,
     WORDS,
     ModelOptions,
     examples,
     option,
     with_options,
 )
+from engine.process.protocol import Loaded, Macs
 from engine.server.clients import client_setups
+from models.errors import Problem
 
 if TYPE_CHECKING:
+    from engine.server.pool import Offers
     from engine.server.running import Place
+    from models.model_folder import ModelFolder
 
 DEFAULT_PORT = 8737
+_SEVERAL = escape(
+    "NAME: a MODEL that is here, or all of them: all. Clients choose by name, and each model is "
+    "loaded when it is asked for; others are unloaded if memory is short. OTHER=NAME lets clients "
+    "call it by another name, such as claude-*."
+)
 
 
 def epilog() -> str:
     """The end of the command's help: what to tell other programs."""
     setups = client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY")
     blocks = [f"{setup.name}, {setup.where}:\n\b\n{escape(setup.lines)}" for setup in setups]
-    return "\n\n".join([examples("slipstream serve --parallel 4", words=WORDS), *blocks])
+    lines = "slipstream serve --parallel 4", "slipstream serve --allow all --keep 10m"
+    return "\n\n".join([_SEVERAL, examples(*lines, words=WORDS), *blocks])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +54,9 @@ class ServeOptions(ModelOptions):
     port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
     key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
     allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
+    allow: list[str] | None = option(None, "Load it too, when asked; repeatable.", "NAME")
+    keep: str | None = option(None, "Unload a model that is idle for so long, as 10m.", "TIME")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
-    thinking_budget: int | None = option(None, *THINKING_BUDGET, min=0)
     exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
         False, "To an engine on the standard streams.", "", "--attached", hidden=True
@@ -52,7 +67,6 @@ class ServeOptions(ModelOptions):
 def serve(options: ServeOptions) -> None:
     """Answer other programs, by OpenAI's and Anthropic's APIs."""
     from engine.server.keys import default_key_file, read_key
-    from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
 
@@ -62,24 +76,72 @@ def serve(options: ServeOptions) -> None:
     key = None if path is None else read_key(path)
     origins = tuple(options.allow_origin or ())
     place = Place(host=options.host, port=options.port, key=key, origins=origins)
-    if options.attached:
-        asyncio.run(serve_attached(place))
-        return
-    folder = target_folder(options.target)
-    learning_folder(options.learn)
-    load = options.load(folder, id="serve", parallel=options.parallel, exact=options.exact)
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)
 
-    def loaded(place: "Place", link: "EngineLink") -> None:
-        assert link.loaded is not None
-        print(f"Slipstream answers at {place.address} with {folder.name}.", flush=True)
+    if options.attached:
+        asyncio.run(serve_attached(place, _offers(options), report=report))
+        return
+    offers = _offers(options, target_folder(options.target))
+    learning_folder(options.learn)
+
+    def loaded(place: "Place", loaded: Loaded) -> None:
+        print(f"Slipstream answers at {place.address} with {', '.join(offers.loads)}.", flush=True)
         if path is not None:
             print(f"Clients must show the key in {path}.", flush=True)
-        if link.loaded.remark:
-            report(link.loaded.remark)
+        if loaded.remark:
+            report(loaded.remark)
 
-    link = EngineLink(thinking_budget=options.thinking_budget)
-    print(f"Loading {folder.name}", file=sys.stderr, flush=True)
-    asyncio.run(run(place, load, link=link, loaded=loaded, report=report))
+    asyncio.run(run(place, offers, loaded=loaded, report=report))
+
+
+def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offers":
+    """The pairs to offer: the target's, and those that are allowed beside it. Raises Problem."""
+    from engine.server.pool import Offers, keep_seconds
+    from engine.server.target import name_of
+
+    load = partial(options.load, id="serve", parallel=options.parallel, exact=options.exact)
+    loads = {} if target is None else {name_of(str(target.path)): load(target)}
+    there, aliases = {each.target for each in loads.values()}, {}
+    for word in options.allow or ():
+        alias, _, named = word.rpartition("=")
+        if alias:
+            aliases[alias] = named
+            continue
+        for name, folder in _allowed(named):
+            if str(folder.path) not in there:  # drafter and Macs are the target's own
+                there.add(str(folder.path))
+                loads[name] = replace(load(folder), drafter=DEFAULT_DRAFTER, macs=Macs())
+    if not options.allow:
+        aliases["*"] = ""  # clients invent names
+    keep = inf if options.keep is None else keep_seconds(options.keep)
+    return Offers(
+        loads=loads,
+        aliases=aliases,
+        keep_seconds=keep,
+        thinking=options.thinking or "",
+        thinking_budget=options.thinking_budget,
+    )
+
+
+def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
+    """The models that a word after --allow names, with their names. Raises Problem."""
+    from engine.server.target import name_of
+    from models.installed.resolve import find, resolve_target
+    from models.installed.store import inventory
+    from models.model_folder import ModelFolder
+
+    if word.startswith((".", "~", os.sep)):
+        folder = resolve_target(word)
+        yield name_of(str(folder.path)), folder
+        return
+    chat = [each.record for each in inventory() if each.record.role == "chat"]
+    if word == "all":
+        found = [record for record in chat if not record.problem]
+    else:
+        found = [find(word, models=chat)]
+    for record in found:
+        if record.problem:
+            raise Problem(record.problem, record.remedy)
+        yield record.name, ModelFolder(Path(record.path))

@@ -47,10 +47,11 @@ type Piece = tuple[str, str]  # text, and the key of its style in STYLES
 
 
 def row_starts(text: str, width: int) -> list[int]:
-    """Where the rows begin, at most `width` cells each but for spaces at their end.
+    """Return where the rows begin, with at most `width` cells each, not counting spaces at their
+    end.
 
-    Words stay whole where they fit a row. A row that another follows stays as it is whatever
-    text comes after. Emoji count one by one, as in terminals that do not join them.
+    Words stay whole if they fit a row. A row that another follows stays as it is whatever text
+    comes after. Emoji count one by one, as in terminals that do not join them.
     """
     starts = [0]
     column = last_break = 0  # the row may end before `last_break`; 0: nowhere
@@ -82,7 +83,7 @@ class _Kinds:
         self._apart = False
 
     def shown(self, kind: Kind, text: str) -> tuple[str, str]:
-        """What stands before a part of a reply, and what is shown of it."""
+        """Return the text to show in front of a part of a reply, and for the part itself."""
         if kind == "mark":
             self._apart = True
             return "", ""
@@ -282,7 +283,7 @@ def show_closing(console: Console, stats: Stats) -> None:
 
 
 def closing_remarks(events: Sequence[Event]) -> list[str]:
-    """What a person should know about an answer beside its figures; mostly nothing."""
+    """Return remarks about an answer that a person should read beside its figures; mostly none."""
     remarks = []
     read = next((event for event in events if isinstance(event, Prefill)), None)
     if read is not None and read.left_out:
@@ -299,7 +300,8 @@ def closing_remarks(events: Sequence[Event]) -> list[str]:
 
 
 def _drafted(token: Token) -> Piece:
-    """A drafted token in one line: the sign of a line end can be struck out, a line end cannot."""
+    """Return a drafted token in one line. The sign of a line end can be struck out, a line end
+    cannot."""
     return clean(token.text).replace("\n", "⏎"), token.fate
 
 

@@ -1,4 +1,4 @@
-"""What rank 0's process and a follower tell each other beside the ring: one JSON object a line.
+"""The messages of rank 0's process and a follower beside the ring: one JSON object a line.
 
 Knows messages and lines. What a follower does with them stands in `follow.py`, what rank 0's
 process does in `followers.py`; numbers of a pass travel on the ring alone.
@@ -25,16 +25,15 @@ CONTROL = 1  # the version of this language
 
 @dataclass(frozen=True, slots=True)
 class Meet:
-    """Who are you? `addresses`: its own, on the links."""
+    """Asks a follower to introduce itself. `addresses`: its own, on the links."""
 
     addresses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A Mac, and what runs there. `networks`: for each address that was asked for, it with the
-    length of its network's prefix, empty where no interface has it; `ports`: a free one on each.
-    """
+    """A Mac and its software. `networks`: for each address that was asked for, the address with the
+    length of its network's prefix, empty if no interface has it; `ports`: a free one on each."""
 
     control: int
     slipstream: str
@@ -67,7 +66,7 @@ class Joined:
 @dataclass(frozen=True, slots=True)
 class Find:
     """Find the model with these weights and this config; on rank 0's Mac it is at `path`. `remedy`:
-    what to do where it is not there."""
+    the advice if it is not there."""
 
     fingerprint: str
     config: str
@@ -95,7 +94,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The part takes so many bytes."""
+    """The size of the follower's part, once it is loaded."""
 
     size_bytes: int
 

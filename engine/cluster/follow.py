@@ -106,7 +106,7 @@ class Control:
 
 
 class Rank:
-    """Does what the leader's messages ask for, and holds what they need."""
+    """Carries out the leader's messages, and holds the parts that they need."""
 
     def __init__(self, connection: Control) -> None:
         self._control = connection

@@ -148,7 +148,7 @@ class _Line:
 
 
 class Followers:
-    """One process on each of `hosts`, of ranks 1 and up.
+    """A process on each of `hosts`, of ranks 1 and up.
 
     `standing` returns the wait that the reading thread is in, or None: for `Deadlines.round`.
     Attribute: `states`, of all ranks.
@@ -392,8 +392,8 @@ class Followers:
         self._end(Problem(message, AGAIN), rank=rank, raised=raised)
 
     def _end(self, problem: Problem, *, rank: int | None = None, raised: bool = False) -> None:
-        """End all for this reason, once. `lost` is told the reason. While they are being joined,
-        rank 0 raises it instead, where it waits for replies."""
+        """End all for this reason, once. Reports it to `lost`; while they are being joined, rank 0
+        raises it instead, as it waits for replies."""
         with self._happened:
             if self._lost_one or self._closed.is_set():
                 return

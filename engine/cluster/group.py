@@ -95,9 +95,9 @@ def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]
 
 
 def is_as_told(group: Group, own: int, total: int) -> bool:
-    """Whether the secret numbers of all ranks, of which this one's is `own`, add up to `total`.
+    """Whether the secret numbers of all ranks add up to `total`; `own` is this one's.
 
-    Notices another program that has a rank's place by mistake, and no attacker.
+    Notices another program that has a rank's place by mistake; it does not keep out an attacker.
     """
     halves = [own >> 15, own & 0x7FFF]
     high, low = add_up(group, halves)

@@ -24,7 +24,7 @@ _MAKE = "Make one: mlx.distributed_config --hosts MAC1,MAC2 --output-hostfile FI
 
 @dataclass(frozen=True, slots=True)
 class ClusterHost:
-    """One Mac.
+    """A Mac of a cluster.
 
     Attributes: `ssh`, the name by which ssh reaches it ("127.0.0.1" and "localhost" are this
     machine, without ssh); `addresses`, its own on the links to its neighbours, as IPv4, which RDMA

@@ -69,9 +69,9 @@ class AnswerEvents:
             written = self._written(delta, lengths, stretches)
             yield replace(written, calls=self.text.calls())
 
-    def finish(self) -> Iterator[Text]:
-        """Yield the text that was held back."""
-        delta, lengths, stretches = self.text.finish()
+    def finish(self, *, cut: bool) -> Iterator[Text]:
+        """Yield the text that was held back. `cut`: the model was not ready."""
+        delta, lengths, stretches = self.text.finish(cut=cut)
         calls = self.text.calls()
         if lengths or calls:
             yield replace(self._written(delta, lengths, stretches), calls=calls)

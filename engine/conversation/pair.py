@@ -45,11 +45,11 @@ from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
+from models.installed.resolve import Drafters, NamedDrafter, heaviest, lookahead_sizes
 from models.limits import LARGEST_TREE
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
-from models.memory.model_size import ModelSize, weigh
+from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
@@ -200,7 +200,7 @@ def require_pair(
     """The memory that the pair needs for `context` tokens; raises Problem if there is less.
 
     Of several drafters the heaviest one counts. `cache_bits`: of quantized caches. `freed_bytes`:
-    memory that this process holds now, and frees before loading. None where a folder or a config
+    memory that this process holds now, and frees before loading. None if a folder or a config
     does not say enough: if something is wrong with it, loading reports that.
     """
     here = (machine or this_machine()).once_freed(freed_bytes)
@@ -210,10 +210,3 @@ def require_pair(
     except Problem:
         return None
     return require_fit(size, drafter, context=context, machine=here, cache_bits=cache_bits)
-
-
-def heaviest(drafters: Drafters) -> ModelSize | None:
-    """The size of the heaviest of several drafters; None for those without weights. Raises
-    `Problem` where that cannot be told."""
-    weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
-    return max(weighed, key=lambda size: size.size_bytes, default=None)

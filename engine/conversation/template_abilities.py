@@ -61,7 +61,7 @@ class TemplateAbilities:
     `beginning`: what stands behind a question, up to an answer that is to be written;
     `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
     without reasoning; `between`: what separates reasoning and text; `behind`: what follows the
-    text. They are empty where the template does not show it. `notation`: how it writes calls and
+    text. They are empty if the template does not show it. `notation`: how it writes calls and
     reasoning, as far as its texts show that.
     """
 
@@ -113,7 +113,7 @@ class TemplateAbilities:
     def missing(self, begun: str, written: str) -> str | None:
         """The part of `written` (`to_reasoning` or `to_text`) that a prompt still lacks at its end.
 
-        None where the prompt does not begin an answer in that way. Example: "\\n<think>" for a
+        None if the prompt does not begin an answer in that way. Example: "\\n<think>" for a
         prompt that ends with "<assistant>", if `to_reasoning` is "<assistant>\\n<think>".
         """
         least = max(_alike(written, self.beginning), 1)

@@ -380,13 +380,14 @@ class AnswerText:
             place += length
         return self._take(place, complete if place else [])
 
-    def finish(self) -> tuple[str, list[int], tuple[Stretch, ...]]:
-        """Return the text that was held back, up to a stop string, its lengths and stretches."""
+    def finish(self, *, cut: bool = False) -> tuple[str, list[int], tuple[Stretch, ...]]:
+        """Return the text that was held back, up to a stop string, its lengths and stretches.
+        `cut`: the model was not ready; see `ReplyParser.finish`."""
         text, lengths = self._stream.finish()
         self._lengths += lengths
         self._read(text)
         if self._reader is not None:
-            self._sort(self._reader.finish())
+            self._sort(self._reader.finish(cut=cut))
         self._add("content", self._stops.finish())
         place, complete = 0, list[int]()
         for length in self._lengths:

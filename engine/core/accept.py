@@ -33,12 +33,12 @@ from engine.tree import COMMITTED, Tree
 
 
 class Outcomes(NamedTuple):
-    """All that may come of a draft of n tokens, on the device.
+    """All possible verdicts on a draft of n tokens, on the device.
 
     `tried`: (n,) float32, the chance that each drafted token is accepted once its turn has come.
-    `own`: (n + 1, candidates), what the target's own token is drawn from behind the committed
-    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's
-    probability of each drafted token.
+    `own`: (n + 1, candidates), the distributions of the target's own token behind the committed
+    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's probability
+    of each drafted token.
     """
 
     tried: mx.array
@@ -50,9 +50,9 @@ class Judged(NamedTuple):
     """A draft of n tokens beside the target's rows.
 
     `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted one.
-    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), what each
-    token was drawn from, over the candidates of its row in `judging`. `p_of` and `q_of`: (n,), each
-    token's own probabilities.
+    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), the
+    distribution that each token was drawn from, over the candidates of its row in `judging`. `p_of`
+    and `q_of`: (n,), each token's own probabilities.
     """
 
     tokens: mx.array
@@ -67,10 +67,9 @@ class Judged(NamedTuple):
 class AcceptanceRule:
     """`by_token` or `by_block`.
 
-    `judge` computes `tried` and `own` of `Outcomes`. `ends` computes on the host, from the
-    `tried` of `Outcomes`: how likely each token is to be the last accepted one, behind the chance
-    that none is accepted, n + 1 numbers; and how likely each token is to be accepted, n numbers
-    (`by_token`: once its parent is).
+    `judge` computes `tried` and `own` of `Outcomes` on the device. `ends` gets `tried` on the host,
+    and returns n + 1 chances, that no token is accepted and that each token is the last accepted
+    one, and n chances, that each token is accepted (`by_token`: given that its parent is).
     """
 
     judge: Callable[[Judged, Tree], tuple[mx.array, mx.array]]
@@ -97,8 +96,8 @@ def outcomes(
 
 
 def last_accepted(ends: Sequence[float], point: float) -> int:
-    """The place in `ends` where their running sum passes a `point` of the whole, in [0, 1]: never
-    a place without a chance."""
+    """Return the first place in `ends` where their running sum passes `point` times their total,
+    for a `point` in [0, 1]. A place with chance 0 is never returned."""
     left, last = point * sum(ends), 0
     for place, chance in enumerate(ends):
         if chance > 0.0:
@@ -109,9 +108,11 @@ def last_accepted(ends: Sequence[float], point: float) -> int:
 
 
 def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> int:
-    """The last accepted token, counted from 1, and 0 for none, of those that are what the target
-    writes there anyway: `written` has a token behind the committed ones and behind each drafted
-    one. Tokens alone are compared, so the host does it.
+    """Return the number, counted from 1, of the deepest drafted token that the target writes
+    anyway, with all before it on its path; 0 for none.
+
+    `written` has the target's token behind the committed tokens and behind each drafted one.
+    Compares token ids alone, so the host does it.
     """
     last, deepest = 0, 0
     stands = {COMMITTED}
@@ -190,8 +191,9 @@ by_block = AcceptanceRule(_judge_blocks, _block_ends)
 
 
 def _own(draft: Judged, rest: mx.array, mass: mx.array) -> mx.array:
-    """What the target's own token is drawn from: what is left, of this `mass` in each row. Where p
-    and q are equal up to rounding that is nothing; but then nothing is rejected either."""
+    """Return the rows that the target's own token is drawn from, (n + 1, candidates): `rest`, whose
+    rows sum to `mass`, but p for a row without mass. Such a row occurs if p and q are equal up to
+    rounding; then nothing is rejected there."""
     return mx.where(mass[:, None] > 0.0, rest, draft.p.p)
 
 
@@ -201,12 +203,13 @@ def _own(draft: Judged, rest: mx.array, mass: mx.array) -> mx.array:
 def _covered(
     draft: Judged, tree: Tree, *, generations: Sequence[Sequence[int]]
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """The weight of every token when it is tried, behind a 1 for the committed ones; what is left
-    of it once all that is tried behind it is rejected: (n + 1,) both; and what is left of p there:
-    (n + 1, candidates).
+    """Return, first for the committed tokens and then for each drafted one: its weight when it is
+    tried, (n + 1,), 1 for the committed ones; the part of the weight that is left once all that is
+    tried behind it is rejected, (n + 1,); and what is left of p there, (n + 1, candidates).
 
-    `generations` of parents: a token's weight is a part of its parent's where that is in an
-    earlier one, else of 1. All of a generation are computed at once, alternative by alternative.
+    `generations`: groups of parents, whose alternatives are judged group by group. An alternative
+    starts from its parent's weight if an earlier group has judged that parent, otherwise from 1.
+    All of a group are computed at once, alternative by alternative.
     """
     weights = mx.ones((len(tree) + 1,))
     left, over = mx.zeros_like(weights), mx.array(draft.p.p)
@@ -230,8 +233,9 @@ def _covered(
 def _rejected(
     rest: mx.array, weight: mx.array, scale: mx.array, q: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """What is left to be covered, (..., candidates), of `rest`, once an alternative drawn from `q`
-    is rejected; its `weight`, (...,); and the `scale` that gives it this mass."""
+    """Return, once an alternative drawn from `q` is rejected: the part of p that is left to be
+    covered, (..., candidates); the weight that is left, (...,); and the factor that gives the first
+    this sum."""
     rest = mx.maximum(scale[..., None] * rest - q, 0.0)
     mass = mx.sum(rest, axis=-1)
     rejected = mass + (1.0 - weight)  # how likely that was

@@ -1,4 +1,5 @@
-"""Measures what lies behind a greedy text that leaves the plain one: see `engine.near_ties`."""
+"""Measures how close the logits are where a greedy text leaves the plain one: see
+`engine.near_ties`."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -13,10 +14,10 @@ _ROWS = (2, 3, 5, 9, 17)  # of a pass over a draft
 
 
 def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -> Fork | None:
-    """Where `written` leaves the `plain` text; None where it does not, or where one of them only
-    ends. Both begin with their prompt.
+    """Return the first difference between `written` and the `plain` text; None if they are equal,
+    or if one only ends before the other. Both begin with their prompt.
 
-    `decoder` has read a prefix of the plain one, and holds what stands before the fork afterwards.
+    `decoder` has read a prefix of `plain`. Afterwards it holds the tokens before the difference.
     """
     pairs = enumerate(zip_longest(plain, written))
     at = next((at for at, (ours, theirs) in pairs if ours != theirs), None)
@@ -31,8 +32,8 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
 
 
 def _read(decoder: Decoder, tokens: list[int], rows: int) -> mx.array:
-    """The logits behind `tokens`, (vocabulary,), float32; so many of them are read at once, or as
-    many as there is room for."""
+    """Return the logits behind `tokens`, (vocabulary,), float32, from a pass over the last `rows`
+    of them, or over as many as there is room for."""
     decoder.rewind(len(tokens) - rows)
     for _ in decoder.prefill(tokens[: len(tokens) - rows + 1]):
         pass

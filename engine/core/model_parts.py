@@ -70,7 +70,7 @@ def final_norm(model: nn.Module) -> nn.Module:
 def embedding_scale(model: nn.Module) -> float:
     """The factor by which the target multiplies embeddings before its first layer, as Gemma does.
 
-    Raises `Problem` where it does more to them than that.
+    Raises `Problem` if it changes them in any other way.
     """
     tokens = mx.arange(4, dtype=mx.int32)[None]  # several, as that of padding may be all zeros
     hook = TapHook(model, (0,))
@@ -85,10 +85,11 @@ def embedding_scale(model: nn.Module) -> float:
 
 
 def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx.array], mx.array]:
-    """The target's logits of states behind its final norm: (batch, n, width) to (batch, n, rows).
+    """Return a function from states behind the final norm to the target's logits: (batch, n, width)
+    to (batch, n, rows).
 
-    Computed by the target's own code, so with its soft caps and multipliers. `rows` are the token
-    ids whose logits are wanted; None for all.
+    It runs the target's own code, so with its soft caps and multipliers. `rows` are the token ids
+    whose logits are wanted; None for all.
     """
     inner = trunk(model)
     holder = next((part for part in downwards(model) if "lm_head" in part), None)
@@ -121,9 +122,11 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
 
 
 def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
-    """A layer with attention of the kind and size of the target's last such layer, untrained.
+    """Return an untrained layer with attention of the kind and size of the target's last such
+    layer.
 
-    `before`: how many layers come before those of `model`, where it is the last part of a target.
+    `before`: the number of the target's layers before those of `model`, if `model` is the last part
+    of a target. Raises `Problem`.
     """
     index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
     arguments = [part.args for part in downwards(model) if hasattr(part, "args")]
@@ -137,7 +140,8 @@ def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
 
 
 def downwards(model: nn.Module) -> Iterator[nn.Module]:
-    """The model, what is in it, ... down to the module that holds the list of layers."""
+    """Yield the model, the module in it, and so on down to the module that holds the list of
+    layers. Raises `Problem` if there is no such list."""
     inner = model
     yield inner
     while "layers" not in inner and "h" not in inner:
@@ -152,9 +156,9 @@ def downwards(model: nn.Module) -> Iterator[nn.Module]:
 def standing_in(
     model: nn.Module, stand_ins: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]
 ) -> Iterator[None]:
-    """Have the model's layers call others instead of functions that they call by name meanwhile.
+    """Inside the block, replace functions that the model's layers call by name.
 
-    `stand_ins`: by name, what makes the other one of the one that it stands in for.
+    `stand_ins`: for each name a function that gets the original and returns its replacement.
     """
     kinds = {type(part) for layer in model.layers for part in layer.values()}
     modules = {sys.modules.get(kind.__module__) for kind in kinds}  # None of what is not imported
@@ -180,19 +184,20 @@ class HiddenStates:
     """
 
     def __init__(self, taps: Sequence[Tap], *, length: int = 0) -> None:
-        """`length`: how many positions came before and are not held."""
+        """`length`: the number of earlier positions, which are not held."""
         self.taps = tuple(taps)
         self.first = self.end = length
         self._chunks: deque[mx.array] = deque()
 
     def copy(self) -> "HiddenStates":
-        """The same positions, to be continued in another way."""
+        """Return a copy, which can be continued in another way."""
         other = copy.copy(self)
         other._chunks = deque(self._chunks)
         return other
 
     def append(self, position: int, states: Sequence[mx.array]) -> None:
-        """Hold what was read from `position` on: for each tap (1, rows, width)."""
+        """Hold the states of the positions from `position` on: for each tap (1, rows, width). If
+        they do not continue the held ones, they replace them."""
         rows = mx.concatenate(list(states), axis=-1)[0]
         if position != self.end:
             self._chunks.clear()
@@ -205,8 +210,8 @@ class HiddenStates:
             self.first += self._chunks.popleft().shape[0]
 
     def _join(self) -> None:
-        """The newest small chunks in one: else what nobody asks for while a drafter is parked, row
-        by row, takes a copy for each row when it is asked for."""
+        """Join the newest small chunks. While a drafter is parked, states arrive row by row, and
+        `between` would later copy every row on its own."""
         small = list(takewhile(lambda rows: rows.shape[0] < _JOINED, reversed(self._chunks)))
         for _ in small:
             self._chunks.pop()
@@ -225,9 +230,10 @@ class HiddenStates:
             self.first = self.end = length
 
     def move(self, positions: Sequence[int], to: int) -> None:
-        """Hold what was read at `positions`, which rise, as that from `to` on, and nothing behind.
+        """Hold the states of `positions`, which ascend, as those of the positions from `to` on, and
+        nothing behind them.
 
-        Where one before them is not held any more, nothing is.
+        Nothing is held afterwards if `to` is before the first held position.
         """
         if to < self.first:
             self.cut(to)
@@ -237,7 +243,8 @@ class HiddenStates:
         self.append(to, [states.flatten(1)[None]])
 
     def between(self, start: int, end: int) -> mx.array:
-        """(end - start, taps, width): `first` <= `start` < `end` <= `self.end`."""
+        """Return the states of positions [start, end), (end - start, taps, width). All must be
+        held: `first` <= `start` < `end` <= `self.end`."""
         parts, position = deque[mx.array](), self.end
         for rows in reversed(self._chunks):  # mostly the newest are asked for
             position -= rows.shape[0]
@@ -249,10 +256,11 @@ class HiddenStates:
 
 
 class StateRecorder:
-    """Records the hidden states of what `model` reads, for as many drafters as hold a recording.
+    """Records the hidden states of the tokens that `model` reads, while drafters hold a recording.
 
-    Drafters that read the same taps share one. See `recording`. `watch` makes what sees them, in a
-    target of `depth` layers; those of `model`, unless told otherwise.
+    Drafters that read the same taps share a recording. See `recording`. `depth`: the layers of the
+    whole target, by default those of `model`. `watch` makes the hook for some taps, by default a
+    `TapHook`.
     """
 
     def __init__(
@@ -269,9 +277,10 @@ class StateRecorder:
         self._hooked: frozenset[Tap] = frozenset()
 
     def record(self, taps: Sequence[Tap], *, length: int) -> HiddenStates:
-        """The states at `taps` of what is read after `length` tokens.
+        """Return a recording of the states at `taps` of all tokens that are read after the first
+        `length`.
 
-        Raises `Problem` where the model has no such layers.
+        Raises `Problem` if the model has no such layers.
         """
         if not taps or not all(tap == "norm" or 0 <= tap <= self._depth for tap in taps):
             raise Problem(
@@ -291,22 +300,22 @@ class StateRecorder:
 
     @property
     def taps(self) -> frozenset[Tap]:
-        """All that somebody holds a recording of."""
+        """The taps of all recordings that somebody holds."""
         return frozenset(tap for states in list(self._held.values()) for tap in states.taps)
 
     def hook(self, taps: frozenset[Tap]) -> "TapHook":
-        """Return a recorder of the states `taps` of the model."""
+        """Return a hook that sees the states at `taps`."""
         if self._hook is None or self._hooked != taps:
             self._hook, self._hooked = self._watch(taps), taps
         return self._hook
 
     def append(self, position: int, seen: Mapping[Tap, mx.array]) -> None:
-        """Record what was read from `position` on: by tap (1, rows, width)."""
+        """Record the states of the positions from `position` on: by tap (1, rows, width)."""
         for states in list(self._held.values()):
             states.append(position, [seen[tap] for tap in states.taps])
 
     def move(self, positions: Sequence[int], to: int) -> None:
-        """Hold what was read at `positions`, which rise, as that from `to` on."""
+        """Move the states of `positions` in all recordings, as `HiddenStates.move` does."""
         for states in self._held.values():
             states.move(positions, to)
 
@@ -318,10 +327,10 @@ class StateRecorder:
 
 @contextmanager
 def recording(reads: Sequence[tuple[StateRecorder, int, int]]) -> Iterator[None]:
-    """Record what a model reads in one pass meanwhile.
+    """Record the states of one pass, made inside the block.
 
-    `reads`: for each recorder the position of its first row and how many rows it has. Their rows
-    are all that the pass has, one recorder's behind the other's.
+    `reads`: for each recorder the position of its first row, and its number of rows. The pass has
+    these rows and no others, in this order.
     """
     taps = frozenset[Tap]().union(*(recorder.taps for recorder, _, _ in reads))
     if not taps:
@@ -340,9 +349,9 @@ def recording(reads: Sequence[tuple[StateRecorder, int, int]]) -> Iterator[None]
 
 
 class TapHook:
-    """Sees what flows at `taps` of a model while it is open, and changes nothing else in it.
+    """Sees the states at `taps` of a model in passes made while it is open, and changes nothing.
 
-    Attributes: `seen`, by tap, the (batch, rows, width) of the newest pass.
+    Attribute: `seen`, the states of the newest pass by tap, (batch, rows, width).
     """
 
     def __init__(self, model: nn.Module, taps: Iterable[Tap]) -> None:
@@ -359,7 +368,7 @@ class TapHook:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Watch the passes made meanwhile."""
+        """Watch the passes made inside the block."""
         self.seen.clear()
         try:
             for module, _, watching in self._watched:
@@ -381,6 +390,6 @@ class TapHook:
 
 
 def calling(kind: type[nn.Module], call: Callable[..., Any]) -> type[nn.Module]:
-    """A subclass of `kind` whose modules make `call`. A module takes this class for a while:
-    models read the attributes of their parts, so a wrapper around a part would not do."""
+    """Return a subclass of `kind` whose modules run `call` when they are called. A module takes
+    this class for a while, in place of a wrapper, as models read the attributes of their parts."""
     return type(kind.__name__, (kind,), {"__call__": call})

@@ -30,8 +30,8 @@ Attention = Callable[..., mx.array]
 
 
 def in_parts(stock: Attention) -> Attention:
-    """Make of mlx-lm's `scaled_dot_product_attention` one that splits a draft's rows over many keys
-    where that is quicker. Quantized keys have kernels of their own."""
+    """Return a function like mlx-lm's `scaled_dot_product_attention` that splits a draft's rows if
+    there are many keys and that is quicker. Quantized keys have kernels of their own."""
 
     def attention(
         queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
@@ -78,8 +78,8 @@ def split(
 
 
 def _shape(queries: mx.array, keys: mx.array, values: mx.array) -> tuple[Any, ...]:
-    """What the time depends on: heads, key heads, both widths, type, and the keys' number, as a
-    power of 2."""
+    """Return the sizes that decide the time: heads, key heads, both widths, type, and the number of
+    keys, rounded down to a power of 2."""
     widths = keys.shape[3], values.shape[3]
     places = 1 << (keys.shape[2].bit_length() - 1)
     return queries.shape[1], keys.shape[1], *widths, queries.dtype, places

@@ -184,6 +184,7 @@ def embed(embedding: nn.Module, batch: Batch) -> mx.array:
 
 
 class _Deepening(Unrolled):
-    """For drafting: `offset` is the number of the step, as each step is one position further."""
+    """Stands in for a KV cache while drafting: `offset` is the number of the step, as each step is
+    one position further."""
 
     offset = 0

@@ -42,7 +42,7 @@ def measure(
 
 
 def _accepted(learner: HeadLearner, answer: RecordedAnswer, chain: int) -> np.ndarray:
-    """For each position, the number of tokens of its chain that are accepted."""
+    """Return the number of accepted tokens of the chain at each position, (positions,)."""
     tokens = np.array(answer.tokens)
     length = len(tokens) - 2
     alive, count = np.ones(length, dtype=bool), np.zeros(length, dtype=int)

@@ -14,9 +14,13 @@ from typing import Any, Literal
 from models.typed_json import decode
 
 Format = Literal[
-    "pdf", "docx", "xlsx", "pptx", "epub", "html", "markdown", "csv", "notebook", "text", "folder"
-]
+    "pdf", "docx", "xlsx", "pptx", "epub", "html", "mhtml", "webarchive", "eml", "msg",
+    "markdown", "csv", "notebook", "text", "folder",
+]  # fmt: skip
 SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
+
+LABELS_APART = " > "
+"""Stands between a heading and the headings in it, and between a file of a folder and its parts."""
 
 BETWEEN = "\n\n"
 """Stands between two sections of a text."""
@@ -28,13 +32,15 @@ class Section:
 
     `number`: of the page, slide, chapter, cell or part, or of the first line or row, from 1; 0
     without one. `label`: the name of the sheet, the heading, the path of the file in a folder; or
-    empty.
+    empty. `header`: the row that heads the table, if the section continues one: it stands further
+    up in the document, and is no part of `text`.
     """
 
     kind: SectionKind
     number: int
     text: str
     label: str = ""
+    header: str = ""
 
     @property
     def place(self) -> str:
@@ -45,8 +51,8 @@ class Section:
                 return f"sheet {self.label}{row}"
             case "lines":
                 return f"{self.label}, line {self.number}" if self.label else f"line {self.number}"
-            case "part":
-                return self.label or f"part {self.number}"
+            case "part" | "chapter":
+                return self.label or f"{self.kind} {self.number}"
             case _:
                 named = f"{self.kind} {self.number}"
                 return f"{named}, {self.label}" if self.label else named
@@ -93,7 +99,8 @@ class Document:
         return number > 0 and alike
 
     def place(self, offset: int) -> str:
-        """The place of the character at this offset, for people, with its line or row."""
+        """The place of the character at this offset, for people: of source code its line, in a
+        sheet its row."""
         number = self.section_at(offset)
         section, start = self.sections[number], self.starts[number]
         if section.kind in ("lines", "sheet"):

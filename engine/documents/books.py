@@ -1,10 +1,16 @@
-"""Reads an EPUB: its chapters in reading order, each a web page."""
+"""Reads an EPUB: its pages in reading order, each from heading to heading.
+
+A page without a heading, or the text before its first one, goes on with what the page before was
+about, unless the table of contents names it.
+"""
 
 import posixpath
+import re
+from dataclasses import dataclass
+from html import unescape
 from urllib.parse import unquote
-from xml.etree.ElementTree import Element
 
-from engine.documents import BETWEEN, Section
+from engine.documents import Section
 from engine.documents.read import Read, left_out_line
 from engine.documents.web import Page, decoded, read_page, shortened
 from engine.documents.zips import Archive, damaged, reading
@@ -13,6 +19,13 @@ from models.errors import Problem
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_TABLE = "application/x-dtbncx+xml"
+_TAG = re.compile(r"<[^<>]*>")
+_ENTRY = re.compile(  # of either kind of table; some have a document type, so they are not parsed
+    r"""<text>(?P<text>[^<>]{1,500})</text>\s*</navLabel>\s*<content\s[^<>]*?src="(?P<source>[^"<>]*)"
+    |<a\s[^<>]*?href="(?P<target>[^"<>]*)"[^<>]*>(?P<title>.{1,500}?)</a>""",
+    re.VERBOSE | re.DOTALL,
+)
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 
@@ -22,15 +35,19 @@ def read_epub(data: bytes) -> Read:
         _refuse_locked(archive)
         sections: list[Section] = []
         missing = []
-        for name in _chapters(archive):
+        contents = _contents(archive)
+        titles = _titles(archive, contents)
+        label, number = "", 0
+        for name in contents.pages:
             if name not in archive.names:
                 missing.append(name)
                 continue
-            page = _page(archive, name)
-            if page.parts:
-                heading = next((part.headings[-1] for part in page.parts if part.headings), "")
-                text = BETWEEN.join(part.text for part in page.parts)
-                sections.append(Section("chapter", len(sections) + 1, text, shortened(heading)))
+            label = titles.get(name, label)
+            parts = _page(archive, name).parts
+            number += bool(parts)
+            for part in parts:
+                label = part.label or label
+                sections.append(Section("chapter", number, part.text, label))
         return Read(tuple(sections), left_out=left_out_line("Missing chapters", missing))
 
 
@@ -44,8 +61,15 @@ def _refuse_locked(archive: Archive) -> None:
             )
 
 
-def _chapters(archive: Archive) -> list[str]:
-    """The names of the chapters' parts in the archive, in reading order."""
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """The names of the pages in reading order, and of the parts with the table of contents."""
+
+    pages: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+def _contents(archive: Archive) -> _Contents:
     package = archive.xml(_CONTAINER).find("{*}rootfiles/{*}rootfile")
     if package is None:
         raise damaged("book is damaged: it names no contents")
@@ -53,16 +77,38 @@ def _chapters(archive: Archive) -> list[str]:
     contents = archive.xml(path)
     items = {item.get("id"): item for item in contents.iterfind("{*}manifest/{*}item")}
     listed = [items.get(entry.get("idref")) for entry in contents.iterfind("{*}spine/{*}itemref")]
-    return [
-        _path(path, item)
-        for item in listed
-        if item is not None and item.get("media-type") in _PAGES
-    ]
+    tables = (
+        item
+        for item in items.values()
+        if item.get("media-type") == _TABLE or "nav" in item.get("properties", "").split()
+    )
+    return _Contents(
+        tuple(
+            _path(path, item.get("href", ""))
+            for item in listed
+            if item is not None and item.get("media-type") in _PAGES
+        ),
+        tuple(_path(path, item.get("href", "")) for item in tables),
+    )
 
 
-def _path(package: str, item: Element) -> str:
-    target = unquote(item.get("href", "").partition("#")[0])
-    return posixpath.normpath(posixpath.join("/", posixpath.dirname(package), target)).lstrip("/")
+def _titles(archive: Archive, contents: _Contents) -> dict[str, str]:
+    """The titles in the table of contents that are of whole pages, by the name of the page."""
+    titles: dict[str, str] = {}
+    for table in contents.tables:
+        text = decoded(archive.read(table)).text if table in archive.names else ""
+        for found in _ENTRY.finditer(text):
+            title = " ".join(unescape(_TAG.sub("", found["title"] or found["text"])).split())
+            target = unescape(found["target"] or found["source"])
+            if title and "#" not in target:
+                titles.setdefault(_path(table, target), shortened(title))
+    return titles
+
+
+def _path(beside: str, target: str) -> str:
+    """The name of a part that another part names."""
+    target = unquote(target.partition("#")[0])
+    return posixpath.normpath(posixpath.join("/", posixpath.dirname(beside), target)).lstrip("/")
 
 
 def _page(archive: Archive, name: str) -> Page:

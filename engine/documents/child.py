@@ -1,18 +1,16 @@
 """The program of the process that reads one file: `python -m engine.documents.child`.
 
 `document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
-standard output: a line that names it, then its content. Knows the reader of each format, and does
-the work that is common to all: limits, the digest, hidden characters.
+standard output: a line that names it, then its content; before it, "progress 3 40" for each file of
+a folder. Does the work that is common to all formats: limits, the digest, hidden characters.
 """
 
 import json
 import os
 import stat
 import sys
-from collections.abc import Callable
 from dataclasses import astuple, replace
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 
 from engine.documents import Document, Format
@@ -23,27 +21,15 @@ from engine.documents.kinds import kind_of
 from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
 from engine.documents.pdf import draw_page
 from engine.documents.read import Read
+from engine.documents.readers import reader_of
 from models.errors import Problem
 
-_READERS: dict[Format, tuple[str, str]] = {  # (module beside this one, its function)
-    "csv": ("plain", "read_csv"),
-    "docx": ("word", "read_docx"),
-    "epub": ("books", "read_epub"),
-    "html": ("web", "read_html"),
-    "markdown": ("plain", "read_markdown"),
-    "notebook": ("notebook", "read_notebook"),
-    "pdf": ("pdf", "read_pdf"),
-    "pptx": ("slides", "read_pptx"),
-    "text": ("plain", "read_text"),
-    "xlsx": ("sheets", "read_xlsx"),
-}
 
-
-def read(path: Path) -> Document:
+def read(path: Path, *, seconds: float = Effort().seconds) -> Document:
     """Read a file or a folder. Raises `Problem`."""
     try:
         if path.is_dir():
-            found, digest = read_folder(path)
+            found, digest = read_folder(path, seconds=seconds, progress=_report)
             return _document(path.resolve().name, "folder", digest, found)
         data = _data(path)
     except OSError as error:
@@ -51,19 +37,16 @@ def read(path: Path) -> Document:
     return read_bytes(path.name, data)
 
 
+def _report(read: int, of: int) -> None:
+    print("progress", read, of, flush=True)
+
+
 def read_bytes(name: str, data: bytes) -> Document:
     """Read a file with this name and content. Raises `Problem`."""
     if not data.strip():
         raise Problem("The file is empty.", "Attach another one.")
     kind = kind_of(name, data)
-    return _document(name, kind, sha256(data).hexdigest(), _reader(kind)(data))
-
-
-def _reader(kind: Format) -> Callable[[bytes], Read]:
-    """Import the reader of a format. Some take longer to import than to read a file."""
-    module, name = _READERS[kind]
-    reader: Callable[[bytes], Read] = getattr(import_module(f"{__package__}.{module}"), name)
-    return reader
+    return _document(name, kind, sha256(data).hexdigest(), reader_of(kind)(data))
 
 
 def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -> tuple[str, bytes]:
@@ -141,7 +124,7 @@ def main(arguments: list[str]) -> None:
             number, width, spans = more
             content, rest = draw(path, int(number), width=int(width), spans=json.loads(spans))
         else:
-            content = read(path).to_json()
+            content = read(path, seconds=float(seconds)).to_json()
     except Problem as problem:
         name = "problem"
         content = json.dumps([f"{in_one_line(path.name)}: {problem.message}", problem.remedy])

@@ -24,6 +24,7 @@ _GUESSED = (
     *_PAIRED,
 )
 _FEW = 0.15  # of the bytes
+_MOSTLY_RIGHT = 4  # characters of UTF-8 beyond ASCII for each place that is none
 _EQUAL = 0.1  # in how coherent two readings are, from 0 to 1
 
 
@@ -40,16 +41,26 @@ def decode(data: bytes) -> Decoded:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding, ())
-    if b"\0" in data:
+    controls = data.translate(None, delete=_PLAIN)
+    if b"\0" in controls and len(controls) > len(data) * _DAMAGED / 10:
         raise _no_text()
     try:
         return Decoded(data.decode())
     except UnicodeDecodeError:
-        controls = data.translate(None, delete=_PLAIN)
         if len(controls) > len(data) * _DAMAGED:
             raise _no_text() from None
+        if _is_damaged_utf_8(data):
+            return _decoded(data, "utf-8", ())
         encoding = _guess(data)
         return _decoded(data, encoding, (f"Its encoding is a guess: {encoding}.",))
+
+
+def _is_damaged_utf_8(data: bytes) -> bool:
+    """Whether a text is UTF-8 but for a few bytes: a log that was cut, a row from elsewhere."""
+    text = data.decode(errors="replace")
+    wrong = text.count("\ufffd")
+    right = len(text) - wrong - sum(map(str.isascii, text))
+    return right >= wrong * _MOSTLY_RIGHT
 
 
 def _decoded(data: bytes, encoding: str, remarks: tuple[str, ...]) -> Decoded:

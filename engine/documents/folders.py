@@ -1,52 +1,77 @@
-"""Reads a folder of texts, usually source code, as one document: a section every few lines.
+"""Reads a folder as one document: its texts in sections of a few lines, as source code is cited by
+its lines, and its PDFs, office files and the like as their readers read them.
 
 Files that Git ignores are left out, and files that are no text by a person: each with the reason.
 """
 
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from engine.documents import Section
+from engine.documents import LABELS_APART, Format, Section
 from engine.documents.decoding import decode
-from engine.documents.limits import FOLDER_ENTRIES, FOLDER_FILE_BYTES, TEXT_BYTES, size
-from engine.documents.notebook import read_notebook
+from engine.documents.kinds import kind_of
+from engine.documents.limits import (
+    FILE_BYTES,
+    FOLDER_ENTRIES,
+    FOLDER_FILE_BYTES,
+    FOLDER_SHARE,
+    TEXT_BYTES,
+    Effort,
+    size,
+)
 from engine.documents.plain import cut_lines, lines_of
 from engine.documents.read import Read, left_out_line
+from engine.documents.readers import reader_of
 from models.errors import Problem
 
-_START = 8192  # bytes in which a file that is no text has a NUL
+_LINES: tuple[Format, ...] = ("text", "markdown", "csv", "html")
+"""The formats that are read as lines."""
 _NEVER_NAMED = re.compile(r"\.git|\.hg|\.svn|\.DS_Store")
 _TOOLS = re.compile(r"\.venv|__pycache__|node_modules")
 _LOCK = re.compile(r".+\.lock|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum")
 _IGNORE_FILE = ".gitignore"
+_OWN_IGNORE_FILE = ".git/info/exclude"
 
 
-def read_folder(folder: Path) -> tuple[Read, str]:
-    """Return the texts in a folder, and a digest of them. Raises `Problem`."""
+def read_folder(
+    folder: Path,
+    *,
+    seconds: float = Effort().seconds,
+    progress: Callable[[int, int], None] = lambda read, of: None,
+) -> tuple[Read, str]:
+    """Return the texts in a folder, and a digest of them. Raises `Problem`.
+
+    Documents are read for a share of `seconds`; those that are left then are left out.
+    `progress(3, 40)`: 3 of 40 files are read.
+    """
+    late = time.monotonic() + seconds * FOLDER_SHARE
     left_out = _LeftOut()
     sections: list[Section] = []
     digest, total = sha256(), 0
-    for path in _files(folder, left_out):
+    files = list(_files(folder, left_out))
+    for number, path in enumerate(files):
+        progress(number, len(files))
         name = path.relative_to(folder).as_posix()
-        data = _text_of(path, name, left_out)
+        data = _data(path, name, left_out)
         if data is None:
             continue
-        total += len(data)
+        found = _read(name, data, left_out, late=time.monotonic() > late)
+        if found is None:
+            continue
+        digest.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape") + data)
+        total += sum(len(section.text.encode(errors="replace")) for section in found)
         if total > TEXT_BYTES:
             raise Problem(
                 f"The folder has more than {size(TEXT_BYTES)} of text.", "Attach a part of it."
             )
-        digest.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape") + data)
-        try:
-            sections += _sections(name, data)
-        except Problem:
-            left_out.add("No texts", name)
+        sections += found
     if not sections:
         raise Problem(
             " ".join(("The folder has no text that can be read.", *left_out.lines())),
@@ -119,30 +144,61 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         waiting += reversed(inner)
 
 
-def _text_of(path: Path, name: str, left_out: _LeftOut) -> bytes | None:
+def _data(path: Path, name: str, left_out: _LeftOut) -> bytes | None:
     if _LOCK.fullmatch(path.name):
         left_out.add("Lock files", name)
         return None
     try:
         with path.open("rb") as file:
             data = file.read(FOLDER_FILE_BYTES + 1)
+            if len(data) > FOLDER_FILE_BYTES and _is_document(path.name, data):
+                data += file.read(FILE_BYTES + 1 - len(data))
     except OSError:
         left_out.add("Closed to this program", name)
         return None
-    if b"\0" in data[:_START]:
+    if len(data) > FILE_BYTES:
+        left_out.add(f"Larger than {size(FILE_BYTES)}", name)
+        return None
+    return data
+
+
+def _is_document(name: str, start: bytes) -> bool:
+    """Whether a file whose start is known is worth reading to its end."""
+    try:
+        return start.startswith(b"PK") or kind_of(name, start) not in _LINES
+    except Problem:
+        return False
+
+
+def _read(name: str, data: bytes, left_out: _LeftOut, *, late: bool) -> tuple[Section, ...] | None:
+    """The sections of a file, which name it in their labels; None if it is left out."""
+    try:
+        kind = kind_of(name, data)
+        if kind in _LINES and len(data) > FOLDER_FILE_BYTES:
+            left_out.add(f"Larger than {size(FOLDER_FILE_BYTES)}", name)
+            return None
+        if kind in _LINES:
+            return cut_lines(lines_of(decode(data).text), label=name)
+    except Problem:
         left_out.add("No texts", name)
-    elif len(data) > FOLDER_FILE_BYTES:
-        left_out.add(f"Larger than {size(FOLDER_FILE_BYTES)}", name)
-    else:
-        return data
-    return None
-
-
-def _sections(name: str, data: bytes) -> tuple[Section, ...]:
-    if PurePath(name).suffix.lower() == ".ipynb":
-        cells = read_notebook(data).sections
-        return tuple(Section("cell", cell.number, cell.text, name) for cell in cells)
-    return cut_lines(lines_of(decode(data).text), label=name)
+        return None
+    if late:
+        left_out.add("Not read, as reading the others took too long", name)
+        return None
+    try:
+        found = reader_of(kind)(data)
+    except Problem as problem:
+        left_out.add(problem.message.rstrip("."), name)
+        return None
+    for line in found.left_out:
+        left_out.add(f"Of {name}", line.rstrip("."))
+    if found.without_text:
+        pages = ", ".join(map(str, found.without_text))
+        left_out.add("Without text", f"{name}, {pages}")
+    return tuple(
+        replace(each, label=LABELS_APART.join(filter(None, (name, each.label))))
+        for each in found.sections
+    )
 
 
 def _ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
@@ -154,12 +210,16 @@ def _ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
 
 
 def _rules_in(folder: Path) -> list[_Rules]:
-    try:
-        with (folder / _IGNORE_FILE).open("rb") as file:
-            lines = file.read(FOLDER_FILE_BYTES).decode(errors="replace").splitlines()
-        return [_Rules(folder, GitIgnoreSpec.from_lines(lines))]
-    except (OSError, ValueError):
-        return []
+    """The rules that stand in a folder; those of its repository's own file count less."""
+    rules = []
+    for name in (_OWN_IGNORE_FILE, _IGNORE_FILE):
+        try:
+            with (folder / name).open("rb") as file:
+                lines = file.read(FOLDER_FILE_BYTES).decode(errors="replace").splitlines()
+            rules.append(_Rules(folder, GitIgnoreSpec.from_lines(lines)))
+        except (OSError, ValueError):
+            continue
+    return rules
 
 
 def _rules_above(top: Path) -> list[_Rules]:

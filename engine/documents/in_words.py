@@ -1,22 +1,23 @@
 """Describes a document for people: its size, and the parts of it that are not read."""
 
-from engine.documents import Document
+from engine.documents import LABELS_APART, Document
 from models.in_words import one_line
 
-_COUNTED = ("sheet", "slide", "chapter", "cell")
+_COUNTED = ("slide", "chapter", "cell")
 
 
 def size_in_words(document: Document) -> str:
     """The number of pages, sheets, slides or files: "12 pages"; "" if there is none to count."""
-    kind = document.sections[0].kind if document.sections else "lines"
+    sections = document.sections
+    kind = sections[0].kind if sections else "lines"
     if document.format == "folder":
-        return _counted(len({section.label for section in document.sections}), "file")
+        return _counted(len({each.label.partition(LABELS_APART)[0] for each in sections}), "file")
     if kind == "page":
-        pages = (*(section.number for section in document.sections), *document.without_text)
+        pages = (*(section.number for section in sections), *document.without_text)
         return _counted(max(pages), "page")
-    if kind not in _COUNTED:
-        return ""
-    return _counted(len({(part.number, part.label) for part in document.sections}), kind)
+    if kind == "sheet":
+        return _counted(len({section.label for section in sections}), kind)
+    return _counted(len({section.number for section in sections}), kind) if kind in _COUNTED else ""
 
 
 def lacks(document: Document) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Each kind of file that cannot be read has its own message, with its own remedy: 
 another than for a file of an old office program.
 """
 
+import re
 from pathlib import PurePath
 
 from engine.documents import Format
@@ -11,6 +12,7 @@ from engine.documents.zips import Archive
 from models.errors import Problem
 
 _START = 1024
+_MOST_HEADERS = 8192  # bytes
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # also of newer files that are encrypted
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"8BPS", b"\0\0\1\0")
@@ -22,6 +24,13 @@ _NAMES: dict[str, Format] = {
     ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".tsv": "csv",
     ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
+_OF_APPLE = ("Index.zip", "index.xml", "index.xml.gz", "index.apxl", "index.apxl.gz")
+_MESSAGES: dict[str, Format] = {
+    ".eml": "eml", ".emlx": "eml", ".mbox": "eml", ".mht": "mhtml", ".mhtml": "mhtml",
+}  # fmt: skip
+_HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){3,}")
+_SAVED = (b"snapshot-content-location:", b"<saved by", b"mhtml:")
+_OF_OUTLOOK = "__substg1.0_".encode("utf-16-le")
 
 
 def kind_of(name: str, data: bytes) -> Format:
@@ -32,11 +41,21 @@ def kind_of(name: str, data: bytes) -> Format:
         return "pdf"
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         return _kind_of_zip(data)
+    if start.startswith(_OLD_OFFICE) and _OF_OUTLOOK in data:
+        return "msg"
+    if b"WebMainResource" in data[:_START] and start.startswith((b"bplist", b"<?xml")):
+        return "webarchive"
     _refuse(data)
     return _kind_of_text(start, suffix, data)
 
 
 def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
+    if suffix in _MESSAGES:
+        return _MESSAGES[suffix]
+    headers = _HEADERS.match(data[:_MOST_HEADERS])
+    if headers and b"\nmime-version:" in headers[0].lower():
+        saved = any(sign in headers[0].lower() for sign in _SAVED)
+        return "mhtml" if saved else "eml"
     words = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if suffix == ".ipynb" or (
         words.startswith(b"{") and b'"nbformat"' in data and b'"cells"' in data
@@ -52,12 +71,16 @@ def _kind_of_zip(data: bytes) -> Format:
     names = Archive(data).names
     if "META-INF/container.xml" in names:
         return "epub"
+    if "xl/workbook.bin" in names:
+        raise Problem("The file is a binary workbook (XLSB).", "Save it as XLSX, and attach that.")
+    if any(name.startswith("visio/") for name in names):
+        raise Problem("The file is a drawing of Visio.", "Save it as PDF, and attach that.")
     for folder, kind in _OFFICE.items():
         if "[Content_Types].xml" in names and any(name.startswith(folder) for name in names):
             return kind
     if "mimetype" in names and "content.xml" in names:
         raise Problem("The file is an OpenDocument file.", "Save it as DOCX, XLSX, PPTX or PDF.")
-    if any(name.startswith("Index/") or name == "Index.zip" for name in names):
+    if any(name.startswith("Index/") or name in _OF_APPLE for name in names):
         raise Problem("The file is of Pages, Numbers or Keynote.", "Export it as PDF or text.")
     raise _archive()
 

@@ -6,7 +6,9 @@ FILE_BYTES = 200_000_000
 PAGES = 2_000
 FOLDER_ENTRIES = 20_000
 FOLDER_FILE_BYTES = 1_000_000
-"""Of a file in a folder; larger ones are left out."""
+"""Of a text in a folder; larger ones are left out."""
+FOLDER_SHARE = 0.5
+"""Of the time: after it no further document of a folder is begun."""
 TEXT_BYTES = 50_000_000
 """Of a document's text, as UTF-8."""
 

@@ -1,18 +1,15 @@
 """Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
-The text of a page is PDFium's, in its order, line by line. A hyphen at the end of a line stays, and
-of a row of dots, as in a table of contents, three stay. Each character keeps its number on the
-page, by which its box is found.
+What others wrote on a page and what is filled into a form count as the page's own. Text outside of
+the page's edges, which nobody sees, is left out, and its amount is reported; so are pages that are
+pictures with hardly any text.
 """
 
 import ctypes
 import math
-import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import pypdfium2
@@ -22,28 +19,38 @@ from engine.documents import Section
 from engine.documents.hidden import hidden_places
 from engine.documents.limits import PAGES
 from engine.documents.page_picture import Box, PagePicture, png
-from engine.documents.read import Read
+from engine.documents.page_text import MADE, PageText, Tick, codes, page_text
+from engine.documents.page_text import Box as Place
+from engine.documents.read import Read, left_out_line
 from models.errors import Problem
 
 TINY_POINTS = 4.0
 LONGEST = 4000
 """Side of a picture, in pixels."""
 
-_MADE = -1  # the number of a character that the page does not have: the end of a line
-_HYPHENS = (0x02, 0xFFFE, 0xFFFF)  # PDFium's signs for a word that continues in the next line
-_LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D)
-_LEADERS = re.compile(r"(?<=\.)(\s*\.){4,}")  # a token each, and a model copies them without end
-_APART = 1.4  # times the usual distance of lines: a new paragraph
 _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
 _NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
 _LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
 _EVEN = 12  # of 255: shades that differ by less are one colour
+_FILLS = 0.6  # of a page: a picture of it, a scan
+_STAMP = 200  # characters: what is written on a scan
+_OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
+_NOT_WRITTEN = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP)
+_COMMENTS = (
+    pdfium.FPDF_ANNOT_TEXT,
+    pdfium.FPDF_ANNOT_HIGHLIGHT,
+    pdfium.FPDF_ANNOT_UNDERLINE,
+    pdfium.FPDF_ANNOT_SQUIGGLY,
+    pdfium.FPDF_ANNOT_STRIKEOUT,
+    pdfium.FPDF_ANNOT_CARET,
+)
 
 
 def read_pdf(data: bytes) -> Read:
     """A section for each page with text. Raises Problem."""
-    sections, without_text, damaged, faint = [], [], [], 0
+    sections, without_text, damaged, pictures = [], [], [], []
+    faint = beside = comments = 0
     with _opened(data) as document:
         count = len(document)
         if count > PAGES:
@@ -53,12 +60,16 @@ def read_pdf(data: bytes) -> Read:
             )
         for number in range(1, count + 1):
             try:
-                with _page(document, number) as (page, characters):
-                    text = _text(characters)
+                with _page(document, number) as page:
+                    text = page.text()
+                    beside += text.beside
+                    comments += page.comments
                     if text.text:
                         sections.append(Section("page", number, text.text))
-                        faint += _faint(page, characters, text)
-                    elif pdfium.FPDFPage_CountObjects(page) > 0:
+                        faint += _faint(page, text)
+                        if _is_scan(page, text):
+                            pictures.append(str(number))
+                    elif pdfium.FPDFPage_CountObjects(page.page) > 0:
                         without_text.append(number)
             except pypdfium2.PdfiumError:
                 damaged.append(number)
@@ -67,6 +78,10 @@ def read_pdf(data: bytes) -> Read:
     left_out = tuple(f"Page {number}: it is damaged." for number in damaged[:10])
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
+    left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
+    left_out += left_out_line("Comments on pages", [f"{comments:,}"] if comments else [])
+    if beside:
+        left_out += (f"{beside:,} characters beyond the edges of pages.",)
     return Read(tuple(sections), tuple(without_text), faint, left_out)
 
 
@@ -83,9 +98,9 @@ def draw_page(
                 f"The file has no page {number}.", "It may have changed: attach it again."
             )
         try:
-            with _page(document, number) as (page, characters):
-                picture = _Picture(page, width=width)
-                boxes = tuple(_boxes(picture, characters, spans))
+            with _page(document, number) as page:
+                picture = _Picture(page.page, width=width)
+                boxes = tuple(_boxes(picture, page, spans))
                 return PagePicture(picture.png(), picture.width, picture.height, boxes)
         except pypdfium2.PdfiumError as error:
             raise Problem(f"Page {number} is damaged.", "Try another copy of the file.") from error
@@ -102,109 +117,83 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
             ) from error
         raise Problem("The PDF is damaged.", "Try another copy of it.") from error
     with closing(document):
+        if document.get_formtype() == pdfium.FORMTYPE_XFA_FULL:
+            raise Problem(
+                "The file is an XFA form, which only programs of Adobe show.",
+                "Print it there as a PDF, and attach that.",
+            )
+        if document.get_formtype() != pdfium.FORMTYPE_NONE:
+            document.init_forms()
         yield document
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page with all that is written on it. `own`: the number of characters before what others
+    wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: the
+    number of notes that a program shows in a window of their own."""
+
+    page: pypdfium2.PdfPage
+    characters: pypdfium2.PdfTextPage
+    own: int | None
+    ticks: tuple[Tick, ...]
+    comments: int
+
+    def text(self) -> PageText:
+        return page_text(self.page, self.characters, own=self.own, ticks=self.ticks)
+
+
 @contextmanager
-def _page(
-    document: pypdfium2.PdfDocument, number: int
-) -> Iterator[tuple[pypdfium2.PdfPage, pypdfium2.PdfTextPage]]:
-    """A page and its characters. Filled-in fields and annotations count as the page's own."""
+def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
     page = document[number - 1]
-    if pdfium.FPDFPage_GetAnnotCount(page) > 0:
+    before: list[int] = []
+    ticks: tuple[Tick, ...] = ()
+    own = None
+    comments = sum(map(_is_comment, _annotations(page)))
+    if _is_written_on(page):
+        with closing(page.get_textpage()) as characters:
+            before = codes(characters)
+        ticks = tuple(_ticks(document, page))
         done = pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
         if done == pdfium.FLATTEN_SUCCESS:
             page.close()
             page = document[number - 1]
+            own = len(before)
     with closing(page), closing(page.get_textpage()) as characters:
-        yield page, characters
+        if own is not None and codes(characters)[:own] != before:
+            own = None
+        yield _Page(page, characters, own, ticks, comments)
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A page's text. `numbers`: for each character its number on the page, or `_MADE`."""
-
-    text: str
-    numbers: tuple[int, ...]
+def _is_written_on(page: pypdfium2.PdfPage) -> bool:
+    """Whether there is more on a page than its content: a stamp, a filled-in field."""
+    return any(pdfium.FPDFAnnot_GetSubtype(note) not in _NOT_WRITTEN for note in _annotations(page))
 
 
-def _text(characters: pypdfium2.PdfTextPage) -> _Text:
-    """The text of a page: lines without spaces at their ends, empty lines between paragraphs."""
-    lines = [_stripped(_without_leaders(line)) for line in _lines(characters)]
-    lines = [line for line in lines if line]
-    breaks = _breaks([_baseline(characters, line) for line in lines])
-    text: list[str] = []
-    numbers: list[int] = []
-    for line, above in zip(lines, breaks, strict=True):
-        text += above
-        numbers += [_MADE] * len(above)
-        for letter, number in line:
-            text.append(letter)
-            numbers.append(number)
-    return _Text("".join(text), tuple(numbers))
+def _is_comment(note: Any) -> bool:
+    has_text = pdfium.FPDFAnnot_GetStringValue(note, b"Contents", None, 0) > 2  # bytes of its end
+    return has_text and pdfium.FPDFAnnot_GetSubtype(note) in _COMMENTS
 
 
-_Line = list[tuple[str, int]]
+def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:
+    for number in range(pdfium.FPDFPage_GetAnnotCount(page)):
+        note = pdfium.FPDFPage_GetAnnot(page, number)
+        if note:
+            yield note
+            pdfium.FPDFPage_CloseAnnot(note)
 
 
-def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
-    """Yield each line as (character, its number on the page) pairs."""
-    line: _Line = []
-    upper = 0  # the first half of a character that has two
-    raw = characters.raw  # pypdfium2's wrapper would take longer for each character
-    for number in range(pdfium.FPDFText_CountChars(raw)):
-        code = pdfium.FPDFText_GetUnicode(raw, number)
-        if 0xD800 <= code < 0xDC00:
-            upper = code
-            continue
-        if 0xDC00 <= code < 0xE000:
-            code = 0x10000 + ((upper - 0xD800) << 10) + code - 0xDC00 if upper else 0
-        upper = 0
-        if code in _HYPHENS:
-            line.append(("-", number))
-        elif code not in _LINE_ENDS and 0 < code <= sys.maxunicode:
-            line.append((chr(code), number))
-        if code in _HYPHENS or code in _LINE_ENDS:
-            yield line
-            line = []
-    yield line
-
-
-def _without_leaders(line: _Line) -> _Line:
-    """The line with three dots in place of each long row of dots."""
-    left: _Line = []
-    end = 0
-    for row in _LEADERS.finditer("".join(letter for letter, _ in line)):
-        dots = [each for each in line[row.start() : row.end()] if each[0] == "."]
-        left += line[end : row.start()] + dots[:2]
-        end = row.end()
-    return left + line[end:]
-
-
-def _stripped(line: _Line) -> _Line:
-    start, end = 0, len(line)
-    while start < end and line[start][0].isspace():
-        start += 1
-    while start < end and line[end - 1][0].isspace():
-        end -= 1
-    return line[start:end]
-
-
-def _baseline(characters: pypdfium2.PdfTextPage, line: _Line) -> float:
-    """The height of the line's first character above the page's lower edge."""
-    x, y = ctypes.c_double(), ctypes.c_double()
-    pdfium.FPDFText_GetCharOrigin(characters, line[0][1], x, y)
-    return y.value
-
-
-def _breaks(baselines: Sequence[float]) -> list[str]:
-    """The separator before each line: "\\n", or "\\n\\n" if the lines are further apart than usual,
-    or if the text continues further up."""
-    steps = [above - below for above, below in pairwise(baselines)]
-    downward = sorted(step for step in steps if step > 0)
-    usual = downward[(len(downward) - 1) // 2] if downward else math.inf
-    apart = (step > usual * _APART or step < -usual for step in steps)
-    return ["", *("\n\n" if each else "\n" for each in apart)][: len(baselines)]
+def _ticks(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[Tick]:
+    form = document.formenv
+    for note in _annotations(page) if form else ():
+        place = pdfium.FS_RECTF()
+        if (
+            pdfium.FPDFAnnot_GetFormFieldType(form, note) in _OF_FORMS
+            and not pdfium.FPDFAnnot_GetFlags(note) & pdfium.FPDF_ANNOT_FLAG_HIDDEN
+            and pdfium.FPDFAnnot_GetRect(note, place)
+        ):
+            box = Place(place.left, place.bottom, place.right, place.top)
+            yield Tick(box, bool(pdfium.FPDFAnnot_IsChecked(form, note)))
 
 
 class _Picture:
@@ -252,17 +241,15 @@ class _Picture:
         return png(self._pixels, width=self.width, height=self.height, row_bytes=self._row_bytes)
 
 
-def _boxes(
-    picture: _Picture, characters: pypdfium2.PdfTextPage, spans: Sequence[tuple[int, int]]
-) -> Iterator[Box]:
+def _boxes(picture: _Picture, page: _Page, spans: Sequence[tuple[int, int]]) -> Iterator[Box]:
     """Yield the boxes of each span: one for each line, more if the line has gaps."""
-    text = _text(characters)
+    text, characters = page.text(), page.characters
     hidden = set(hidden_places(text.text))  # they are not in the section's text
     numbers = [number for place, number in enumerate(text.numbers) if place not in hidden]
     for index, (start, end) in enumerate(spans):
         before: Box | None = None
         for number in numbers[max(start, 0) : max(end, 0)]:
-            found = None if number == _MADE else picture.box(characters, number)
+            found = None if number == MADE else picture.box(characters, number)
             if found is None:
                 continue
             box = Box(index, *found)
@@ -291,21 +278,36 @@ def _joined(one: Box, other: Box) -> Box | None:
 _Look = Literal["plain", "tiny", "doubtful", "not painted"]
 
 
-def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Text) -> int:
-    """The number of characters that are tiny, beside the page, or in the colour of their ground."""
+def _is_scan(page: _Page, text: PageText) -> bool:
+    """Whether pictures fill the page, and hardly any text is on them."""
+    if len(text.text) > _STAMP:
+        return False
+    left, bottom, right, top = page.page.get_bbox()
+    area = 0.0
+    for picture in page.page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE]):
+        sides = picture.get_bounds()
+        across = min(sides[2], right) - max(sides[0], left)
+        up = min(sides[3], top) - max(sides[1], bottom)
+        area += max(across, 0) * max(up, 0)
+    return area > (right - left) * (top - bottom) * _FILLS
+
+
+def _faint(shown: _Page, text: PageText) -> int:
+    """The number of characters that are tiny, or in the colour of their ground."""
+    page, characters = shown.page, shown.characters
     looks: dict[int, _Look] = {}
     faint, doubtful = 0, []
     raw = characters.raw
     recognized = _has_pictures(page)
     for letter, number in zip(text.text, text.numbers, strict=True):
-        if letter.isspace() or number == _MADE:
+        if letter.isspace() or number == MADE:
             continue
         written = pdfium.FPDFText_GetTextObject(raw, number)
         if not written:
             continue
         key = ctypes.addressof(written.contents)
         if key not in looks:
-            looks[key] = _look(page, characters, number, written)
+            looks[key] = _look(characters, number, written)
         look = looks[key]
         if look == "tiny":
             faint += 1
@@ -320,20 +322,13 @@ def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Te
     return faint
 
 
-def _look(
-    page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, number: int, written: Any
-) -> _Look:
+def _look(characters: pypdfium2.PdfTextPage, number: int, written: Any) -> _Look:
     """The look of a character, and of all characters of the same text object."""
     size, matrix = pdfium.FPDFText_GetFontSize(characters, number), pdfium.FS_MATRIX()
     if pdfium.FPDFText_GetMatrix(characters, number, matrix):
         size *= math.hypot(matrix.c, matrix.d)
     if abs(size) < TINY_POINTS:
         return "tiny"
-    x, y = ctypes.c_double(), ctypes.c_double()
-    pdfium.FPDFText_GetCharOrigin(characters, number, x, y)
-    left, bottom, right, top = page.get_bbox()
-    if not (left <= x.value <= right and bottom <= y.value <= top):
-        return "doubtful"
     if pdfium.FPDFTextObj_GetTextRenderMode(written) in _NOT_PAINTED:
         return "not painted"
     colour = [ctypes.c_uint() for _ in range(4)]

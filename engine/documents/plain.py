@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from engine.documents import Section
+from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import decode
 from engine.documents.hidden import with_plain_lines
 from engine.documents.read import Read
@@ -38,7 +38,7 @@ def read_markdown(data: bytes) -> Read:
         if level:
             path = [*(each for each in path if each[0] < level), (level, title)]
         if text := "\n".join(part).strip("\n"):
-            label = " > ".join(title for _, title in path if title)
+            label = LABELS_APART.join(title for _, title in path if title)
             sections.append(Section("part", len(sections) + 1, text, label))
     return Read(tuple(sections), left_out=decoded.remarks)
 

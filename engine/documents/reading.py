@@ -6,6 +6,7 @@ Knows no format. The process is confined (`confine`); for any end of it there is
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -26,6 +27,7 @@ _COMPLAINT_BYTES = 4096  # the end of standard error that is kept
 _BLOCK_BYTES = 1 << 16
 _EFFORT = Effort()
 _LOOKS_APART_SECONDS = 0.05
+_PROGRESS = re.compile(rb"progress (\d+) (\d+)\n")
 _ENDING_SECONDS = 5.0  # from the end of its output to its exit
 
 
@@ -34,10 +36,17 @@ class Cancelled(Exception):
 
 
 def read_document(
-    path: Path, *, cancelled: Callable[[], bool] = lambda: False, effort: Effort = _EFFORT
+    path: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] = lambda read, of: None,
+    effort: Effort = _EFFORT,
 ) -> Document:
-    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`."""
-    content = _run("document", path, cancelled=cancelled, effort=effort)
+    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`.
+
+    `progress(3, 40)`: 3 of the 40 files in a folder are read.
+    """
+    content = _run("document", path, cancelled=cancelled, progress=progress, effort=effort)
     try:
         return document_from_json(content.decode())
     except ValueError as error:
@@ -66,7 +75,14 @@ def page_picture(
         raise _failed(path, "it wrote no picture") from error
 
 
-def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effort: Effort) -> bytes:
+def _run(
+    name: str,
+    path: Path,
+    *more: str,
+    cancelled: Callable[[], bool],
+    effort: Effort,
+    progress: Callable[[int, int], None] = lambda read, of: None,
+) -> bytes:
     """Run the process; return the content of its result."""
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
     process = subprocess.Popen(
@@ -86,7 +102,9 @@ def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effor
     )
     with process:
         try:
-            written, complaint = _listen(process, path, cancelled=cancelled, effort=effort)
+            written, complaint = _listen(
+                process, path, cancelled=cancelled, progress=progress, effort=effort
+            )
             status = process.wait(timeout=_ENDING_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise _too_long(path, effort) from error
@@ -103,7 +121,12 @@ def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effor
 
 
 def _listen(
-    process: subprocess.Popen[bytes], path: Path, *, cancelled: Callable[[], bool], effort: Effort
+    process: subprocess.Popen[bytes],
+    path: Path,
+    *,
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None],
+    effort: Effort,
 ) -> tuple[bytes, bytes]:
     """Read both outputs until they are closed: all of the result, the end of standard error."""
     assert process.stdout
@@ -123,6 +146,9 @@ def _listen(
                 key.data.extend(block)
                 if not block:
                     selector.unregister(key.fileobj)
+            while found := _PROGRESS.match(written):
+                progress(int(found[1]), int(found[2]))
+                del written[: found.end()]
             del complaint[:-_COMPLAINT_BYTES]
             if len(written) > RESULT_BYTES:
                 raise _failed(path, f"it wrote more than {size(RESULT_BYTES)}")

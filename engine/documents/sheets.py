@@ -1,22 +1,27 @@
 """Reads a workbook: the values that its program computed last, sheet by sheet.
 
-A row is a line with ` | ` between its cells; rows and columns without values are left out. A long
-sheet becomes several sections, so that places are exact. Hidden sheets are not read, as nobody sees
-them, nor comments and drawings. A formula without a stored value is given as it is written.
+A row is a line with ` | ` between its cells; columns without values are left out. The value of a
+merged cell stands in each of its rows. A long sheet becomes several sections, each with the row
+that heads the table. Hidden sheets are not read, as nobody sees them, nor comments and drawings. A
+formula without a stored value is given as it is written.
 """
 
 import re
 import warnings
 from collections.abc import Iterator
-from datetime import datetime, time
-from itertools import batched, repeat
+from datetime import datetime, time, timedelta
+from io import BytesIO
+from itertools import repeat
 from typing import Any
 from xml.etree.ElementTree import ParseError, fromstring, tostring
+from zipfile import ZipFile
 
 from openpyxl import load_workbook
+from openpyxl.utils import range_boundaries
 
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
+from engine.documents.number_formats import elapsed, with_format
 from engine.documents.read import Read, left_out_line
 from engine.documents.web import BETWEEN_CELLS
 from engine.documents.zips import Archive, local_name, reading
@@ -26,6 +31,10 @@ MOST_ROWS = 1_048_576
 
 ROWS_OF_SECTION = 50
 
+_LONGEST_GAP = 10  # of empty rows that are kept as empty lines
+_ROWS_WITH_HEADER = 20  # the first ones, among which the header is looked for
+_REPEATED = 200  # characters of a merged cell that is repeated in each of its rows
+_MOST_REPEATED = 100_000  # cells
 _STRICT = (
     (
         b"http://purl.oclc.org/ooxml/spreadsheetml/main",
@@ -36,7 +45,7 @@ _STRICT = (
         b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
     ),
 )
-_QUOTED = re.compile(r'"[^"]*"|\\.|_.')
+_MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\s[^>]*?ref=["']([A-Z]+[0-9]+:[A-Z]+[0-9]+)["']""")
 
 
 def read_xlsx(data: bytes) -> Read:
@@ -61,7 +70,7 @@ def read_xlsx(data: bytes) -> Read:
             if sheet.sheet_state != "visible":
                 hidden.append(sheet.title)
                 continue
-            rows = _Rows()
+            rows = _Rows(_merged(copy, sheet))
             if not rows.read(sheet, with_formulas, most_characters=left):
                 cut.append(f"{sheet.title} from row {rows.seen}")
             left -= rows.characters
@@ -107,12 +116,23 @@ def _comments(xml: bytes) -> int:
         return 0
 
 
+def _merged(copy: BytesIO, sheet: Any) -> dict[tuple[int, int], int]:
+    """The last row of each merged cell that has several, by its first row and column, from 1."""
+    with ZipFile(copy) as parts:
+        xml = parts.read(sheet._worksheet_path)
+    ranges = (range_boundaries(found[1].decode()) for found in _MERGED.finditer(xml))
+    return {(top, left): bottom for left, top, _, bottom in ranges if bottom > top}
+
+
 class _Rows:
     """The rows of a sheet that have values: (number, text of each cell by its column)."""
 
-    def __init__(self) -> None:
+    def __init__(self, merged: dict[tuple[int, int], int]) -> None:
         self.seen = self.characters = 0
         self._rows: list[tuple[int, dict[int, str]]] = []
+        self._merged = merged
+        self._above: dict[int, tuple[int, str]] = {}  # by column: a merged cell's last row and text
+        self._repeated = 0
 
     def read(self, sheet: Any, formulas: Any | None, *, most_characters: int) -> bool:
         """Read the rows of a sheet. Returns False if a limit ended it."""
@@ -123,6 +143,7 @@ class _Rows:
             for column, cell in enumerate(other):
                 if column not in cells and (formula := _formula(cell.value)):
                     cells[column] = formula
+            self._repeat_merged(cells)
             self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
             if self.characters > most_characters or self.seen > MOST_ROWS:
                 return False
@@ -130,12 +151,46 @@ class _Rows:
                 self._rows.append((self.seen, cells))
         return True
 
+    def _repeat_merged(self, cells: dict[int, str]) -> None:
+        """Write merged cells that began further up into this row, if it has others."""
+        for column in [each for each, (last, _) in self._above.items() if last < self.seen]:
+            del self._above[column]
+        if cells and self._repeated < _MOST_REPEATED:
+            for column, (_, text) in self._above.items():
+                self._repeated += column not in cells
+                cells.setdefault(column, text)
+        for column, text in cells.items():
+            last = self._merged.get((self.seen, column + 1))
+            if last is not None and len(text) <= _REPEATED:
+                self._above[column] = last, text
+
     def sections(self, title: str) -> Iterator[Section]:
         columns = sorted(set().union(*(cells for _, cells in self._rows)))
-        for rows in batched(self._rows, ROWS_OF_SECTION):
-            text = "\n".join(_line(columns, cells) for _, cells in rows)
-            number = rows[0][0] if len(self._rows) > ROWS_OF_SECTION else 0
-            yield Section("sheet", number, text, title)
+        heading, header = self._header(columns)
+        lines: list[str] = []
+        first = 0
+        for number, cells in self._rows:
+            gap = number - first - len(lines)
+            if lines and (len(lines) + gap >= ROWS_OF_SECTION or gap > _LONGEST_GAP):
+                above = header if first > heading else ""
+                yield Section("sheet", first, "\n".join(lines), title, above)
+                lines = []
+            if not lines:
+                first, gap = number, 0
+            lines += [""] * gap + [_line(columns, cells)]
+        if lines:
+            yield Section(
+                "sheet", first, "\n".join(lines), title, header if first > heading else ""
+            )
+
+    def _header(self, columns: list[int]) -> tuple[int, str]:
+        """The number and the text of the row that heads the table: the first one that has texts in
+        most of the columns, and in all of its cells; 0 and "" without one."""
+        for number, cells in self._rows[:_ROWS_WITH_HEADER]:
+            worded = all(any(map(str.isalpha, text)) for text in cells.values())
+            if worded and len(cells) > 1 and len(cells) * 2 > len(columns):
+                return number, _line(columns, cells)
+        return 0, ""
 
 
 def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
@@ -158,13 +213,13 @@ def _text(cell: Any) -> str:
         case bool(value):
             return str(value).upper()
         case int(value) | float(value):
-            if "%" in _QUOTED.sub("", cell.number_format or ""):
-                return f"{value * 100:.12g}%"
-            return str(value) if isinstance(value, int) else f"{value:.15g}"
+            return with_format(value, cell.number_format or "General")
         case datetime(hour=0, minute=0, second=0) as value:
             return value.date().isoformat()
         case datetime() as value:
             return value.isoformat(" ", "seconds" if value.second else "minutes")
+        case timedelta() as value:
+            return elapsed(value, cell.number_format or "")
         case time() as value:
             return value.isoformat("seconds" if value.second else "minutes")
         case value:

@@ -1,9 +1,11 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
-Hidden slides, text that masters put on every slide, pictures and charts are not read.
+Hidden slides, pictures, charts and comments are not read, but reported; nor is text that masters
+put on every slide.
 """
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
@@ -13,6 +15,7 @@ from engine.documents.web import BETWEEN_CELLS, raised, shortened
 from engine.documents.zips import Archive, local_name, reading
 
 _TITLES = ("title", "ctrTitle")
+_REPORTED = {"pic": "picture", "chart": "chart", "cm": "comment"}
 _ON_EVERY_SLIDE = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
@@ -23,6 +26,7 @@ def read_pptx(data: bytes) -> Read:
         by_id = _related(archive, presentation, "slide")
         listed = archive.xml(presentation).iterfind("{*}sldIdLst/{*}sldId")
         sections, without_text, hidden = [], [], []
+        seen = Counter[str]()
         for number, slide in enumerate(listed, start=1):
             part = by_id[_id(slide)]
             tree = archive.xml(part)
@@ -30,6 +34,11 @@ def read_pptx(data: bytes) -> Read:
                 hidden.append(str(number))
                 continue
             title, text = _read_slide(archive, part, tree)
+            seen.update(map(local_name, tree.iter()))
+            comments = _related(archive, part, "comments").values()
+            seen["cm"] += sum(
+                local_name(each) == "cm" for name in comments for each in archive.xml(name).iter()
+            )
             if text:
                 sections.append(Section("slide", number, text, shortened(title)))
             else:
@@ -37,7 +46,12 @@ def read_pptx(data: bytes) -> Read:
         return Read(
             tuple(sections),
             without_text=tuple(without_text),
-            left_out=left_out_line("Hidden slides", hidden),
+            left_out=left_out_line("Hidden slides", hidden)
+            + tuple(
+                f"{seen[name]} {kind}{'s' * (seen[name] > 1)}."
+                for name, kind in _REPORTED.items()
+                if seen[name]
+            ),
         )
 
 
@@ -81,9 +95,15 @@ def _placeholder(shape: Element) -> str:
 
 def _lines(element: Element) -> Iterator[str]:
     """Yield the paragraphs and table rows that have text."""
+    above: list[str] = []
     for child in element:
         if local_name(child) == "tr":
-            cells = [" ".join(" ".join(_lines(cell)).split()) for cell in child.iterfind("{*}tc")]
+            cells = []
+            for column, cell in enumerate(child.iterfind("{*}tc")):
+                reaches_in = cell.get("vMerge") in ("1", "true") and column < len(above)
+                text = " ".join(" ".join(_lines(cell)).split())
+                cells.append(above[column] if reaches_in else text)
+            above = cells[:]
             while cells and not cells[-1]:
                 cells.pop()
             yield from [BETWEEN_CELLS.join(cells)] if cells else []

@@ -4,6 +4,7 @@ A heading begins a part, whose label is the path of headings to it. ` | ` stands
 of a row. Repairs markup like browsers, as far as it moves text. Fetches and runs nothing.
 """
 
+import plistlib
 import re
 from codecs import BOM_UTF8
 from collections import Counter
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from operator import eq
 
-from engine.documents import Section
+from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import Decoded, decode
 from engine.documents.read import Read
+from engine.documents.zips import reading
 
 BETWEEN_CELLS = " | "
 
@@ -28,6 +30,7 @@ _HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 _LISTS = _names("ul ol menu")
 _CELLS = _names("td th")
 _ROW_GROUPS = _names("thead tbody tfoot")
+_HOLDERS = _CELLS | {"caption", "table"}  # in which the end of an outer element counts for nothing
 _TABLE = _CELLS | _ROW_GROUPS | {"table", "tr", "caption"}
 _SPACED = _HEADINGS | _LISTS | {"blockquote", "dl", "figure", "hr", "p", "pre", "table"}
 _BLOCKS = (_SPACED | _TABLE - _CELLS) | _names(
@@ -55,6 +58,7 @@ _ENDS = {  # what the beginning of one ends, unless it stands within another
 _MOST_DEPTH = 512  # as in browsers: what is deeper stands beside
 _MOST_COLUMNS = 1_000
 _MOST_LABEL = 100
+_MOST_REPEATED = 1_000_000  # characters of a table's cells that stand in several rows
 _HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
 _CHARSET = re.compile(  # those of the web: Python has others, which are no charsets
@@ -75,7 +79,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        return " > ".join(shortened(heading) for heading in self.headings)
+        return LABELS_APART.join(shortened(heading) for heading in self.headings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +90,27 @@ class Page:
 
 def read_html(data: bytes) -> Read:
     known = decoded(data)
-    page = read_page(known.text)
-    return Read(
-        tuple(
-            Section("part", number, part.text, part.label or shortened(page.title))
-            for number, part in enumerate(page.parts, start=1)
-        ),
-        left_out=known.remarks,
+    return page_sections(read_page(known.text), remarks=known.remarks)
+
+
+def read_webarchive(data: bytes) -> Read:
+    """Read a page that Safari saved with its pictures: a property list."""
+    with reading("saved page"):
+        page = plistlib.loads(data)["WebMainResource"]
+        content = page["WebResourceData"]
+        try:
+            return page_sections(read_page(content.decode(page["WebResourceTextEncodingName"])))
+        except (KeyError, LookupError, UnicodeDecodeError):
+            return read_html(content)
+
+
+def page_sections(page: Page, *, remarks: tuple[str, ...] = ()) -> Read:
+    """A section for each part of a page."""
+    sections = (
+        Section("part", number, part.text, part.label or shortened(page.title))
+        for number, part in enumerate(page.parts, start=1)
     )
+    return Read(tuple(sections), left_out=remarks)
 
 
 def read_page(html: str) -> Page:
@@ -130,10 +147,13 @@ def shortened(text: str) -> str:
 @dataclass(slots=True)
 class _Table:
     """A table that is being read. `row`: the cells so far. `below`: by column, the number of rows
-    that its cell still reaches into. `layout`: it has a table inside, so it lays out a page."""
+    that its cell still reaches into, and `texts`: what stands there. `layout`: it has a table
+    inside, so it lays out a page."""
 
     row: list[str] = field(default_factory=list)
     below: Counter[int] = field(default_factory=Counter)
+    texts: dict[int, str] = field(default_factory=dict)
+    repeated: int = 0
     spans: tuple[int, int] = (1, 1)
     in_cell: bool = False
     layout: bool = False
@@ -143,22 +163,32 @@ class _Table:
         columns, rows = self.spans
         for _ in range(max(min(columns, _MOST_COLUMNS - len(self.row)), 1)):
             self.below[len(self.row)] = rows - 1
+            self.texts[len(self.row)] = text if len(text) <= _MOST_LABEL else ""
             self.row.append(text)
             text = ""
 
     def end_row(self) -> str:
+        """The row that ends; cells that reach into it from above stand in it too."""
+        says_something = any(self.row)
         self._reach()
         for column in range(len(self.row), max(self.below, default=-1) + 1):
-            self.below[column] -= self.below[column] > 0
+            self.row.append(self._from_above(column))
         cells, self.row = self.row, []
         while cells and not cells[-1]:
             cells.pop()
-        return BETWEEN_CELLS.join(cells)
+        return BETWEEN_CELLS.join(cells) if says_something else ""
 
     def _reach(self) -> None:
         while self.below[len(self.row)] > 0:
-            self.below[len(self.row)] -= 1
-            self.row.append("")
+            self.row.append(self._from_above(len(self.row)))
+
+    def _from_above(self, column: int) -> str:
+        if self.below[column] <= 0:
+            return ""
+        self.below[column] -= 1
+        text = self.texts.get(column, "")
+        self.repeated += len(text)
+        return text if self.repeated < _MOST_REPEATED else ""
 
 
 class _Reader(HTMLParser):
@@ -199,7 +229,7 @@ class _Reader(HTMLParser):
             self._end_nearest(ended, within=within)
         if tag in _EMPTY:
             if self._hidden_at is None:
-                self._lone(tag)
+                self._lone(tag, given)
             return
         if len(self._stack) == _MOST_DEPTH:
             self._leave()
@@ -215,7 +245,7 @@ class _Reader(HTMLParser):
         self._open[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
-        self._end_nearest({tag}, within=() if tag in _TABLE else _CELLS)
+        self._end_nearest({tag}, within=() if tag in _TABLE else _HOLDERS)
 
     def handle_data(self, data: str) -> None:
         if self._hidden_at is None:
@@ -258,9 +288,11 @@ class _Reader(HTMLParser):
 
     # What elements do to the text
 
-    def _lone(self, tag: str) -> None:
+    def _lone(self, tag: str, given: dict[str, str | None]) -> None:
         if tag == "hr":
             self._break(2)
+        elif tag == "input":
+            self._line.append(_filled_in(given))
         elif tag == "br" and self._open["pre"]:
             self._line.append("\n")
         elif tag == "br" and not self._in_one_line:
@@ -286,6 +318,8 @@ class _Reader(HTMLParser):
             self._raised = len(self._line)
         elif tag == "rt":
             self._line.append("(")
+        elif tag == "button":
+            self._line.append(" ")
 
     def _end(self, tag: str) -> None:
         if tag in _HEADINGS and not self._in_cell:
@@ -311,6 +345,10 @@ class _Reader(HTMLParser):
             self._raised = None
         elif tag == "rt":
             self._line.append(")")
+        elif tag == "button":
+            self._line.append(" ")
+        elif tag in _ROW_GROUPS and self._tables and not self._tables[-1].layout:
+            self._write(self._tables[-1].end_row())
         if tag in _BLOCKS:
             self._break(2 if tag in _SPACED and not self._counts else 1)
 
@@ -401,6 +439,17 @@ class _Reader(HTMLParser):
                 self._lines.append("\n" * max(self._gap, 1))
             self._lines.append(self._bullet + text)
             self._gap, self._bullet = 0, ""
+
+
+def _filled_in(given: dict[str, str | None]) -> str:
+    """What is filled into a field of a form, or ticked in it."""
+    match (given.get("type") or "text").lower():
+        case "checkbox" | "radio":
+            return "☒" if "checked" in given else "☐"
+        case "hidden" | "image" | "password" | "submit" | "reset" | "button" | "file":
+            return ""
+        case _:
+            return given.get("value") or ""
 
 
 def _one_line(pieces: list[str]) -> str:

@@ -1,8 +1,8 @@
 """Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
-Suggested changes are read as if they were accepted. Text that is formatted as hidden is dropped.
-Pictures, formulas, comments, headers and footers are not read, but reported, except headers and
-footers that only number the pages.
+Suggested changes are read as if they were accepted, and automatic numbers as if they were typed.
+Text that is formatted as hidden is dropped. Pictures, charts, diagrams, formulas, comments, headers
+and footers are not read, but reported, except headers and footers that only number the pages.
 """
 
 import re
@@ -13,16 +13,26 @@ from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 import mammoth
 
 from engine.documents import Section
+from engine.documents.numbering import Mark, Numbers, child_value, value_of
 from engine.documents.read import Read
 from engine.documents.web import read_page
 from engine.documents.zips import Archive, local_name, reading
+from models.errors import Problem
 
 NOTES = "Notes"
 
 _FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
 _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
 _PAGE = re.compile(r"\b(?:PAGE|NUMPAGES)\b")
-_REPORTED = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
+_REPORTED = {
+    "oMath": "formula",
+    "commentReference": "comment",
+    "picture": "picture",
+    "chart": "chart",
+    "relIds": "diagram",
+    "change": "suggested change, read as accepted",
+}
+_CHANGES = ("del", "ins", "moveTo")
 _KEPT = {  # of the formatting, which is most of a document, and slows mammoth down
     "pPr": {"numPr", "pStyle", "rPr"},
     "rPr": {"del", "vertAlign"},
@@ -34,22 +44,47 @@ _TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
 """Mammoth drops these with their content, so only the content is passed on."""
 _ALIKE = {"cr": "br", "ptab": "tab"}
 """Replacements that mammoth knows."""
+_BULLETS, _NUMBERED = "1", "2"
+"""The lists that are passed on: mammoth knows only these two kinds. A number is a part of the text,
+so its list has no marks of its own: it is a list of descriptions."""
+_LEVELS = 9
+_STYLES = "\n".join(
+    [
+        f"p{style} => h{level}:fresh"
+        for level in range(1, 7)
+        for style in (f".Heading{level}", f"[style-name='heading {level}']")
+    ]
+    + [
+        f"p:{kind}-list({level + 1}) => {'dl|ul > dd|li > ' * level}{tags}:fresh"
+        for level in range(_LEVELS)
+        for kind, tags in (("unordered", "ul > li"), ("ordered", "dl > dd"))
+    ]
+)
 
 
 def read_docx(data: bytes) -> Read:
     with reading("Word document"):
         archive = Archive(data)
         left_out = Counter[str]()
+        numbers = Numbers(_part(archive, "numbering"), _part(archive, "styles"))
 
         def prepare(xml: bytes) -> bytes:
             try:
                 root = fromstring(xml)
             except ParseError:
                 return xml  # mammoth fails where it needs this part
-            if local_name(root) in ("hdr", "ftr"):
-                left_out["around"] += any(map(_says_something, root.iterfind(".//{*}p")))
+            match local_name(root):
+                case "hdr" | "ftr":
+                    left_out["around"] += any(map(_says_something, root.iterfind(".//{*}p")))
+                case "numbering":
+                    root[:] = _lists(root.tag.removesuffix("numbering"))
+                case "styles":
+                    _repair_styles(root)
+                case "document":
+                    _write_marks(root, numbers)
             for element in list(root.iter()):
-                left_out[local_name(element)] += 1
+                name = local_name(element)
+                left_out["change" if name in _CHANGES and len(element) else name] += 1
                 element[:] = _prepared(element)
             return tostring(root)
 
@@ -60,10 +95,115 @@ def read_docx(data: bytes) -> Read:
         html = mammoth.convert_to_html(
             archive.only_xml(prepare),
             convert_image=count,
+            style_map=_STYLES,
             include_embedded_style_map=False,
             external_file_access=False,
         ).value
         return Read(tuple(_sections(html)), left_out=tuple(_left_out_lines(left_out)))
+
+
+def _part(archive: Archive, kind: str) -> Element | None:
+    """A part beside the document's text; None if there is none that can be read."""
+    named = re.compile(rf"word/{kind}\d*\.xml")
+    name = next(filter(named.fullmatch, archive.names), "")
+    try:
+        return archive.xml(name) if name else None
+    except Problem:
+        return None
+
+
+def _lists(space: str) -> Iterator[Element]:
+    """Yield the numbering that mammoth needs: a list with bullets, and a list with numbers."""
+
+    def made(name: str, *children: Element, **values: str) -> Element:
+        element = Element(f"{space}{name}", {f"{space}{key}": each for key, each in values.items()})
+        element[:] = children
+        return element
+
+    kinds = {_BULLETS: "bullet", _NUMBERED: "decimal"}
+    for number, kind in kinds.items():
+        levels = (
+            made("lvl", made("numFmt", val=kind), ilvl=str(level)) for level in range(_LEVELS)
+        )
+        yield made("abstractNum", *levels, abstractNumId=number)
+    for number in kinds:
+        yield made("num", made("abstractNumId", val=number), numId=number)
+
+
+def _repair_styles(styles: Element) -> None:
+    """Give each style the type that mammoth needs, and that is the one of a style without it."""
+    for style in styles.iterfind("{*}style"):
+        if not any(name.endswith("}type") for name in style.attrib):
+            style.set(style.tag.removesuffix("style") + "type", "paragraph")
+
+
+def _write_marks(root: Element, numbers: Numbers) -> None:
+    """Write the automatic numbers of all paragraphs before their text.
+
+    A paragraph whose end is deleted continues in the next one, whose number stands before both.
+    """
+    first: Element | None = None
+    for paragraph in _paragraphs(root):
+        properties = paragraph.find("{*}pPr")
+        ended = properties.find("{*}rPr/{*}del") if properties is not None else None
+        first = paragraph if first is None else first
+        if ended is None:
+            mark = numbers.mark(paragraph)
+            _write_mark(paragraph, properties, mark)
+            if mark is not None and any(map(_is_shown, paragraph.iter())):
+                begin = int(len(first) > 0 and local_name(first[0]) == "pPr")
+                first.insert(begin, _text_run(paragraph, mark.text))
+            first = None
+
+
+def _paragraphs(parent: Element) -> Iterator[Element]:
+    """Yield the paragraphs in order; of alternatives for different programs, those of one."""
+    for child in parent:
+        if local_name(child) == "p":
+            yield child
+        yield from _paragraphs(_alternative(child))
+
+
+def _write_mark(paragraph: Element, properties: Element | None, mark: Mark | None) -> None:
+    """Put a paragraph into one of the two lists that mammoth knows, or into none."""
+    space = paragraph.tag.removesuffix("p")
+    if properties is None:
+        properties = Element(f"{space}pPr")
+        paragraph.insert(0, properties)
+    for old in properties.findall("{*}numPr"):
+        properties.remove(old)
+    if mark is not None:
+        list_of = Element(f"{space}numPr")
+        for name, value in (
+            ("ilvl", str(mark.level)),
+            ("numId", _NUMBERED if mark.text else _BULLETS),
+        ):
+            list_of.append(Element(f"{space}{name}", {f"{space}val": value}))
+        properties.append(list_of)
+
+
+def _text_run(beside: Element, text: str) -> Element:
+    space = beside.tag.removesuffix(local_name(beside))
+    run, written = Element(f"{space}r"), Element(f"{space}t")
+    written.text = text
+    run.append(written)
+    return run
+
+
+def _is_shown(element: Element) -> bool:
+    return local_name(element) == "sym" or (
+        local_name(element) == "t" and bool((element.text or "").strip())
+    )
+
+
+def _alternative(element: Element) -> Element:
+    """Of alternatives for different programs, the one to read: older programs' if it has as much
+    text; any other element itself."""
+    if local_name(element) != "AlternateContent" or not len(element):
+        return element
+    *others, last = element
+    boxes = element.find("{*}Choice//{*}txbxContent")
+    return others[0] if others and boxes is not None and last.find(".//{*}t") is None else last
 
 
 def _prepared(parent: Element) -> Iterator[Element]:
@@ -74,6 +214,15 @@ def _prepared(parent: Element) -> Iterator[Element]:
             yield from _prepared(_with_reading_behind(child))
         elif name in _TRANSPARENT:
             yield from _prepared(child)
+        elif name == "AlternateContent":
+            yield from _prepared(_alternative(child))
+        elif name == "drawing" and (boxes := child.findall(".//{*}txbxContent")):
+            child.tag = child.tag.removesuffix(name) + "pict"  # in which mammoth reads boxes
+            child[:] = boxes
+            yield child
+        elif name == "fldChar" and (chosen := _chosen(child)):
+            yield child
+            yield from _text_run(child, chosen)
         elif name in _KEPT:
             child[:] = [part for part in child if local_name(part) in _KEPT[name]]
             if len(child):
@@ -92,6 +241,17 @@ def _with_reading_behind(ruby: Element) -> Element:
         texts[-1].text = f"{texts[-1].text})"
     ruby[:] = base + above
     return ruby
+
+
+def _chosen(begin: Element) -> str:
+    """What is chosen in a list of choices, by the sign that begins its field."""
+    choices = begin.find("{*}ffData/{*}ddList")
+    if choices is None:
+        return ""
+    given = [child_value(choices, name) for name in ("result", "default")]
+    number = next((int(each) for each in given if each.isdecimal()), 0)
+    listed = [value_of(each) for each in choices.iterfind("{*}listEntry")]
+    return listed[number] if number < len(listed) else ""
 
 
 def _is_hidden(run: Element) -> bool:
@@ -131,6 +291,7 @@ def _sections(html: str) -> Iterator[Section]:
 def _left_out_lines(seen: Counter[str]) -> Iterator[str]:
     for name, kind in _REPORTED.items():
         if seen[name]:
-            yield f"{seen[name]} {kind}{'s' * (seen[name] > 1)}."
+            first, comma, rest = kind.partition(",")
+            yield f"{seen[name]} {first}{'s' * (seen[name] > 1)}{comma}{rest}."
     if seen["around"]:
         yield "Headers and footers."

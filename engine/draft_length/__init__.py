@@ -1,8 +1,9 @@
-"""How many tokens to draft next, and by which drafter: what is asked, answered and observed.
+"""How many tokens to draft next, and with which drafter: candidates, choices and observations.
 
-`policy.py` decides, from what passes and drafts cost (`costs.py`), how likely drafted tokens are to
-be accepted (`acceptance.py`), and what was measured of the pair at its first use (`calibrate.py`,
-stored by `calibrations.py`). A draft length of 0 means that the target decodes plainly.
+`policy.py` decides, from the costs of passes and drafts (`costs.py`), the chances that drafted
+tokens are accepted (`acceptance.py`), and a calibration of the pair at its first use
+(`calibrate.py`, stored by `calibrations.py`). A draft length of 0 means that the target decodes
+plainly.
 """
 
 from collections.abc import Sequence
@@ -36,9 +37,9 @@ class Why(Enum):
 class Reason:
     """Why a draft has its length, as fields. The words for people are `str` of it, and only there.
 
-    `length` of the draft, or the longest one; of a tree `tokens`, how many it has; `gain`: the
-    expected speed as a multiple of plain decoding's; `rounds` until the policy is asked again. Each
-    where it has a part in the reason.
+    `length`: of the draft, or the longest that is possible; `tokens`: of a tree; `gain`: the
+    expected speed as a multiple of plain decoding's; `rounds` until the policy is asked again.
+    Fields that play no part in the reason keep their defaults.
     """
 
     why: Why
@@ -81,10 +82,10 @@ IMPOSED = Reason(Why.IMPOSED)
 class DraftCandidate:
     """A draft that a drafter could propose now. It is found on the host, without the device.
 
-    `most`: tokens at most, of a tree on each of its paths. `match`: how many tokens matched, where
-    the drafter copies; 0 where it does not. `behind`: committed tokens that it would have to read
-    first, beyond the usual. `alternatives`: how many it can propose for a place; with 1 it proposes
-    chains. `least`: tokens of a tree, fewer of which are worth less than their share of its rows.
+    `most`: the longest draft; of a tree, the longest path. `match`: the number of tokens that
+    matched, if the drafter copies; otherwise 0. `behind`: committed tokens that it would have to
+    read first, beyond the usual. `alternatives`: the most that it can propose for one place; 1 for
+    chains only. `least`: the fewest tokens of a tree that are worth their rows.
     """
 
     drafter: str
@@ -115,11 +116,11 @@ class DraftChoice:
 
     @property
     def shape(self) -> Tree:
-        """The tree that a draft of this choice is."""
+        """The tree of such a draft: for a chain, the tree with one path."""
         return self.tree or Tree.chain(self.length)
 
     def within(self, room: int) -> "DraftChoice":
-        """The same with at most `room` tokens."""
+        """Return the choice, cut to at most `room` tokens."""
         if self.tree is not None and len(self.tree) > room:
             tree = self.tree.first(max(room, 0))
             return replace(self, tree=tree, length=tree.height)
@@ -130,12 +131,14 @@ class DraftChoice:
 class MeasuredRound:
     """The observations of one round. Plain rounds have `proposed` 0 and no drafter.
 
-    `context`: committed tokens before the round. `asked`: the length that was chosen; where less
-    was proposed, the drafter ran out. `rows` of the whole pass, where `beside` others shared it or
-    a grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
-    None for a chain. `edge`: a plain pass at an end of a run, where the device works beside the
-    host: nothing ran beside the first one, and no other was built beside the last one, so that
-    neither shows what plain decoding costs.
+    `context`: committed tokens before the round. `asked`: the chosen length; the drafter ran out if
+    fewer were proposed. `rows`: of the whole pass, if `beside` other generations shared it or if a
+    grammar may have forced some; otherwise 0. `tree`: the draft's shape, of which `path` was
+    accepted; None for a chain.
+
+    `edge`: a plain pass at an end of a run, on a device beside the host. Nothing ran beside the
+    first such pass, and no other was built beside the last, so neither shows what plain decoding
+    costs.
     """
 
     proposed: int
@@ -159,16 +162,18 @@ class DraftLengthPolicy(Protocol):
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
-        """For the next round, behind `context` tokens: at most `most` tokens of one candidate.
+        """Return the choice for the next round, behind `context` tokens: at most `most` tokens of
+        one candidate.
 
-        `beside`: how many others share the pass. They are taken to do the same.
+        `beside`: the number of other generations that share the pass; they are taken to do the
+        same.
         """
 
     def observe(self, measured: MeasuredRound) -> None:
-        """The round is over."""
+        """Learn from a round that is over."""
 
     def restart(self) -> None:
-        """Another drafter from now on: forget what was measured."""
+        """Forget what was measured: from now on another drafter is used."""
 
     def another(self) -> "DraftLengthPolicy":
         """Return a policy for another text, which begins with everything learned so far."""

@@ -40,8 +40,8 @@ _MOST_COUNTED = LONGEST_COPY / (1.0 - _MEMORY)  # tokens that faded counts can h
 class AcceptanceCurve:
     """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
-    The prior is what is `usual` for the pair. Where a bucket turns out better than its prior, the
-    prior of the next bucket is raised too.
+    The prior of each bucket is what is `usual` for the pair. If a bucket turns out better than its
+    prior, the prior of the next bucket is raised too.
     """
 
     def __init__(self, kind: str) -> None:
@@ -52,7 +52,7 @@ class AcceptanceCurve:
         self._chances: list[float] = []  # as estimated since the last change
 
     def count(self, judged: Sequence[tuple[int, bool]]) -> None:
-        """A round's tokens, by bucket: whether they were accepted."""
+        """Count a round's tokens: for each its bucket, and whether it was accepted."""
         self._fade(_MEMORY)
         for bucket, accepted in judged:
             self.judged[bucket] += 1.0
@@ -79,7 +79,8 @@ class AcceptanceCurve:
         return chances
 
     def begin_text(self) -> None:
-        """Another text: what is usual predicts it better than the text before."""
+        """Begin another text: move the usual rates towards those of the text before, and keep only
+        a small share of its counts."""
         chances = self.chances()
         for i, judged in enumerate(self.judged):
             self.usual[i] += judged / (judged + _USUAL) * (chances[i] - self.usual[i])
@@ -92,7 +93,7 @@ class AcceptanceCurve:
 
     @classmethod
     def from_json(cls, kind: str, value: Any) -> "AcceptanceCurve":
-        """The curve of which `to_json` gave `value`. Raises ValueError on anything else."""
+        """Return the curve of which `to_json` gave `value`. Raises ValueError on anything else."""
         curve, lists = cls(kind), decode(dict[str, tuple[float, ...]], value, place=kind)
         usual, judged, accepted = (list(lists.get(n, ())) for n in ("usual", "judged", "accepted"))
         if not len(usual) == len(judged) == len(accepted) == len(curve.usual):
@@ -145,7 +146,8 @@ class Acceptance:
             self._curve("drafted", drafter).count(drafted)
 
     def begin_text(self) -> None:
-        """Another text begins. How good later alternatives are depends on the drafter alone."""
+        """Begin another text. How good later alternatives are depends on the drafter alone, and
+        stays."""
         for kind in ("copied", "drafted"):
             for curve in self._curves[kind].values():
                 curve.begin_text()
@@ -159,7 +161,8 @@ class Acceptance:
 
     @classmethod
     def from_json(cls, value: Any) -> "Acceptance":
-        """The acceptance of which `to_json` gave `value`. Raises ValueError on anything else."""
+        """Return the acceptance of which `to_json` gave `value`. Raises ValueError on anything
+        else."""
         made, kinds = cls(), decode(dict[str, dict[str, Any]], value, place="acceptance")
         if set(kinds) != set(_FIRST):
             raise ValueError("a kind of curve is not there, or another one is")
@@ -176,8 +179,8 @@ class Acceptance:
 
 
 def expected_tokens(chances: Iterable[float]) -> list[float]:
-    """The expected committed tokens of a round that drafts 0, 1, 2, ... tokens; the target's own is
-    among them."""
+    """Return the expected committed tokens of rounds that draft 0, 1, 2, ... tokens, the target's
+    own token included."""
     committed, standing = [1.0], 1.0
     for chance in chances:
         standing *= chance
@@ -186,7 +189,7 @@ def expected_tokens(chances: Iterable[float]) -> list[float]:
 
 
 class _Judged(NamedTuple):
-    """A drafted token whose parent was accepted, and of whose alternatives none before it was."""
+    """A drafted token that was tried: its parent was accepted, and no alternative before it was."""
 
     depth: int
     rank: int

@@ -49,8 +49,8 @@ def calibrate(
     progress: Progress = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Calibration | None:
-    """Measure a pair whose committed tokens are `tokens`, within the budget. None where timings
-    varied too much: see `_Survey.steady`."""
+    """Measure a pair whose committed tokens are `tokens`, within the budget. None if timings varied
+    too much: see `_Survey.steady`."""
     length = target.length
     target.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
@@ -119,8 +119,8 @@ class _Survey:
         repeats: int = _REPEATS,
         slowest: float = 0.0,
     ) -> None:
-        """Run each of `choices`, `repeats` times, as far as there is time for it: as much as the
-        slowest took, or is thought to take."""
+        """Run each of `choices`, `repeats` times, while there is time. The next one is taken to
+        need as long as the slowest so far, or `slowest` seconds if that is more."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
         plan = list(choices) * repeats
@@ -163,7 +163,8 @@ class _Survey:
         return len(times.get(0, [])) > 1 and len(times) > 1 and median(apart) <= _STEADY
 
     def passes(self) -> PassCosts:
-        """The least seconds by rows, as disturbances only add. Fewer rows never cost more."""
+        """Return the least seconds of a pass by rows, as disturbances only add. Fewer rows never
+        cost more."""
         least: dict[int, float] = {}
         for each in self.measured:
             for rows in range(1, each.proposed + 2):
@@ -173,7 +174,8 @@ class _Survey:
         return PassCosts(len(self.text), tuple(known), seconds)
 
     def draft_seconds(self, asked: int | None = None) -> float:
-        """The least seconds of drafts for which `asked` tokens were asked, or any number."""
+        """Return the least seconds of a draft for which `asked` tokens were asked; None: any
+        number."""
         times = [
             each.draft_seconds
             for each in self.measured

@@ -58,7 +58,7 @@ class CalibrationStore:
 
     def passes_of(self, target: str) -> PassCosts | None:
         """The costs of passes of the target with this fingerprint, as the newest file has them,
-        whatever drafted; None where it was never calibrated."""
+        whatever drafted; None if it was never calibrated."""
         files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in reversed(files):
             with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):

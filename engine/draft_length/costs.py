@@ -1,4 +1,4 @@
-"""What a pass over n rows costs, and what drafting n tokens costs: measured once, then followed.
+"""The costs of a pass over n rows, and of drafting n tokens: measured once, then followed.
 
 A calibration has the seconds of passes by rows. Between the measured points costs lie on lines,
 beyond them the last slope continues, and more rows never cost less. Live rounds correct all of it,
@@ -114,8 +114,8 @@ class Costs:
         return self._asked[sharing][:most]
 
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
-        """The standard deviation of the ratio of a pass over `rows` to a plain one, in
-        logarithms. Both by each of the `sharing` generations."""
+        """Return the standard deviation, in logarithms, of the cost of `rows` rows over that of one
+        row, each multiplied by the `sharing` generations of a pass."""
         return self._correction.doubt(_kind(sharing), _kind(sharing * rows))
 
     @property
@@ -132,7 +132,7 @@ class Costs:
         return DraftCosts(drafter, start, known.step_seconds * factor, known.read_seconds)
 
     def observe_pass(self, rows: int, seconds: float, *, context: int) -> None:
-        """A pass over `rows`, of all that shared it, took `seconds`."""
+        """Learn that a pass over `rows` rows, of all generations that shared it, took `seconds`."""
         self._asked.clear()
         expected = self._passes.item(min(rows, MOST_ROWS) - 1)
         expected += max(rows - MOST_ROWS, 0) * self._beyond
@@ -167,8 +167,8 @@ class Costs:
         return DraftCosts(drafter, 0.0, step, _READ * step)
 
     def _calibrated_for(self, sharing: int) -> tuple[Array, NDArray[np.int64]]:
-        """The share of each of `sharing` generations in passes over 1, 2, ... rows of each, and the
-        kinds of these passes."""
+        """Return the calibrated seconds of a pass over 1, 2, ... rows of each of `sharing`
+        generations, divided by these, and the kind of each such pass."""
         if sharing not in self._shared:
             rows = sharing * _ROWS
             inside = np.minimum(rows, MOST_ROWS) - 1
@@ -178,7 +178,7 @@ class Costs:
 
 
 def _kind(rows: int) -> int:
-    """Return the kind of this number of rows: all of a kind have one error in common."""
+    """Return the kind of this number of rows. All numbers of a kind have one error in common."""
     return _KINDS.item(min(rows, MOST_ROWS) - 1)
 
 
@@ -192,15 +192,16 @@ def _by_rows(rows: Sequence[int], seconds: Sequence[float]) -> Array:
 
 
 def _covariance(level: float, slope: float, own: float) -> Array:
-    """Of the errors by kind of number of rows: a level that all have in common, a slope over the
-    logarithm of the rows, and a part of their own; each a standard deviation."""
+    """Return the covariance of the errors, by kind of number of rows. It is made of standard
+    deviations: of a `level` that all have in common, of a `slope` over the logarithm of the rows,
+    and of each kind's `own` part."""
     every: Array = level**2 + slope**2 * np.outer(_PARTS, _PARTS) + own**2 * np.eye(len(_ENDS))
     return every
 
 
 class _Correction:
-    """How live passes differ from the calibration, in logarithms: a Kalman filter of `errors`, one
-    for each kind of number of rows.
+    """Follows how live passes differ from the calibration, in logarithms: a Kalman filter of
+    `errors`, one for each kind of number of rows.
 
     One pass corrects them all, as heat and load move the level of all rows or the slope over them.
     Some readings are outliers, so a surprise counts only when it has come three times in a row;
@@ -219,7 +220,7 @@ class _Correction:
         self._recent = deque[float](maxlen=3)
 
     def observe(self, kind: int, error: float) -> None:
-        """A pass over a number of rows of this kind was off by `error`."""
+        """Learn that a pass, whose number of rows is of this kind, was off by `error`."""
         covariance = self._covariance + self._DRIFT
         believed = covariance.item(kind, kind)
         surprise = error - self.errors.item(kind)

@@ -37,7 +37,7 @@ class DraftOption(NamedTuple):
         return self.trees and self.trees.first(self.drafted)
 
     def alike(self, other: "DraftOption") -> bool:
-        """Whether both are chains, or trees, of as many tokens by the same drafter."""
+        """Whether both are of the same drafter, both chains or both trees, and of the same size."""
         return (
             self.drafted == other.drafted
             and self.drafter == other.drafter

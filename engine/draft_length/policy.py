@@ -1,10 +1,10 @@
-"""Draft-length policies: a fixed length, a tree of fixed size, and what has the best measured gain.
+"""Draft-length policies: a fixed length, a tree of fixed size, and the best measured gain.
 
 `Automatic` chooses the drafter and the chain or tree with the most expected tokens a second
-(`options.py`). Costs are counted in plain passes here, so that tokens over cost is the speed-up
-over plain decoding. Where several generations share their passes, each counts its part of one in
-which all do the same, and its own drafting: a plain token costs less there, so that drafts and
-their rows are dearer beside it.
+(`options.py`). Costs are counted in plain passes here, so tokens over cost is the speed-up over
+plain decoding. If several generations share a pass, all are taken to do the same, and each counts
+its part of the pass and its own drafting. A plain token costs less then, so drafts and their rows
+gain less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ class RegretBudget:
         self._balance = self._LOAN
 
     def count(self, tokens: int, passes: float) -> None:
-        """A round committed `tokens` and took as long as `passes` plain passes."""
+        """Count a round that committed `tokens` tokens, in the time of `passes` plain passes."""
         self._balance = min(self._balance + (1.0 + self._ALLOWED) * tokens - passes, self._MOST)
 
     def wait_for(self, loss: float) -> int:
@@ -151,10 +151,11 @@ class RegretBudget:
         return max(int((loss - self._balance) / self._ALLOWED), 0)
 
     def required_gain(self, *, parked: bool) -> float:
-        """The least gain that is worth drafting for.
+        """Return the least gain that is worth drafting for.
 
-        In debt, more than 1. Less for a drafter that is not parked, while something is saved: what
-        looks like a loss is often bad luck with a few tokens, and only drafting shows which.
+        In debt it is more than 1. While something is saved it is less than 1 for a drafter that is
+        not parked: an apparent loss is often bad luck with a few tokens, and only drafting shows
+        which.
         """
         if self._balance < 0.0:
             return self._IN_DEBT
@@ -276,8 +277,9 @@ class Automatic:
     def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
         """Whether drafters should read the prompt at once, before they are asked for a draft.
 
-        Those do that were not parked in the last text, and those that usually pay. Others read a
-        long prompt only once they pay: until then it is a part of what their first draft costs.
+        They should if one of them was not parked in the last text, or usually pays. Others read a
+        long prompt only once they pay: until then reading it is part of the cost of their first
+        draft.
         """
         self._follow(context)
         allowed = self._PROMPT_COST * self.costs.passes()[0]
@@ -293,13 +295,13 @@ class Automatic:
         return False
 
     def _follow(self, context: int) -> None:
-        """Notice where another text begins."""
+        """Begin another text if `context` is not where the last round ended."""
         if context != self._end:
             self._end = context
             self.acceptance.begin_text()
 
     def _options(self, candidate: DraftCandidate, most: int) -> list[DraftOption]:
-        """A drafter's chains from one token on, and its trees where it proposes any."""
+        """Return a drafter's chains from one token on, and its best trees if it proposes trees."""
         drafter = candidate.drafter
         # A copy may be twice as long as what was accepted of the last one, as far as its rows pay.
         accepted = self._accepted.get(drafter, 0) if candidate.match else 0
@@ -319,7 +321,7 @@ class Automatic:
         a_second = gain / (self._HOPE * passes[0])  # the tokens that it must bring
 
         def enough(tokens: int, worth: float) -> bool:
-            """No larger tree can be better: neither a little larger nor the largest."""
+            """Whether no larger tree can be better: neither a little larger nor the largest."""
             few = min(tokens + 4, largest)
             return (
                 tokens >= candidate.least

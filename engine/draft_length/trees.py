@@ -20,8 +20,8 @@ MOST = LARGEST_TREE
 
 @dataclass(frozen=True, slots=True)
 class BestTrees:
-    """The first n tokens of `tree` are the best tree of n, which is expected to commit `tokens[n]`
-    tokens; the target's own is among them."""
+    """The best trees of all sizes: the first n tokens of `tree` are the best tree of n, which is
+    expected to commit `tokens[n]` tokens, the target's own included."""
 
     tree: Tree
     tokens: tuple[float, ...]
@@ -37,10 +37,10 @@ def best_trees(
     """Return the best trees of up to `most` tokens, at most as high as `first` has chances.
 
     `first`: by depth, the chance of the alternative that is tried first, given that its parent is
-    accepted. `others`: by rank from 1, the chance of each later one, given that those before it are
-    not. A later alternative is taken to be no likelier than the one before it: it would have come
-    first. `enough(tokens, worth)` returns whether a tree of that many tokens is large
-    enough, given the worth of the next token.
+    accepted. `others`: by rank from 1, the chance of each later alternative, given that those
+    before it are rejected. A later alternative is never taken to be likelier than the one before
+    it. `enough(tokens, worth)`: whether a tree of that many tokens is large enough, given the worth
+    of the next token.
     """
     shares: list[list[float]] = []  # by depth, as far as it was reached
     parents: list[int] = []
@@ -48,7 +48,8 @@ def best_trees(
     waiting: list[tuple[float, int, int, int, float]] = []  # the worthiest first
 
     def offer(parent: int, depth: int, rank: int, reached: float) -> None:
-        """The alternative behind a parent that is accepted with the chance `reached`."""
+        """Add an alternative, whose parent is accepted with the chance `reached`, to the waiting
+        ones."""
         if depth == len(shares) < len(first):
             shares.append(_shares(first[depth], others))
         if depth < len(shares) and rank < len(shares[depth]):
@@ -66,7 +67,8 @@ def best_trees(
 
 
 def _shares(first: float, others: Sequence[float]) -> list[float]:
-    """By rank, how often that alternative is accepted where its parent is."""
+    """Return for each rank the chance that this alternative is accepted, given that its parent
+    is."""
     shares, left = [first], 1.0 - first
     for chance in others:
         shares.append(min(left * chance, shares[-1]))

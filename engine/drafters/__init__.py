@@ -26,15 +26,15 @@ class DraftArrays:
     """A draft, as arrays that are still on the device.
 
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
-    `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain,
-    and given the alternatives before it: drawn without replacement, it has none of those any more;
-    None where the drafter was certain (q = 1). At temperature 0 it is not looked at.
-    `tree`: which token stands behind which; None: each behind the one before it.
-    `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
-    the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
-    `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
-    `source`: where in the committed tokens the first of them stands, with those behind it on the
-    first path; None where that is elsewhere.
+    `distributions`: (n, target's vocabulary), the distribution that each was drawn from, after the
+    sampler chain. Alternatives are drawn without replacement, so a later one gives those before it
+    probability 0. None if the drafter was certain (q = 1). Not used at temperature 0.
+
+    `tree`: the shape of the draft; None for a chain. `drafter`: its name. `match`: the number of
+    tokens that matched, if it copies. `confidence`: (n,), the drafter's own estimate of each
+    token's chance to be accepted; None if q is its only estimate. `copied`: the ids of the tokens,
+    if they were copied and the drafter is certain; otherwise empty. `source`: the place in the
+    committed tokens that the first path was copied from; None if it was copied from anywhere else.
     """
 
     tokens: mx.array
@@ -53,7 +53,7 @@ class DraftArrays:
         return self.tree or Tree.chain(self.tokens.size)
 
     def first(self, count: int) -> "DraftArrays":
-        """The first tokens of a copy."""
+        """Return the first `count` tokens of a copied draft."""
         return replace(
             self,
             tokens=self.tokens[:count],
@@ -102,27 +102,30 @@ class Drafter(Protocol):
         return None
 
     def beside(self, target: Decoder) -> "Drafter":
-        """A drafter with the same weights for another conversation, which `target` reads."""
+        """Return a drafter with the same weights for another conversation, which `target` reads."""
 
     # Propose
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        """The drafts that are possible behind the committed `tokens`, without asking the device."""
+        """Return the drafts that are possible behind the committed `tokens`, without asking the
+        device."""
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        """Draft up to `choice.length` tokens behind `tokens`; None without anything to propose."""
+        """Draft up to `choice.length` tokens behind `tokens`; None if there is nothing to
+        propose."""
 
     # Be told
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
-        """The target has read `tokens` in a pass: committed ones, then the last draft, or none.
-        `likeliest`: for each of them the `learns` likeliest tokens behind it."""
+        """Learn from a pass of the target over `tokens`: committed ones, then the last draft, if
+        any. `likeliest` has the `learns` likeliest tokens behind each of them."""
         return None
 
     def accept(self, path: Sequence[int]) -> None:
-        """The tokens of the last draft with the numbers in `path` were accepted, in this order."""
+        """Note that the tokens of the last draft with the numbers in `path` were accepted, in this
+        order."""
         return None
 
 

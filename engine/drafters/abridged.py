@@ -1,4 +1,4 @@
-"""What a drafting model reads of a text: not all of the prompt (RAPID, arXiv 2502.20330).
+"""The part of a text that a drafting model reads: not all of the prompt (RAPID, arXiv 2502.20330).
 
 Long documents cost a drafter time and memory, and confuse a small one. So it reads the passages
 that the question needs, while the target reads everything and verifies as always: the answer stays
@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 @dataclass(frozen=True, slots=True)
 class Abridged:
-    """A text without `gaps`: numbers of tokens, in order and apart, and none of them empty."""
+    """A text without `gaps`, which are ranges of token numbers: ascending, apart, and not empty."""
 
     gaps: tuple[range, ...] = ()
 
@@ -37,8 +37,8 @@ class Abridged:
         return length - sum(len(range(gap.start, min(gap.stop, length))) for gap in self.gaps)
 
     def changed(self, gaps: Sequence[range], *, rewind: Callable[[int], None]) -> "Abridged":
-        """The same with other gaps. What was read by these up to where they differ stays read;
-        `rewind` takes back the rest."""
+        """Return the text with other gaps. Tokens before the first difference of the gaps stay
+        read; `rewind` takes back the rest."""
         pairs = zip_longest(self.gaps, gaps)
         differing = next((pair for pair in pairs if pair[0] != pair[1]), None)
         if differing is None:

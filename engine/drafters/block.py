@@ -40,7 +40,7 @@ class ContextCache:
         return [] if self._held.empty() else [self._held.keys, self._held.values]
 
     def append(self, keys: mx.array, values: mx.array) -> None:
-        """The next positions', (1, heads, n, dim) each."""
+        """Append the keys and values of the next positions, (1, heads, n, dim) each."""
         keys, values = self._held.update_and_fetch(keys, values)
         if self._held.offset > self._shown + 2 * SPARE_CONTEXT:
             kept = self._shown + SPARE_CONTEXT
@@ -68,14 +68,14 @@ class Block(Protocol):
         None if the network makes no estimate."""
 
     def read(self, previous: mx.array) -> mx.array:
-        """The next slot's logits behind the token `previous`, (1,): (1, rows)."""
+        """Return the next slot's logits, (1, rows), behind the token `previous`, (1,)."""
 
 
 class BlockNetwork(Protocol):
     """A network that drafts blocks for one target.
 
     Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose;
-    `rows` of its output, None where each of the target's tokens has its own.
+    `rows` of its output, None if each of the target's tokens has its own.
     """
 
     @property
@@ -88,13 +88,13 @@ class BlockNetwork(Protocol):
     def rows(self) -> Rows | None: ...
 
     def make_cache(self) -> list[ContextCache]:
-        """For no context yet."""
+        """Return empty caches, one for each layer."""
 
     def extend(self, states: mx.array, position: int, cache: list[ContextCache]) -> None:
         """Append the target's states, (1, n, taps, width), from `position` on to the context."""
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        """`length` slots behind the token `anchor`, which is at `position`."""
+        """Return the block of `length` slots behind the token `anchor`, which is at `position`."""
 
 
 class BlockDrafter(Drafter):
@@ -146,7 +146,8 @@ class BlockDrafter(Drafter):
         )
 
     def accept(self, path: Sequence[int]) -> None:
-        """The context never has what was drafted: it grows by the target's states alone."""
+        """Do nothing: the context grows by the target's states alone, and holds no drafted
+        token."""
 
     def rewind(self, length: int) -> None:
         surplus = self._end - max(length, self._first)
@@ -156,9 +157,9 @@ class BlockDrafter(Drafter):
             self._end -= surplus
 
     def _extend(self, tokens: list[int]) -> bool:
-        """Read some more of the target's states; False where all are read.
+        """Read some more of the target's states. Returns False if all were read.
 
-        Where states in between are missing, the context starts again with those that are recorded.
+        If states in between are missing, the context starts again with the recorded ones.
         """
         if self._end == self._first or self._end < self._states.first:
             self._cache = self._network.make_cache()

@@ -31,7 +31,7 @@ def load_block(folder: DrafterFolder, target: Decoder) -> BlockDrafter:
 
 
 def block_network(folder: DrafterFolder, target: Decoder) -> BoundNetwork:
-    """Its network. Raises `Problem`."""
+    """Return the network in `folder`, bound to `target`. Raises `Problem`."""
     shape: BlockShape = folder.network
     require_fit(folder, target)
     tensors = read_tensors(folder)
@@ -62,8 +62,8 @@ def _norms(tensors: Tensors) -> list[str]:
 
 
 def _scale_of_raw(target: Decoder) -> float:
-    """What raw embeddings of `target` are multiplied by: its own factor where it is one. A norm in
-    its place is left out, as DFlash drafters of such targets were trained."""
+    """Return the factor by which `target` multiplies raw embeddings; 1 if it does anything else to
+    them, such as a norm: DFlash drafters of such targets were trained without it."""
     try:
         return embedding_scale(target.model)
     except Problem:
@@ -79,8 +79,8 @@ def _bind(
     folder: Path,
     scale: float,
 ) -> BoundNetwork:
-    """Give `network` its weights, and the embedding and output layer of `target`, unless it has
-    others of its own. `scale` is what embeddings are multiplied by. Raises `Problem`."""
+    """Give `network` its weights, and the embedding and output layer of `target` if it has none of
+    its own. Embeddings are multiplied by `scale`. Raises `Problem`."""
     kept = take_kept(tensors, target, folder)
     borrowed, model, cap = embedding(target.model), target.model, shape.soft_cap
     _share(tensors, target, cap=cap)
@@ -110,7 +110,7 @@ def _bind(
 
 
 def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
-    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    """Build one pass and compute nothing: sizes that do not fit each other raise an error."""
     cache = bound.make_cache()
     bound.extend(mx.zeros((1, 1, len(shape.taps), shape.target_width)), 0, cache)
     if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
@@ -125,9 +125,9 @@ def _capped(
 
 
 def _share(tensors: Tensors, target: Decoder, *, cap: float | None) -> None:
-    """Drop the embedding and the output layer where the target's give the same.
+    """Drop the drafter's embedding and output layer from `tensors` if the target's give the same.
 
-    Those may be quantized, and then are faster. `cap` is the drafter's own soft cap.
+    The target's may be quantized, and then are faster. `cap` is the drafter's own soft cap.
     """
     every = max(target.vocabulary // _COMPARED, 1)
     ids = mx.arange(0, target.vocabulary, every, dtype=mx.int32)

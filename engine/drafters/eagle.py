@@ -41,10 +41,10 @@ Layers = EagleLayers | GemmaLayers
 
 
 class _Layers(nn.Module):
-    """The layers, and the embedding where it is its own: what EAGLE-3 and EAGLE have in common."""
+    """The layers of EAGLE-3 and EAGLE, and the embedding if the drafter has its own."""
 
     def __init__(self, shape: Layers, embed: Borrowed | int) -> None:
-        """`embed`: the target's embedding, or how many rows its own has."""
+        """`embed`: the target's embedding, or the number of rows of the drafter's own."""
         super().__init__()
         self.layers = [new_layer(shape, index) for index in range(len(shape.fused))]
         self._windows = shape.windows
@@ -53,7 +53,8 @@ class _Layers(nn.Module):
             self.embed_tokens = nn.Embedding(embed, shape.width)
 
     def embed(self, tokens: mx.array) -> mx.array:
-        """An id that its own embedding does not have is read as its last one."""
+        """Return the embeddings of `tokens`. An id beyond the drafter's own embedding is read as
+        its last."""
         if isinstance(self._embed, int):
             return self.embed_tokens(mx.minimum(tokens, self._embed - 1))
         return self._embed(tokens)
@@ -61,7 +62,7 @@ class _Layers(nn.Module):
     def through(
         self, embeddings: mx.array, state: mx.array, mask: Mask, cache: list[Any]
     ) -> mx.array:
-        """The state behind the last layer."""
+        """Return the state behind the last layer."""
         for layer, window, kept in zip(self.layers, self._windows, cache, strict=True):
             seen = create_attention_mask(state, kept, window_size=window) if window else mask
             if isinstance(layer, FusedLayer):
@@ -131,8 +132,8 @@ class Eagle3(_Layers):
 
 
 class PEagle(Eagle3):
-    """P-EAGLE's network. Its mask stands for a token that is not known; a pass
-    drafts `most` tokens, for which it was trained."""
+    """P-EAGLE's network. A mask stands for a token that is not known yet; a pass drafts `most`
+    tokens, for which it was trained."""
 
     def __init__(self, shape: EagleShape, *, target_width: int, **options: Any) -> None:
         super().__init__(shape, target_width=target_width, **options)
@@ -220,7 +221,7 @@ class MaskDrafter(StateDrafter):
 
 
 def load_eagle(folder: DrafterFolder, target: Decoder) -> Drafter:
-    """The drafter in `folder`, for `target`. Raises `Problem`."""
+    """Return the drafter in `folder`, for `target`. Raises `Problem`."""
     network, name = load_network(folder, target), folder.description.name
     if isinstance(network, PEagle):
         return MaskDrafter(target, network, name=name)
@@ -228,7 +229,7 @@ def load_eagle(folder: DrafterFolder, target: Decoder) -> Drafter:
 
 
 def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
-    """Its network. Raises `Problem`."""
+    """Return the network in `folder`, for `target`. Raises `Problem`."""
     shape: EagleShape = folder.network
     tensors, width = read_tensors(folder), state_width(target)
     with refused_as_damaged(folder.path):
@@ -267,7 +268,7 @@ def _eagle(shape: EagleShape, target: Decoder) -> Eagle:
 
 
 def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:
-    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    """Build two passes and compute nothing: sizes that do not fit each other raise an error."""
     states = mx.zeros((1, 1, len(network.taps), state_width(target)))
     token = mx.zeros((1, 1), dtype=mx.int32)
     state = network(network.begin(states), token, None, network.make_cache())
@@ -275,8 +276,8 @@ def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:
 
 
 def _parameters(network: _Layers, tensors: Tensors) -> Tensors:
-    """Those that belong into `network`: files also hold the map between the vocabularies, and parts
-    of the target's."""
+    """Return the tensors that belong to `network`. Files also hold the map between the
+    vocabularies, and parts of the target."""
     besides = ["t2d", "d2t"]
     if "embed_tokens" not in network:
         besides.append("embed_tokens.")
@@ -286,8 +287,8 @@ def _parameters(network: _Layers, tensors: Tensors) -> Tensors:
 
 
 def _embed(shape: EagleShape, target: Decoder, *, scale: float = 1.0) -> Borrowed | int:
-    """The target's embedding, times `scale`, or the rows of the drafter's, where it was trained
-    with its own or is not as wide as the target."""
+    """Return the target's embedding times `scale`; or the number of rows of the drafter's own, if
+    it was trained with its own, or is not as wide as the target."""
     width = shape.layers.width
     if shape.embedding and (shape.trained_embedding or width != state_width(target)):
         return shape.embedding
@@ -301,7 +302,8 @@ def _embed(shape: EagleShape, target: Decoder, *, scale: float = 1.0) -> Borrowe
 
 
 def _kept(shape: EagleShape, tensors: Tensors, *, vocabulary: int) -> list[int] | None:
-    """The token of each row of the output layer; None where row i stands for token i."""
+    """Return the token of each row of the output layer; None if row i stands for token i. Raises
+    ValueError, or `DrafterRefused` for tokens that the target does not have."""
     rows = shape.rows
     if "d2t" in tensors:
         (kept,) = fetch(tensors["d2t"].astype(mx.int32) + mx.arange(rows))

@@ -99,11 +99,13 @@ class Assistant(nn.Module):
 
 
 class AssistantNetwork:
-    """An assistant that reads the caches of its target. `caches`: the place, among the target's
-    caches, of those that layers of each type read."""
+    """An assistant that reads the caches of its target.
+
+    Attribute: `caches`, for each type of layer the number of the target's cache that it reads.
+    """
 
     def __init__(self, assistant: Assistant, target: Decoder) -> None:
-        """Raises `DrafterRefused` where the target's caches are not of the right kind."""
+        """Raises `DrafterRefused` if the target's caches are not of the right kind."""
         self._assistant = assistant
         self._embed, self._scale = embedding(target.model), embedding_scale(target.model)
         # Layers at the end may have no caches of their own, and read those before them.

@@ -41,8 +41,9 @@ _BITS, _GROUP_SIZE = 8, 64
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """The sizes of a head. `layers`: whose states it reads, counted from 1; `rows`: of the output
-    layer; the others are a Llama layer's, as mlx-lm names them."""
+    """The sizes of a head. `layers`: the target's layers whose states it reads, counted from 1;
+    `rows`: the rows of its output layer. The other sizes are a Llama layer's, as mlx-lm names them.
+    """
 
     hidden_size: int
     layers: tuple[int, ...]
@@ -67,9 +68,10 @@ class HeadShape:
 
 
 class Head(nn.Module):
-    """See above. States are (batch, n, hidden size); token embeddings are the target's own.
+    """The network of a head. States are (batch, n, hidden size); token embeddings are the target's
+    own.
 
-    `moved` (hidden size,), of one that `borrows`: what learning has added to the target's rows.
+    `moved` (hidden size,), if it `borrows`: learned, and added to the target's rows.
     """
 
     def __init__(self, shape: HeadShape, *, borrows: bool = True) -> None:
@@ -100,8 +102,8 @@ class Head(nn.Module):
         return self.block(begun + self.embed(self._normal(embeddings)), mask, cache)
 
     def remember(self, begun: mx.array, embeddings: mx.array) -> tuple[mx.array, mx.array]:
-        """Keys and values, (batch, heads, n, width) each, of positions 0 to n whose state
-        is not needed: a fifth of the work."""
+        """Return keys and values, (batch, heads, n, width) each, of positions whose state is not
+        needed: a fifth of the work."""
         attention = self.block.self_attn
         x = self.block.input_layernorm(begun + self.embed(self._normal(embeddings)))
         by_head = (*x.shape[:-1], attention.n_kv_heads, -1)
@@ -115,14 +117,15 @@ class Head(nn.Module):
         return "moved" in self
 
     def rows(self, lent: mx.array) -> mx.array:
-        """Its own, and behind them `lent` ones of the target, (more rows, hidden size)."""
+        """Return its own rows and, if it borrows, behind them the target's rows `lent`, (more rows,
+        hidden size), as it has learned to use them."""
         if not self.borrows:
             return self.output.weight
         return mx.concatenate([self.output.weight, lent + self.moved])
 
     def logits(self, state: mx.array, borrowed: mx.array | None = None) -> mx.array:
-        """(batch, n, rows): which token comes after the embedded one; then by the `borrowed`
-        rows, (more rows, hidden size)."""
+        """Return the logits of the token after the embedded one, (batch, n, rows), behind them
+        those of the `borrowed` rows, (more rows, hidden size)."""
         state = self.norm(state)
         logits: mx.array = self.output(state)
         if borrowed is None:
@@ -167,7 +170,8 @@ class HeadNetwork:
 
 
 class HeadDrafter(StateDrafter):
-    """Drafts for `target` with a head: what is frequent, and what is in the text."""
+    """Drafts for `target` with a head: tokens that are frequent, and tokens that are in the
+    text."""
 
     def __init__(self, target: Decoder, network: HeadNetwork, *, name: str = "head") -> None:
         super().__init__(target, network, name=name)

@@ -45,8 +45,8 @@ def draft_tree(
     key: mx.array,
     drafter: str,
 ) -> DraftArrays:
-    """Draft a tree behind `tokens`: of the shape `choice.tree`, or a part of it; greedy, any tree
-    that has no more tokens and is no higher."""
+    """Draft a tree behind `tokens`. If sampled, it has the shape `choice.tree`. If greedy, it has
+    any shape with no more tokens, and is no higher."""
     history = History(tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
@@ -65,8 +65,8 @@ def draft_tree(
 
 
 def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
-    """Of a model for which it makes no difference which tokens were drafted: `logits` has the same
-    for all of a depth, (1, vocabulary)."""
+    """Return a `ReadLevel` for a model whose logits do not depend on the drafted tokens:
+    `logits(depth)` is the same, (1, rows), for all tokens of a depth."""
 
     def read(tokens: mx.array, tree: Tree) -> mx.array:
         row = logits(tree.height)
@@ -81,7 +81,7 @@ _Law = Callable[[mx.array, Tree, int], Candidates]
 def _drawn(
     law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, key: mx.array, drafter: str
 ) -> DraftArrays:
-    """A tree of this shape, drawn. Nothing here waits for the device."""
+    """Draw a tree of this shape. Does not wait for the device."""
     place: dict[int, int] = {}  # of each token, in what follows
     chosen, q = [mx.zeros((0,), mx.int32)], list[mx.array]()
     drawn_from = list[Candidates]()
@@ -118,10 +118,11 @@ def _drawn(
 def without_replacement(
     q: mx.array, counts: Sequence[int], key: mx.array
 ) -> Iterator[tuple[list[int], mx.array, mx.array]]:
-    """Draws for each row of `q`, (rows, n), as many columns as `counts` says, at least 1.
+    """Draw `counts[row]` columns, at least 1, for each row of `q`, (rows, n), none of them twice.
 
-    For each rank: which rows have so many, the column of each, and what it was drawn from, (some
-    rows, n). Where nothing is left to draw, this is 0 everywhere.
+    Yields for each rank, from 0: the rows that have a column of this rank, these columns, and the
+    distributions that they were drawn from, (some rows, n). A distribution is 0 everywhere if
+    nothing was left to draw.
     """
     rows, left = list(range(len(counts))), q
     for rank, rank_key in enumerate(mx.random.split(key, max(counts))):
@@ -148,7 +149,7 @@ class _Guess:
 
 
 def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
-    """The tree of the likeliest tokens that has as many as this shape, and is no higher."""
+    """Return the tree of the likeliest tokens, with at most as many as `shape`, and no higher."""
     guesses: list[_Guess] = []  # each behind its parent
     read: list[int] = []
     level = [COMMITTED]
@@ -178,8 +179,8 @@ def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
 
 
 def _best(guesses: Sequence[_Guess], places: Sequence[int], count: int) -> list[int]:
-    """The `count` of most worth, the best first; of equal ones those that came first, as a token's
-    parent does."""
+    """Return the `count` of `places` with the most worth, the best first. Of equals the earlier
+    comes first, so a token's parent comes before it."""
     return sorted(places, key=lambda place: -guesses[place].worth)[:count]
 
 

@@ -30,7 +30,7 @@ NGram = tuple[int, ...]
 
 
 class LookaheadDrafter(Drafter):
-    """A window of `window` columns, n-grams of `size` tokens, at most `most` of them a draft."""
+    """Drafts a window of `window` columns, and at most `most` n-grams of `size` tokens."""
 
     name = "lookahead"
     learns = 1
@@ -86,13 +86,13 @@ class LookaheadDrafter(Drafter):
             self._forget()
 
     def _paths(self, tokens: list[int]) -> list[NGram]:
-        """All that is drafted behind `tokens`, the best first."""
+        """Return all paths that can be drafted behind `tokens`, the best first."""
         self._read(tokens)
         self._move(tokens)
         return [*self._pool.behind(tokens[-1]), *self._through_columns()]
 
     def _through_columns(self) -> list[NGram]:
-        """From the text's end through each column."""
+        """Return for each column the path from the text's end through all of it."""
         firsts = tuple(column[0] for column in self._columns)
         return [(*firsts[:i], *column) for i, column in enumerate(self._columns)]
 
@@ -103,7 +103,7 @@ class LookaheadDrafter(Drafter):
         self._seen = len(tokens)
 
     def _move(self, tokens: list[int]) -> None:
-        """Have the window begin behind `tokens`. At first it repeats the end of them."""
+        """Move the window behind `tokens`. A new window repeats the end of `tokens`."""
         moved = len(tokens) - self._start
         self._start = len(tokens)
         if not self._columns or not 0 <= moved < self._window:
@@ -146,5 +146,5 @@ class NGramPool:
 
 
 def _joined(paths: Sequence[NGram]) -> list[NGram]:
-    """The tree of all paths: the way to each of its tokens."""
+    """Return the paths to each token of the tree that joins all `paths`, without repetitions."""
     return list(dict.fromkeys(path[:end] for path in paths for end in range(1, len(path) + 1)))

@@ -1,9 +1,9 @@
-"""Copies what followed the longest match of the text's end (prompt lookup); in a tree, what
-followed others too.
+"""Copies the tokens behind the longest match of the text's end (prompt lookup); in a tree, those
+behind other matches too.
 
-Costs nothing. It helps where a text repeats itself or its prompt (edits, summaries, code). It
-reports how many tokens matched; whether to copy is for the draft-length policy to decide. Pure
-Python over token ids. Copied tokens have q = 1, which the acceptance rules allow for.
+Costs nothing. It helps if a text repeats itself or its prompt (edits, summaries, code). It reports
+how many tokens matched; whether to copy is for the draft-length policy to decide. Pure Python over
+token ids. Copied tokens have q = 1, which the acceptance rules allow for.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,8 @@ class LookupDrafter(Drafter):
         self._found, self._drafted = (0, []), ()
 
     def _matches(self, tokens: list[int]) -> Matches:
-        """The longest first, of equally long ones the latest."""
+        """Return the matches of the text's end, the longest first; of equally long ones the
+        latest."""
         if self._found[0] != len(tokens):
             self._places.extend(tokens[len(self._places.text) :])
             found = self._copy.matches(self._places, tokens)
@@ -94,7 +95,7 @@ def copied(
     matched: int,
     source: int | None = None,
 ) -> DraftArrays:
-    """A draft of copied tokens; `tree`: which stands behind which, where that is not a chain."""
+    """Return a draft of copied tokens. `tree`: its shape; None for a chain."""
     return DraftArrays(
         tokens=mx.array(list(text), dtype=mx.int32),
         q=mx.ones((len(text),)),
@@ -108,12 +109,12 @@ def copied(
 
 
 def merged(texts: Sequence[Sequence[int]], shape: Tree) -> tuple[list[int], Tree]:
-    """Several continuations as one tree, in which those that begin alike are one: its tokens, and
-    which stands behind which. It has no more tokens than `shape`, and is no higher.
+    """Join several continuations to one tree, in which equal beginnings are one path. Returns its
+    tokens and the tree, which has no more tokens than `shape`, and is no higher.
 
-    Alternatives are tried in the order of the `texts`. What has a place in `shape` comes first: as
-    deep there, behind the same tokens, with as many alternatives before it; then, where some places
-    stay empty, what is left of the texts, in their order.
+    Alternatives are tried in the order of `texts`. First come the tokens that fill a place of
+    `shape` (as deep, behind the same tokens, with as many alternatives before them); if places stay
+    empty, other tokens of the texts follow, in their order.
     """
     tokens: list[int] = []
     parents: list[int] = []

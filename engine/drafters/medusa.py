@@ -115,8 +115,8 @@ class MedusaDrafter(Drafter):
         )
 
     def _end(self, tokens: list[int]) -> int:
-        """Behind the newest position whose state is used; that of the newest token is not needed,
-        as the target itself predicts from it."""
+        """Return the position behind the newest state that is used. The newest token's own state is
+        not: the target itself predicts from it."""
         return min(len(tokens) - 1, self._states.end)
 
     def _left(self, tokens: list[int]) -> list[MedusaHead]:

@@ -59,7 +59,7 @@ class MtpModule(nn.Module):
 
 
 class MtpNetwork:
-    """A module as `engine.drafters.states.StateDrafter` drafts with it, for its target."""
+    """An MTP module as a `engine.drafters.states.StateNetwork`, for its target."""
 
     taps: tuple[Tap, ...] = ("norm",)
 
@@ -88,9 +88,9 @@ class MtpNetwork:
 
 
 def load_mtp(folder: DrafterFolder, target: Decoder) -> StateDrafter:
-    """The drafter in `folder`, which may be the target's own.
+    """Return the drafter in `folder`, which may be the target's own.
 
-    Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
+    Raises `DrafterRefused`, or `Problem` if the target does not lend a part that it needs.
     """
     return StateDrafter(target, load_network(folder, target), name=folder.description.name)
 
@@ -98,7 +98,8 @@ def load_mtp(folder: DrafterFolder, target: Decoder) -> StateDrafter:
 def load_network(
     folder: DrafterFolder, target: Decoder, *, kept: Sequence[int] | None = None
 ) -> MtpNetwork:
-    """Its network. `kept`: the token ids that it proposes; None for all. Raises as `load_mtp`."""
+    """Return the network in `folder`, for `target`. `kept`: the token ids that it can propose; None
+    for all. Raises as `load_mtp`."""
     shape: MtpShape = folder.network
     if shape.width != state_width(target):
         raise other_target(
@@ -116,8 +117,8 @@ def load_network(
 
 
 def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.array]:
-    """With the layer's tensors as mlx-lm's layers have them: experts stacked, and the matrix of
-    latent attention taken apart as mlx-lm's `model` does it for its own layers."""
+    """Return the weights as mlx-lm's layers name them: experts stacked, and the matrix of latent
+    attention taken apart by the code of mlx-lm's `model`."""
     weights = _with_stacked_experts(weights)
     latent = "layer.self_attn.kv_b_proj.weight"
     if latent not in weights:
@@ -129,8 +130,8 @@ def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.arra
 
 
 def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
-    """One tensor for all experts, where there are experts: published are one for each, or one in
-    which `gate_proj` and `up_proj` lie behind each other."""
+    """Return the weights with one tensor for all experts, if there are experts. Published are one
+    tensor for each, or one in which `gate_proj` and `up_proj` lie behind each other."""
     stacked: dict[str, mx.array] = {}
     experts: dict[str, dict[int, mx.array]] = {}
     for name, array in weights.items():
@@ -152,8 +153,8 @@ def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array
 
 
 def _uncentred(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
-    """With norms that are multiplied by: converters have added the 1 already, publishers have not.
-    The norms themselves tell which, by being near 1 or near 0."""
+    """Return the weights with norms to multiply by. Converters have added the 1 already, publishers
+    have not: norms near 1 show the first, norms near 0 the second."""
     norms = {
         name: array
         for name, array in weights.items()

@@ -35,14 +35,14 @@ from models.token_tables import shared_tokens
 
 
 class Translation:
-    """Two ways of writing, and the tokens that both have.
+    """The tokenizers of target and drafter, and the tokens that both have.
 
-    `own`: the drafter's token for each of the target's that it has too; `shared`: these as rows,
-    with the drafter's tokens in `drafters` (rows,).
+    `own`: from a token of the target to the same token of the drafter. `shared`: these tokens of
+    the target as rows; `drafters` (rows,): the drafter's token of each row.
     """
 
     def __init__(self, target: Writing, drafter: Writing, *, vocabulary: int, rows: int) -> None:
-        """`rows`: how many logits the drafter gives."""
+        """`rows`: the number of the drafter's logits."""
         self.target, self.drafter, self.vocabulary = target, drafter, vocabulary
         shared = shared_tokens(target.spelled, drafter.spelled)
         self.own: Mapping[int, int] = {
@@ -52,10 +52,12 @@ class Translation:
         self.drafters = mx.array(list(self.own.values()))
 
     def guess(self, before: str, drafted: list[int], q: list[float], most: int) -> "_Guess":
-        """What `drafted`, the drafter's tokens, is to the target: up to `most` of its tokens.
+        """Return up to `most` of the target's tokens for the text of `drafted`, the drafter's
+        tokens.
 
-        Text is cut into tokens by what surrounds it, so `before` says what came last. But that is
-        written, and its last token cannot grow: where it would, the draft is cut by itself.
+        A tokenizer cuts text by what surrounds it, so `before`, the text in front, is cut with the
+        draft. But it is committed: if its last token would grow into the draft, the draft is cut
+        alone.
         """
         own = list(takewhile(self.drafter.spelled.__contains__, drafted))
         own_ends = _ends(self.drafter, own)
@@ -72,15 +74,15 @@ class Translation:
         return _Guess(tokens, shown, [own[: bisect_right(own_ends, end)] for end in (0, *ends)])
 
     def _is_text(self, token: int) -> bool:
-        """Whether the target can write it, and it is no special token."""
+        """Whether the target can write this token, and it is not special."""
         return token in self.target.spelled and token < self.vocabulary
 
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """The target's tokens for a text, and what is shown as the q of each.
+    """The target's tokens for a text, and the probability to be shown as the q of each.
 
-    `own`: the drafter's tokens that none, the first, the first two, ... of them cover.
+    `own[i]`: the drafter's tokens that lie within the first i of `tokens`.
     """
 
     tokens: list[int]
@@ -147,8 +149,8 @@ class OtherTokenizerDrafter(Drafter):
         self._take_back()
 
     def _follow(self, tokens: list[int]) -> list[int]:
-        """The committed tokens in its own. All that it has read otherwise is taken back, and the
-        last one, which the next draft reads."""
+        """Return the committed tokens as tokens of the drafter. The drafter takes back anything
+        else that it has read, and the last token, which the next draft reads."""
         drawn = tokens[self._committed : self._committed + self._accepted]
         if self._guessed is None:
             self._read += [self._translation.own[token] for token in drawn]
@@ -163,7 +165,8 @@ class OtherTokenizerDrafter(Drafter):
         return own
 
     def _take_back(self) -> None:
-        """Forget what it has read, but for the text that it follows and what is accepted since."""
+        """Take back all that was read except the text that it follows, and the tokens accepted
+        since."""
         text = self._text.tokens[self._sure :]
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self._read, text, strict=False))
         agreeing = sum(1 for _ in pairs)
@@ -180,7 +183,7 @@ class OtherTokenizerDrafter(Drafter):
         sampling: Sampling,
         key: mx.array,
     ) -> DraftArrays:
-        """Sampled from the tokens that both have."""
+        """Draft by sampling from the tokens that both have."""
         self._guessed = None
         shared, drafters = self._translation.shared, self._translation.drafters
         unread = [mx.array(own[self._decoder.length :])]
@@ -203,7 +206,7 @@ class OtherTokenizerDrafter(Drafter):
     def _guess(
         self, own: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        """The target's tokens for the likeliest text."""
+        """Draft the target's tokens for the likeliest text; None if there are none."""
         bias = sampling.logit_bias.items()
         theirs = {self._translation.own[i]: b for i, b in bias if i in self._translation.own}
         draft = draft_chain(

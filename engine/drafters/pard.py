@@ -19,7 +19,7 @@ from engine.request import Sampling
 
 
 class ParallelDrafter(ModelDrafter):
-    """Drafts with such a model, whose masks have the id `mask`."""
+    """Drafts with a PARD model. `mask`: the id of its mask token."""
 
     name = "PARD"
 

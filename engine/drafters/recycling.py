@@ -1,13 +1,14 @@
 """Drafts the tokens that the target found likeliest behind the same token earlier.
 
-This is token recycling (arXiv 2408.08696).
+This is token recycling (arXiv 2408.08696). Every row of every pass gives the target's likeliest
+next tokens, and all but one are usually thrown away. Here they are kept: for each token the
+likeliest ones when the target last read it, and in front of them the token that followed it in the
+text.
 
-Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
-They are kept here: for each token those that the target saw behind it last, and before those what
-followed in the text. A draft is the tree that is asked for, filled from these: behind a token its
-first successor, beside that the second. What is not known is left out. All guesses are certain
-(q = 1). No model, no training, and some guess behind nearly every token: what is left where nothing
-better has one. Pure Python over token ids.
+A draft is the tree that is asked for, filled from these: behind a token its first successor, and
+its second beside it. Unknown places are left out. All guesses are certain (q = 1). No model and no
+training, and a guess behind nearly every token: for texts in which nothing better has one. Pure
+Python over token ids.
 """
 
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ _TOKENS = 8192  # whose successors are kept: those that were read last
 
 
 class RecyclingDrafter(Drafter):
-    """Proposes successors that were seen. They are kept when the text is taken back: they are no
-    more than guesses."""
+    """Proposes successors that were seen. They are kept when the text is taken back, as they are
+    only guesses."""
 
     name = "recycling"
     learns = 8
@@ -67,7 +68,8 @@ class RecyclingDrafter(Drafter):
         self._seen = min(self._seen, length)
 
     def _read(self, tokens: list[int]) -> None:
-        """What really followed comes first: nobody has seen the rows of a prompt."""
+        """Keep the tokens that followed in the text, each as the first successor. This includes the
+        prompt, of whose rows `learn` hears nothing."""
         for token, successor in pairwise(tokens[max(self._seen - 1, 0) :]):
             others = (each for each in self._successors.get(token, ()) if each != successor)
             self._keep(token, (successor, *others)[: self.learns])

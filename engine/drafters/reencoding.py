@@ -26,14 +26,14 @@ _STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # and 
 
 
 class Writing:
-    """How one model's tokens spell text, and how text is written in them.
+    """How the tokens of a model spell text, and how its tokenizer cuts text into tokens.
 
-    `spelled`: the bytes of every token that is text. `special`: the others, by name. `begin`: the
-    tokens that begin every text.
+    `spelled`: the bytes of every token that is text. `special`: the ids of the other tokens, by
+    name. `begin`: the tokens that begin every text.
     """
 
     def __init__(self, folder: ModelFolder, *, begin: Sequence[int] = ()) -> None:
-        """Raises `Problem` where the folder holds no tokenizer."""
+        """Raises `Problem` if the folder holds no tokenizer."""
         table = folder.tokens
         self.spelled: Mapping[int, bytes] = table.spelled
         self.special = {table.tokens[index]: index for index in table.special}
@@ -41,7 +41,8 @@ class Writing:
         self._tokenizer = _of_any_place(folder)
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text that need not be a beginning. None is special, whatever it says."""
+        """Return the tokens of a text that need not be a beginning. Names of special tokens in it
+        are plain text."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -50,8 +51,8 @@ class Writing:
 class _Stretch:
     """A part of the text that no later token can change.
 
-    Where it ends in the text and among the drafter's tokens, and how many of the target's tokens
-    must be there for that to be certain.
+    `text_end`, `tokens_end`: its end in the text, and among the drafter's tokens. `certain_from`:
+    the number of the target's tokens that make this certain.
     """
 
     text_end: int
@@ -62,12 +63,12 @@ class _Stretch:
 class Reencoding:
     """The target's committed tokens as text, and in the drafter's tokens.
 
-    Only the last stretch of the text is written anew when more is committed, and all depends on the
-    committed tokens alone, however they came. Special tokens that both have by the same name are
-    the drafter's own; others are nothing to it.
+    Only the last stretch of the text is written anew when more is committed. The result depends on
+    the committed tokens alone, not on how they came. A special token that both have by the same
+    name becomes the drafter's own; others are left out.
 
-    Attributes: `tokens`, the drafter's; `latest`, the text since the last stretch that is settled;
-    `waiting`: whether the text ends in a part of a character, which neither of them has yet.
+    Attributes: `tokens`, the drafter's; `latest`, the text since the last settled stretch;
+    `waiting`: whether the text ends within a character, which neither of them has yet.
     """
 
     def __init__(self, target: Writing, drafter: Writing) -> None:
@@ -85,7 +86,7 @@ class Reencoding:
         return self._stretches[-1].tokens_end if self._stretches else len(self._drafter.begin)
 
     def follow(self, committed: list[int]) -> None:
-        """`committed` begins with what was followed so far."""
+        """Add the new tokens of `committed`, which begins with those that were followed so far."""
         new = committed[len(self._ends) :]
         if not new:
             return
@@ -100,7 +101,7 @@ class Reencoding:
         self._write_latest()
 
     def rewind(self, length: int) -> None:
-        """Only the target's first `length` tokens remain."""
+        """Keep only the target's first `length` tokens."""
         if length >= len(self._ends):
             return
         while self._stretches and self._stretches[-1].certain_from > length:
@@ -134,7 +135,7 @@ class Reencoding:
                 return
 
     def _settle(self, end: int, *, seen: int) -> None:
-        """A stretch ends at `end`, which the byte at `seen` made certain."""
+        """Settle the stretch that ends at `end`, which the byte at `seen` made certain."""
         self._write(end, certain_from=bisect_right(self._ends, seen) + 1)
 
     def _write(self, end: int, *, certain_from: int, marker: int | None = None) -> None:
@@ -145,7 +146,7 @@ class Reencoding:
         self._stretches.append(_Stretch(end, len(self.tokens), certain_from))
 
     def _mark(self, marker: int | None) -> None:
-        """A special token of the target is next, which is `marker` to the drafter, or nothing."""
+        """Add a special token of the target: `marker` for the drafter, or nothing for None."""
         begins = not self._text and self.tokens == [*self._drafter.begin] == [marker]
         self._write(
             len(self._text), certain_from=len(self._ends) + 1, marker=None if begins else marker
@@ -153,7 +154,7 @@ class Reencoding:
 
 
 def _character_at(text: bytearray, place: int) -> int:
-    """The place, or where the character begins that it is inside."""
+    """Return `place`, or the beginning of the character that it is inside."""
     for back in range(4):
         if text[place - back] & 0xC0 != 0x80:
             return place - back
@@ -161,7 +162,8 @@ def _character_at(text: bytearray, place: int) -> int:
 
 
 def _of_any_place(folder: ModelFolder) -> Tokenizer:
-    """The tokenizer of a folder, for text that is no beginning, in which nothing is special."""
+    """Return the folder's tokenizer, changed so that text need not be a beginning and nothing in it
+    is special."""
     document = read_json_object(folder.tokenizer_path, maximum_bytes=MAXIMUM_TOKENIZER_BYTES)
     document |= {name: _without_prefix(document.get(name)) for name in _STEPS}
     document |= {"truncation": None, "padding": None, "post_processor": None}
@@ -171,7 +173,8 @@ def _of_any_place(folder: ModelFolder) -> Tokenizer:
 
 
 def _without_prefix(step: Any) -> Any:
-    """A step of a tokenizer that puts no space before a text; None where it did nothing else."""
+    """Return a tokenizer's step without the space that it puts before a text; None if nothing is
+    left."""
     if not isinstance(step, dict) or step.get("type") == "Prepend":
         return None
     never = {"prepend_scheme": "never", "add_prefix_space": False}

@@ -1,8 +1,8 @@
 """The rows of a drafter's output layer, and the tokens of the target that they stand for.
 
 Many drafters have rows for frequent tokens only (FR-Spec, arXiv 2502.14856). They draw among these:
-over the target's vocabulary the sampler chain would mostly sort and sum what cannot be drawn.
-Penalties and biases, which are said of tokens, are those of their rows.
+over the target's vocabulary the sampler chain would mostly sort and sum tokens that cannot be
+drawn. A token's penalties and biases are applied to its row.
 """
 
 import copy
@@ -21,8 +21,8 @@ accepted."""
 
 
 class Rows:
-    """`kept`: the token of each row; None where row i stands for token i. `vocabulary`: how many
-    logits the target gives."""
+    """The rows of an output layer. `kept`: the token of each row; None if row i stands for token i.
+    `vocabulary`: the number of the target's logits."""
 
     def __init__(self, vocabulary: int, kept: Sequence[int] | None = None) -> None:
         self._vocabulary = vocabulary
@@ -33,13 +33,13 @@ class Rows:
             self._rows = mx.array([self._row.get(i, -1) for i in range(vocabulary)] + no_row)
 
     def missing(self, tokens: Iterable[int]) -> list[int]:
-        """Those of the tokens that have no row, each once."""
+        """Return those of the tokens that have no row, each once."""
         if self._row is None:
             return []
         return [token for token in dict.fromkeys(tokens) if token not in self._row]
 
     def and_of(self, tokens: list[int]) -> Self:
-        """These rows, and behind them those of `tokens`, which have none yet."""
+        """Return these rows with rows for `tokens`, which have none yet, behind them."""
         if self._row is None or not tokens:
             return self
         more, first = copy.copy(self), len(self._row)
@@ -51,8 +51,8 @@ class Rows:
         return more
 
     def scores(self, logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
-        """As `engine.core.sampling.scores`, of a drafter's `logits`, (n, rows); `history` has
-        tokens."""
+        """Return `engine.core.sampling.scores` of a drafter's `logits`, (n, rows). `history` has
+        tokens, not rows."""
         if self._row is None:
             return scores(self._fitted(logits), history, sampling)
         bias = {self._row[i]: b for i, b in sampling.logit_bias.items() if i in self._row}
@@ -60,7 +60,7 @@ class Rows:
         return scores(logits, seen, replace(sampling, logit_bias=bias))
 
     def tokens(self, rows: mx.array) -> mx.array:
-        """The tokens of these rows, int32, of the same shape."""
+        """Return the tokens of these rows, int32, in their shape."""
         return rows if self._row is None else self._tokens[rows]
 
     def of(self, tokens: mx.array) -> mx.array:
@@ -68,8 +68,8 @@ class Rows:
         return tokens if self._row is None else self._rows[tokens]
 
     def over_vocabulary(self, drawn_from: Candidates) -> mx.array:
-        """Probabilities of rows, whose `ids` they are, as those of the target's tokens: (n,
-        vocabulary)."""
+        """Return probabilities of the target's tokens, (n, vocabulary), from probabilities of rows,
+        whose numbers are the `ids` of `drawn_from`."""
         p, ids = drawn_from
         if self._row is not None:
             tokens = self._tokens if ids is None else self._tokens[ids]
@@ -77,7 +77,8 @@ class Rows:
         return Candidates(p, ids).over(self._vocabulary)
 
     def _fitted(self, logits: mx.array) -> mx.array:
-        """Surplus columns are dropped, missing ones impossible."""
+        """Return `logits` as wide as the vocabulary: surplus columns are dropped, missing ones
+        -inf."""
         missing = self._vocabulary - logits.shape[-1]
         if missing > 0:
             return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)

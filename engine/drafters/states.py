@@ -42,7 +42,7 @@ class StateNetwork(Protocol):
 
     @property
     def rows(self) -> Rows | None:
-        """Those of its logits; None where each of the target's tokens has its own."""
+        """The rows of its output layer; None if each of the target's tokens has its own."""
 
     def begin(self, states: mx.array) -> mx.array:
         """Return its first states from the target's, (1, n, taps, width) to (1, n, w)."""
@@ -51,10 +51,12 @@ class StateNetwork(Protocol):
         """Return its first states from its own earlier ones, (b, n, w) to (b, n, w)."""
 
     def __call__(self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[Any]) -> mx.array:
-        """The next states, (b, n, w): `begun` of each token, and the `tokens` after them, (b, n).
+        """Return the next states, (b, n, w), from the `begun` states of each token, (b, n, w), and
+        the `tokens` after them, (b, n).
 
-        Appends n entries to the caches, which say at which position, and b is 1; or of each of b
-        branches one, which sees what `mask` says, as do the caches: see `Level`.
+        In a chain b is 1: n entries are appended to the caches, which know their positions. In a
+        tree n is 1: each of b branches appends an entry, and sees the entries that `mask` shows it;
+        the caches are then `Level`s.
         """
 
     def logits(self, state: mx.array) -> mx.array:
@@ -65,30 +67,32 @@ class StateNetwork(Protocol):
 
 
 class Level:
-    """What a network takes for the cache of a layer while it reads a level of a tree, which is of
-    as many branches: one entry of each. All have one position; each sees what was read before the
-    tree, and what is on its path.
+    """Stands in for a layer's cache while a network reads one level of a tree, each token of it as
+    a branch. All branches have the same position; each sees the entries before the tree, and those
+    on its own path.
 
     Attribute: `offset`, their position.
     """
 
     def __init__(self, cache: KVCache, tree: Tree, *, rows: int, committed: int) -> None:
-        """The last `rows` of `tree`; `cache` holds the others, behind `committed` entries."""
+        """The level is the last `rows` tokens of `tree`; `cache` holds the others, behind
+        `committed` entries."""
         self._cache = cache
         self._committed, self._depths = committed, mx.array(tree.depths)
         self._before = mx.array(tree.before)[-rows:]
         self.offset = committed + tree.height - 1
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append (branches, heads, 1, dim); returns what there is, (branches, heads, entries, dim),
-        the same for all."""
+        """Append (branches, heads, 1, dim); returns all entries, (branches, heads, entries, dim),
+        the same for every branch."""
         branches = keys.shape[0]
         held = self._cache.update_and_fetch(keys.swapaxes(0, 2), values.swapaxes(0, 2))
         every_keys, every_values = (mx.broadcast_to(a, (branches, *a.shape[1:])) for a in held)
         return every_keys, every_values
 
     def make_mask(self, rows: int = 1, window_size: int | None = None, **_: Any) -> mx.array:
-        """(branches, 1, 1, entries) of truth values, before the entries are appended."""
+        """Return the mask of the branches, (branches, 1, 1, entries), as truth values. Call it
+        before the entries are appended."""
         seen = mx.pad(self._before, [(0, 0), (self._committed, 0)], constant_values=True)
         if window_size is not None:
             positions = [mx.arange(self._committed), self._committed + self._depths]
@@ -148,18 +152,19 @@ class StateDrafter(Drafter):
         self._take_back(length)
 
     def _take_back(self, length: int) -> None:
-        """The entry of the last of `length` tokens goes too, as another token may follow it."""
+        """Take back the entries of all but the first `length` tokens, and the entry of the last of
+        these, as another token may follow it."""
         entries = max(0, min(self._read, length - 1 - self._base))
         self._read = entries
         self._forget_drafted()
 
     def _logits(self, state: mx.array) -> mx.array:
-        """Of `self._rows`: (b, n, w) to (b, n, rows)."""
+        """Return the logits of `self._rows`: (b, n, w) to (b, n, rows)."""
         return self._network.logits(state)
 
     def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
-        """Gives the logits (1, rows) of up to `length` tokens behind `tokens`, in turn, each
-        asked for with the token before it, (1,)."""
+        """Return a function that gives the logits, (1, rows), of up to `length` tokens behind
+        `tokens`, in turn. It is called with the token before each, (1,)."""
         state: mx.array | None = None
 
         def read(inputs: mx.array) -> mx.array:
@@ -170,7 +175,7 @@ class StateDrafter(Drafter):
         return read
 
     def _level_reader(self, tokens: list[int], length: int) -> ReadLevel:
-        """Reads a tree behind `tokens` that is up to `length` tokens high."""
+        """Return a `ReadLevel` for a tree behind `tokens` that is up to `length` tokens high."""
         states = mx.zeros(())  # of the newest committed token, then of those that are read
         committed = 0
 
@@ -194,7 +199,7 @@ class StateDrafter(Drafter):
             cache.trim(cache.offset - self._read)
 
     def _next_position(self) -> int:
-        """The next position to read; where states in between are missing, all is read again."""
+        """Return the next position to read. If states in between are missing, all is read again."""
         position = self._base + self._read
         if self._read == 0 or not self._states.first <= position <= self._states.end:
             self._cache, self._read = self._network.make_cache(), 0
@@ -214,8 +219,8 @@ class StateDrafter(Drafter):
     def _catch_up(self, tokens: list[int]) -> mx.array:
         """Read the committed tokens; returns the last state, (1, 1, w).
 
-        Where the target has not read all of them (recurrent ones read again what they took back),
-        it continues from its own states.
+        If the target has not read all of them, as a recurrent target that took back a round, the
+        network continues from its own states.
         """
         while True:
             state = self._read_target(tokens, rows=PREFILL_ROWS)[:, -1:]

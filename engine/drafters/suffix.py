@@ -30,9 +30,12 @@ Votes = list[tuple[int, float]]  # places, and what the vote of each weighs
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How the text may go on. `share` of the votes; `match`: how many tokens matched at the best
-    place. `place`: where the last copy goes on, else the latest one, of those with all of this
-    continuation; `here`: whether in the text itself."""
+    """A way in which the text may go on.
+
+    `share` of the votes; `match`: the number of tokens that matched at the best place. `place`: a
+    place with all of this continuation, where the last copy goes on, or otherwise the latest;
+    `here`: whether it is in the text itself.
+    """
 
     tokens: tuple[int, ...]
     share: float
@@ -100,9 +103,11 @@ class SuffixDrafter(Drafter):
         self._copy.forget()
 
     def continuations(self, tokens: list[int], count: int) -> list[Continuation]:
-        """The `count` likeliest ways to go on behind `tokens`, likeliest first, each at most
-        `LONGEST_COPY` tokens, of which one place gives what is behind `LONGEST`; no two begin
-        alike."""
+        """Return up to `count` of the likeliest continuations of `tokens`, likeliest first. No two
+        begin with the same token.
+
+        Each has at most `LONGEST_COPY` tokens; those behind the first `LONGEST` are from one place.
+        """
         self._here.extend(tokens[len(self._here.text) :])
         places, found = self._here, self._copy.matches(self._here, tokens)
         if self._earlier is not None:
@@ -127,7 +132,8 @@ class SuffixDrafter(Drafter):
         return made
 
     def _find(self, tokens: list[int]) -> list[Continuation]:
-        """Return continuations, the likeliest first; none if no one has most of the votes."""
+        """Return the continuations, likeliest first; empty if the first has too few of the
+        votes."""
         if self._likeliest[0] != len(tokens):
             found = self.continuations(tokens, _ALTERNATIVES)
             sure = found and found[0].share >= _LEAST_SHARE
@@ -138,8 +144,8 @@ class SuffixDrafter(Drafter):
 def _ways(
     text: Sequence[int], votes: Votes, drafted: Sequence[int], *, wraps: bool
 ) -> list[tuple[int, Votes]]:
-    """The tokens that followed `drafted` at the places, each with the votes for it, the heaviest
-    first. Where the text `wraps`, what is drafted goes on behind its end."""
+    """Return the tokens that followed `drafted` at the places, each with the votes for it, the
+    heaviest first. If the text `wraps`, the draft itself continues it behind its end."""
     ways: dict[int, Votes] = {}
     for place, weight in votes:
         behind = place + len(drafted) - len(text)
@@ -155,7 +161,7 @@ def _ways(
 
 
 def _go_on(drafted: list[int], text: Sequence[int], place: int, *, wraps: bool) -> None:
-    """Draft what else follows at `place`, up to `LONGEST_COPY` tokens."""
+    """Extend `drafted` by the tokens that follow at `place`, up to `LONGEST_COPY` in all."""
     for behind in range(place + len(drafted), place + LONGEST_COPY):
         if behind >= len(text) and not wraps:
             return

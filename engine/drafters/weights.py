@@ -23,8 +23,8 @@ Tensors = dict[str, mx.array]
 
 
 def read_tensors(folder: DrafterFolder) -> Tensors:
-    """All tensors of a drafter, by the names of our networks; each is read from the disk when it is
-    first used."""
+    """Return all tensors of a drafter, by the names of our networks. Each is read from the disk
+    when it is first used."""
     with refused_as_damaged(folder.path):
         loaded = {name: tensor for file in folder.weights for name, tensor in _load(file).items()}
         return {ours: loaded[name] for ours, name in folder.published.names.items()}
@@ -49,11 +49,11 @@ def state_width(target: Decoder) -> int:
 
 
 def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module) -> None:
-    """Give a network the tensors that its parameters are named after: each one, and no others. It
-    reads states of the model `target`.
+    """Give a network its tensors: exactly those that its parameters are named after. `target`: the
+    model whose states it reads.
 
-    Linear layers get a bias where there is one. Matrices that come with scales stay quantized, by
-    as many bits and in such groups as their shapes tell, where they are not to be expanded.
+    Linear layers get a bias if there is a tensor for it. Matrices that come with scales stay
+    quantized, with the bits and groups that their shapes show, unless they are to be expanded.
     """
     modules = dict(network.named_modules())
     for name in tensors:
@@ -82,8 +82,8 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module)
 
 
 def take_kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
-    """Remove the map between the vocabularies from `tensors`: `d2t` has for each row of the output
-    layer how far its token is from it. Return the token of each row; None if row i is token i.
+    """Remove the map between the vocabularies from `tensors`. Returns the token of each row of the
+    output layer, row + d2t[row]; None if row i is token i.
 
     Raises `DrafterRefused` if the map does not fit the target.
     """
@@ -98,7 +98,7 @@ def take_kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | No
 
 
 def expand(network: nn.Module) -> None:
-    """On the CPU all weights become float32, as a target's do (see
+    """On the CPU, expand all weights to float32, as a target's are (see
     `engine.conversation.loading`)."""
     if backend().own_functions:
         with_rotary(network)
@@ -106,9 +106,9 @@ def expand(network: nn.Module) -> None:
 
 
 def suit(network: nn.Module, target: nn.Module) -> None:
-    """Elsewhere than on the CPU all numbers become of the type of the states of the model `target`.
+    """Except on the CPU, cast all numbers to the type of the states of the model `target`.
 
-    Of two types a product is computed in float32, and a quantized one casts its scales anew for
+    A product of two types is computed in float32, and a quantized matrix casts its scales anew for
     every token: float16 behind bfloat16 would read a third more, in twice as many operations.
     """
     if not backend().own_functions:
@@ -116,8 +116,8 @@ def suit(network: nn.Module, target: nn.Module) -> None:
 
 
 def narrow(network: nn.Module) -> None:
-    """Of a network that came in 8 bits and was expanded keep half of the bits: it has no more of
-    them that matter."""
+    """On the CPU, keep half of the bits of a network that came in 8 bits and was expanded: no
+    others matter."""
     if backend().own_functions:
         cpu.narrow(network)
 

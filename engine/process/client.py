@@ -136,15 +136,17 @@ class EngineClient:
         return any(isinstance(work, Generate) for work in self._owed.values())
 
     def suits(self, macs: Macs) -> bool:
-        """Whether this process can load a target there: MLX has one group in its life."""
+        """Whether this process can load a target on these Macs: MLX can join one group in a
+        process."""
         return not self._led or self._leads(macs)
 
     # What to ask
 
     def ask(self, command: Work) -> Failed | None:
-        """Send a command, or keep it for the process that follows. Returns why that cannot be.
+        """Send a command, or keep it for the process that follows. Returns the failure if neither
+        can be.
 
-        A load is kept also where no process is expected: it is a reason to start one.
+        A load is kept also if no process is expected: it is a reason to start one.
         """
         line = COMMANDS.to_line(command)
         if len(line) > LONGEST_LINE_BYTES:
@@ -171,7 +173,7 @@ class EngineClient:
         return None
 
     def hurry(self, generation: str) -> None:
-        """End the reasoning of a generation. Does nothing where the process does not write it."""
+        """End the reasoning of a generation. Does nothing if the process does not write it."""
         if self._running and isinstance(self._owed.get(generation), Generate):
             hurry = Hurry(generation)
             self._send(hurry, COMMANDS.to_line(hurry))

@@ -470,8 +470,8 @@ class Host:
 
 
 def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit | None:
-    """The memory that a pair and one conversation need, once this process has freed what it holds.
-    Raises Problem unless there is room; None if their sizes are not known."""
+    """Return the memory that a pair and one conversation need, once this process has freed all that
+    it holds; None if their sizes are not known. Raises Problem unless there is room."""
     return require_pair(
         folder,
         drafters,

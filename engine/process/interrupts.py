@@ -18,7 +18,7 @@ class Interrupted(Exception):
 
 
 class Interruption:
-    """Whether the work is asked to end. `signal`: the one that came, 0 where none did."""
+    """Whether the work is asked to end. `signal`: the number of the signal that came, or 0."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -27,16 +27,16 @@ class Interruption:
         return self.signal != 0
 
     def check(self) -> None:
-        """Raises `Interrupted` where the work is asked to end."""
+        """Raise `Interrupted` if the work is asked to end."""
         if self():
             raise Interrupted
 
 
 @contextmanager
 def noting(*signals: int, once: bool = False) -> Iterator[Interruption]:
-    """While it lasts, these signals are noted and do nothing else.
+    """Note these signals inside the block, in place of their usual effect.
 
-    With `once` only the first one is: the next acts as it did before. For the main thread.
+    With `once` only the first signal is noted; the next has its usual effect. For the main thread.
     """
     interruption = Interruption()
     before = {number: signal.getsignal(number) for number in signals}
@@ -60,7 +60,7 @@ def noting(*signals: int, once: bool = False) -> Iterator[Interruption]:
 
 @contextmanager
 def stoppable(*, with_parent: bool = False) -> Iterator[Interruption]:
-    """Notes the first SIGINT or SIGTERM; a second one ends the process as ever.
+    """Note the first SIGINT or SIGTERM inside the block; a second one ends the process as usual.
 
     `with_parent`: the end of standard input counts as SIGTERM. For the main thread.
     """

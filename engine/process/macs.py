@@ -11,10 +11,9 @@ from engine.cluster.connect import Cluster
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState
 from engine.conversation.loading import LoadedModel, load
-from engine.conversation.pair import heaviest
 from engine.process.protocol import Macs, Memory
 from models.errors import Problem
-from models.installed.resolve import Drafters
+from models.installed.resolve import Drafters, heaviest
 from models.memory.fit import DEFAULT_CONTEXT
 from models.memory.model_size import ModelSize
 from models.model_folder import ModelFolder

@@ -67,9 +67,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Macs:
-    """The place of a target: on the Macs in the file `hosts`, an absolute path; empty for this one
-    alone. `trusted`: whoever is on the links between them is trusted. `mode`: how it is divided;
-    "auto" for what fits."""
+    """The place of a target: on the Macs in the file `hosts`, an absolute path; on this Mac alone
+    if it is empty. `trusted`: everybody on the links between them is trusted. `mode`: how the
+    target is divided; "auto" for the mode that fits."""
 
     hosts: str = ""
     trusted: bool = False
@@ -85,7 +85,7 @@ class Load:
     it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
     the others. `learn`: earlier answers are drafted from, and these are kept for that: see
     `engine.earlier_answers`. `measure`: the pair is calibrated again. `sampling`: the default in
-    place of the target's own. `keep_bytes`: the most that is kept on disk of documents;
+    place of the target's own. `keep_bytes`: the most that is kept on disk of prompts;
     None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
     on these alone, and on none once they are unloaded: another process can.
     """
@@ -129,7 +129,7 @@ class SetDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a prompt. `conversation`: which chat it is; empty where it belongs to none.
+    """Answer a prompt. `conversation`: which chat it is; empty if it belongs to none.
 
     A `race` is answered twice, in turns and with nothing beside it: as always, and without drafts.
     The plain answer's `Done` comes before the other's; where one fails, there is only the `Failed`
@@ -211,15 +211,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is loaded now. `vocabulary` is how many logits the target gives.
-
-    `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
-    line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
-    `sampling` is the default. `parallel`, `exact` and `macs` as they were asked for;
-    `batching`: whether generations share passes. `knows_tools`: whether the target's chat
-    template shows tools, calls and results; `notation`: how it writes calls, as far as its texts
-    show that; `thinking`: what it can be asked for.
-    """
+    """The pair that is loaded now. `vocabulary`: the number of the target's logits."""
 
     id: str
     target: str
@@ -315,7 +307,7 @@ def command_of(generation: str) -> str:
 
 
 def parse_command(line: bytes) -> Command:
-    """The command that a line holds. Raises InvalidCommand where there is none."""
+    """The command that a line holds. Raises InvalidCommand if there is none."""
     id = ""
     try:
         fields = COMMANDS.fields(line)

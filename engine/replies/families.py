@@ -20,7 +20,7 @@ _TRIGGER = re.compile(r"\[\w+\]|\]<\]\w+\[>\[<\w+>|[^\s{\[]*>|[^\s{\[]+|.")
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """How calls are written: `begin`, the name, `named`, the arguments, `end`.
+    """The notation of calls: `begin`, the name, `named`, the arguments, `end`.
 
     With an `opening`, several calls stand between it and `closing`, with `between` between them;
     without, each stands alone. `unmarked`: a call has no mark of its own, so it is only read at the

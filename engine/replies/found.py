@@ -103,7 +103,7 @@ def _tags_form(one: str, wide: str) -> _Found | None:
 
 
 def _up_to_arguments(one: str, tail: str) -> str:
-    """What stands between a value and the end of the arguments."""
+    """Return the text between a value and the end of the arguments."""
     return one.partition(VALUE)[2].removesuffix(tail)
 
 

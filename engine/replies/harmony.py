@@ -39,9 +39,11 @@ def read_messages(
         except Unreadable:
             if calls:
                 calls.give_up()
+            if incoming.cut and incoming.over:
+                return
             content(incoming.taken())
-        yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
-        if end := (yield from incoming.comes(*_ENDS)):
+        end = yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
+        if end in _ENDS:
             yield from incoming.expect(end)
 
 

@@ -20,7 +20,11 @@ class Unreadable(Exception):
 
 
 class Incoming:
-    """The text that has arrived and is not taken yet."""
+    """The text that has arrived and is not taken yet.
+
+    Attribute: `cut`, whether the text ended before its writer was ready. Then a mark may stand
+    unfinished at its end; it is never taken, and `over` is true in front of it.
+    """
 
     def __init__(self) -> None:
         self._text = ""
@@ -28,11 +32,13 @@ class Incoming:
         self._place = 0
         self._began: int | None = None
         self._ended = False
+        self._unfinished = False  # the text was cut, and what is not taken begins a mark or a word
+        self.cut = False
 
     @property
     def over(self) -> bool:
-        """Whether all text is taken, and no more will arrive."""
-        return self._ended and self._place == len(self._text)
+        """Whether no more text will arrive, and all is taken except an unfinished mark or word."""
+        return self._ended and (self._unfinished or self._place == len(self._text))
 
     @property
     def position(self) -> int:
@@ -47,9 +53,9 @@ class Incoming:
         if self._began is not None:
             self._began = 0
 
-    def end(self) -> None:
-        """Declare that no more text will arrive."""
-        self._ended = True
+    def end(self, *, cut: bool = False) -> None:
+        """Declare that no more text will arrive. `cut`: its writer was not ready."""
+        self._ended, self.cut = True, cut
 
     def remember(self) -> None:
         """Remember this place: `taken` returns the text taken from here on."""
@@ -72,6 +78,10 @@ class Incoming:
         self._place += len(text)
         return text
 
+    def take_all(self) -> None:
+        """Take all text that has arrived."""
+        self._place = len(self._text)
+
     def run(self, pattern: re.Pattern[str]) -> str:
         """Take the text at the front that matches, as far as it has arrived."""
         found = pattern.match(self._text, self._place)
@@ -81,7 +91,9 @@ class Incoming:
         """Return the next `count` characters without taking them; fewer if the text ends."""
         while len(self._text) - self._place < count and not self._ended:
             yield
-        return self._text[self._place : self._place + count]
+        here = self._text[self._place : self._place + count]
+        self._unfinished |= self.cut and len(here) < count
+        return here
 
     def expect(self, word: str) -> Reading[None]:
         """Take `word`. Raises Unreadable if another text comes."""
@@ -108,7 +120,9 @@ class Incoming:
             for word in words:
                 if here.startswith(word):
                     return word
-            if self._ended or not any(word.startswith(here) for word in words):
+            begun = any(word.startswith(here) for word in words)
+            if self._ended or not begun:
+                self._unfinished |= self.cut and begun
                 return None
             yield
 
@@ -124,8 +138,8 @@ class Incoming:
     def text_until(self, marks: Sequence[str], emit: Emit, *, trim: bool = False) -> Reading[str]:
         """Pass text to `emit` up to the first of `marks`; return the mark, which is not taken.
 
-        Returns "" if the text ends first. With `trim`, white space before the mark is not taken
-        either.
+        Returns "" if the text ends first. With `trim`, white space before the mark, or before an
+        unfinished mark, is not taken either.
         """
         while True:
             here = self._text[self._place :]
@@ -133,9 +147,10 @@ class Incoming:
                 ((at, mark) for mark in marks if (at := here.find(mark)) >= 0),
                 default=(len(here), ""),
             )
-            if not mark and not self._ended:
+            if not mark and (self.cut or not self._ended):
                 place = _final(here, marks)
-            if trim and (mark or not self._ended):
+                self._unfinished |= self.cut and place < len(here)
+            if trim and (place < len(here) or not self._ended):
                 place = len(here[:place].rstrip())
             if text := self.take(place):
                 emit(text)

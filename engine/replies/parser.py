@@ -77,10 +77,15 @@ class ReplyParser:
         self._incoming.add(text)
         return self._advance()
 
-    def finish(self) -> list[Part]:
-        """End the reply; return the parts that were held back."""
-        self._incoming.end()
+    def finish(self, *, cut: bool = False) -> list[Part]:
+        """End the reply; return the parts that were held back.
+
+        `cut`: the model was not ready. Then a mark that is unfinished at the end is in no part, and
+        neither is an unfinished call, if a mark began it.
+        """
+        self._incoming.end(cut=cut)
         parts = self._advance()
+        self._incoming.take_all()
         self._cover("mark", 0)
         return parts
 
@@ -131,6 +136,8 @@ class ReplyParser:
             if beginning and (yield from self._beginning(behind_mark=behind_mark)):
                 behind_mark = True
                 continue
+            if self._incoming.over:
+                return
             mark = yield from self._incoming.text_until(marks, self._content, trim=bool(marks))
             if not mark:
                 return
@@ -217,13 +224,20 @@ class ReplyParser:
             try:
                 yield from read_calls(self._incoming, self._calls, row)
             except Unreadable:
-                if number < len(rows) and not self._calls.begun and whole == self._calls.whole:
+                unfinished = self._incoming.cut and self._incoming.over
+                begun = self._calls.begun or whole != self._calls.whole
+                if number < len(rows) and not begun and not unfinished:
                     self._incoming.go_back()
                     yield from self._incoming.spaces()
                     continue
                 self._calls.give_up()
+                if unfinished:
+                    self._incoming.take_all()
                 text = self._incoming.taken()
-                self._content(text if text.strip() else text + self._incoming.take(len(mark)))
+                if unfinished and not row.unmarked:
+                    self._cover("call", len(text))
+                else:
+                    self._content(text if text.strip() else text + self._incoming.take(len(mark)))
                 return False
             self._incoming.taken()
             return True

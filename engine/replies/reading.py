@@ -45,9 +45,10 @@ class ReplyReader:
         """Add text; return the stretches that are certain now."""
         return list(self._read(self._parser.push(text)))
 
-    def finish(self) -> list[Stretch]:
-        """End the reply; return the stretches of the text that was held back."""
-        return list(self._read(self._parser.finish()))
+    def finish(self, *, cut: bool = False) -> list[Stretch]:
+        """End the reply; return the stretches of the text that was held back. `cut` as for
+        `ReplyParser.finish`."""
+        return list(self._read(self._parser.finish(cut=cut)))
 
     def calls(self) -> tuple[CallPiece, ...]:
         """Return the pieces of calls that came since the last call of this."""

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 from engine.server.bodies import read_json
@@ -69,7 +70,7 @@ class App:
 
         async def answer() -> None:
             try:
-                reply = await endpoint(self._service, call)
+                reply = await endpoint(self._service.asked_for(_model_in(call.body)), call)
             except Refusal as refusal:
                 reply = _refused(call, refusal)
             except Exception as error:
@@ -124,6 +125,12 @@ def _call(scope: Scope, held: AsyncExitStack) -> Call:
         client=client_of(headers.get("user-agent", "")),
         held=held,
     )
+
+
+def _model_in(body: Any) -> str:
+    """The model that a body names; "" where it names none."""
+    model = body.get("model") if isinstance(body, dict) else None
+    return model if isinstance(model, str) else ""
 
 
 def _refused(call: Call, refusal: Refusal) -> Reply:

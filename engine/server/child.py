@@ -1,4 +1,5 @@
-"""The engine as a child process of the server: started, loaded, and started again when it dies.
+"""The engine as a child process of the server: started, loaded, and started again when it dies or
+hangs.
 
 Knows processes; what they say is the link's. Requests that come while there is none are refused,
 and those that were being answered have failed.
@@ -14,14 +15,18 @@ from engine.process.client import FOLDER, host_command
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.process.supervision import GRACE_SECONDS, Supervisor, how_it_ended
 from engine.server.link import EngineFailed, EngineLink
+from engine.server.target import name_of
 from models.errors import Problem
 
 _WAITS_SECONDS = (0.2, 1.0, 4.0, 10.0, 30.0)  # before it is started again; the last one repeats
+_HANGS_SECONDS = 60.0  # of silence while an answer is due
+_TICK_SECONDS = 1.0
 _STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one more death
 
 
 class EngineChild:
-    """Keeps an engine running behind a link. Attribute: `pid`, 0 where there is none."""
+    """Keeps an engine running behind a link. Attributes: `load`, what each engine is asked for
+    first; `pid`, 0 where there is none."""
 
     def __init__(
         self,
@@ -30,14 +35,20 @@ class EngineChild:
         *,
         command: Sequence[str] = (),
         waits_seconds: Sequence[float] = _WAITS_SECONDS,
+        hangs_seconds: float = _HANGS_SECONDS,
+        errors: int | None = None,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`load` is what each engine is asked for first; `report` is told of deaths."""
+        """`report` is called with a line for each death. An engine that is silent for
+        `hangs_seconds` while an answer is due is killed. `errors`: where its standard error goes,
+        as for `subprocess`."""
         self.pid = 0
         self._link = link
-        self._load = load
+        self.load = load
         self._command = tuple(command) or host_command()
-        self._supervisor = Supervisor(waits_seconds, endless=True)
+        self._waits_seconds = waits_seconds
+        self._errors = errors
+        self._hangs_seconds = hangs_seconds
         self._report = report
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
@@ -46,19 +57,21 @@ class EngineChild:
         Raises `Problem` if the first engine cannot load the pair, or has another version.
         """
         loop = asyncio.get_running_loop()
-        self._supervisor.start()
+        supervisor = Supervisor(self._waits_seconds, endless=True)
+        supervisor.start()
         while True:
-            self._supervisor.begin()
+            supervisor.begin()
             began = loop.time()
             reason = await self._live(loaded)
             if loop.time() - began >= _STEADY_SECONDS:
-                self._supervisor.forget()
-            death = self._supervisor.end()
+                supervisor.forget()
+            death = supervisor.end()
             pause = death.pause_seconds if death else None
             assert pause is not None, "it is never given up"
-            self._report(f"The engine ended. {reason} Starting it again in {pause:g} s.")
+            name = name_of(self.load.target)
+            self._report(f"{name}: the engine ended. {reason} Starting it again in {pause:g} s.")
             await asyncio.sleep(pause)
-            self._supervisor.resume()
+            supervisor.resume()
 
     async def _live(self, loaded: asyncio.Future[None]) -> str:
         """Start an engine and wait for its end; return a sentence on how it ended."""
@@ -66,6 +79,7 @@ class EngineChild:
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=self._errors,
             limit=LONGEST_RESPONSE_BYTES,
             cwd=FOLDER,
         )
@@ -73,14 +87,21 @@ class EngineChild:
         assert process.stdin is not None
         assert process.stdout is not None
         # Asked for before the link begins, or it would load again what was loaded last.
-        load = replace(self._load, id=f"{self._load.id}-{uuid4().hex}")
+        load = replace(self.load, id=f"{self.load.id}-{uuid4().hex}")
         loading = asyncio.create_task(self._link.load(load))
         talking = asyncio.create_task(self._link.run(process.stdout, process.stdin))
+        watching = asyncio.create_task(self._silence())
         try:
             await loading
             if not loaded.done():
                 loaded.set_result(None)
-            await asyncio.shield(talking)
+            await asyncio.wait((talking, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not talking.done():
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await asyncio.shield(talking)
+                return f"It was silent for {self._hangs_seconds:g} s, and was killed."
+            talking.result()
             status = await process.wait()
             return self._link.confessed or how_it_ended(status)
         except EngineFailed as error:
@@ -91,7 +112,19 @@ class EngineChild:
             return error.failed.message
         finally:
             self.pid = 0
+            watching.cancel()
             await _end(process, talking)
+
+    async def _silence(self) -> None:
+        """Return once the engine hangs. Counts ticks: no clock that goes on while the machine
+        sleeps."""
+        heard, silent_seconds = 0, 0.0
+        tick = min(_TICK_SECONDS, self._hangs_seconds / 4)
+        while silent_seconds < self._hangs_seconds:
+            await asyncio.sleep(tick)
+            same = self._link.due and self._link.heard == heard
+            silent_seconds = silent_seconds + tick if same else 0.0
+            heard = self._link.heard
 
 
 async def _end(process: asyncio.subprocess.Process, talking: asyncio.Task[None]) -> None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
-from engine.process.client import GUEST, Delivery, EngineClient
+from engine.process.client import GUEST, Delivery, EngineClient, Question
 from engine.process.protocol import Count, Counted, Generate, Load, Loaded, Ranks
 from engine.request import Prompt, Request, Thinking
 from models.errors import Problem
@@ -70,12 +70,14 @@ class Generation:
 
 
 class EngineLink:
-    """One engine at a time. Attribute: `ranks_changed`, called when `ranks` has changed."""
+    """One engine at a time. Attributes: `ranks_changed`, called when `ranks` has changed; `heard`,
+    the number of its lines so far."""
 
-    def __init__(self, *, thinking_budget: int | None = None) -> None:
-        """`thinking_budget`: of requests that have none."""
-        self._thinking_budget = thinking_budget
+    def __init__(self, *, thinking: Thinking = "", thinking_budget: int | None = None) -> None:
+        """`thinking` and `thinking_budget`: of requests that have none."""
+        self._thinking, self._thinking_budget = thinking, thinking_budget
         self.ranks_changed: Callable[[], None] = lambda: None
+        self.heard = 0
         self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
         self._generations: dict[str, Generation] = {}
@@ -97,6 +99,11 @@ class EngineLink:
         return self._client.confessed
 
     @property
+    def due(self) -> bool:
+        """Whether the engine has something to answer now."""
+        return self.loaded is not None and isinstance(self._client.next, Question)
+
+    @property
     def open(self) -> int:
         """The number of generations that the engine has not ended, also those without a reader."""
         return len(self._generations)
@@ -109,6 +116,7 @@ class EngineLink:
         self._write()
         try:
             while line := await _read_line(reader):
+                self.heard += 1
                 if (delivery := self._client.hear(line)) is not None:
                     self._deliver(delivery)
         finally:
@@ -123,7 +131,7 @@ class EngineLink:
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> Counted:
         """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
-        counted: Counted = await self._ask(Count(_id(), prompt, thinking))
+        counted: Counted = await self._ask(Count(_id(), prompt, thinking or self._thinking))
         return counted
 
     @asynccontextmanager
@@ -131,6 +139,9 @@ class EngineLink:
         self, prompt: Prompt, request: Request, *, conversation: str = ""
     ) -> AsyncIterator[Generation]:
         """The events of an answer. To leave this cancels it where it is not over."""
+        request = replace(
+            request, thinking=request.thinking or self._thinking, keep_instructions=True
+        )
         if request.thinking_budget is None:
             request = replace(request, thinking_budget=self._thinking_budget)
         generation = Generation(_id())

@@ -7,6 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "slipstream_"
+_GAUGES = {
+    "running": "Requests that are running.",
+    "waiting": "Requests that are waiting.",
+    "models_loaded": "Models that are loaded.",
+}
 _COUNTERS = {
     "requests_total": "Requests, by endpoint and status.",
     "prompt_tokens_total": "Tokens of prompts.",
@@ -77,7 +82,7 @@ class Metrics:
 
     def _lines(self, gauges: dict[str, int]) -> Iterator[str]:
         for name, value in gauges.items():
-            yield from _head(name, f"Requests that are {name}.", "gauge")
+            yield from _head(name, _GAUGES[name], "gauge")
             yield f"{_PREFIX}{name} {value}"
         for name, counts in self._counts.items():
             yield from _head(name, _COUNTERS[name], "counter")

@@ -1,4 +1,5 @@
-"""GET /v1/models: the loaded model, in the forms of OpenAI and of Anthropic. GET /metrics."""
+"""GET /v1/models: the models that clients may ask for, in the forms of OpenAI and of Anthropic.
+GET /metrics."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -6,14 +7,17 @@ from typing import Any
 from engine.server.errors import Refusal
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.metrics import CONTENT_TYPE
+from engine.server.pool import Pair
 from engine.server.service import Service
+from engine.server.target import context_of
 
 _CREATED = 1_700_000_000  # not known of a model, but clients want a number
 
 
 async def models(service: Service, call: Call) -> Reply:
-    """List the loaded model, if there is one."""
-    listed = [service.model] if service.link.loaded else []
+    """List the models that clients may ask for."""
+    pairs = [pair for pair in service.pool.pairs if pair.name]
+    listed = [pair.name for pair in pairs]
     if _anthropic(call):
         return json_reply(
             {
@@ -23,34 +27,40 @@ async def models(service: Service, call: Call) -> Reply:
                 "last_id": listed[-1] if listed else None,
             }
         )
-    shown = [_for_openai(service, name) for name in listed]
+    shown = [_for_openai(pair) for pair in pairs]
     return json_reply({"object": "list", "data": shown, "models": shown})  # Codex reads the latter
 
 
 async def model(service: Service, call: Call) -> Reply:
     """Describe one model."""
     name = call.path.removeprefix("/models/")
-    if name != service.model:
-        raise Refusal(404, "model_not_found", "The model is not loaded.", "model")
-    return json_reply(_for_anthropic(name) if _anthropic(call) else _for_openai(service, name))
+    for pair in service.pool.pairs:
+        if name == pair.name != "":
+            return json_reply(_for_anthropic(name) if _anthropic(call) else _for_openai(pair))
+    raise Refusal(404, "model_not_found", "There is no such model here.", "model")
 
 
 async def metrics(service: Service, call: Call) -> Reply:
     """Counters and times since the server's start."""
     status = service.board.status
-    text = service.metrics.text(running=status.running, waiting=status.waiting)
+    loaded = sum(pair.state == "loaded" for pair in service.pool.pairs)
+    text = service.metrics.text(
+        running=status.running, waiting=status.waiting, models_loaded=loaded
+    )
     return Reply(200, {"content-type": CONTENT_TYPE}, text.encode())
 
 
-def _for_openai(service: Service, name: str) -> dict[str, Any]:
-    context = service.loaded.context_length
+def _for_openai(pair: Pair) -> dict[str, Any]:
+    loaded = pair.link.loaded
+    context = loaded.context_length if loaded else context_of(pair.target)
     return {
-        "id": name,
+        "id": pair.name,
         "object": "model",
         "created": _CREATED,
         "owned_by": "slipstream",
         "max_model_len": context,
         "context_length": context,
+        "state": pair.state.replace(" ", "-"),  # as LM Studio has it
     }
 
 

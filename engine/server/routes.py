@@ -2,6 +2,7 @@
 
 from engine.server.anthropic.bodies import CountTokensBody, MessagesBody
 from engine.server.anthropic.endpoints import count_tokens, messages
+from engine.server.errors import not_loaded
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
 from engine.server.openai.chat import ChatBody, chat_completions
@@ -19,7 +20,8 @@ async def root(service: Service, call: Call) -> Reply:
 
 async def health(service: Service, call: Call) -> Reply:
     """Say whether requests can be answered now. Needs no key."""
-    _ = service.loaded
+    if service.pair.state == "loading" or not service.pair.name:
+        raise not_loaded()
     return json_reply({"status": "ok"})
 
 

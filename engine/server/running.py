@@ -1,4 +1,4 @@
-"""A server from its start to its end: with an engine of its own, or attached to another's.
+"""A server from its start to its end: with engines of its own, or attached to another's too.
 
 Knows which parts there are, and in which order they begin and end.
 """
@@ -6,16 +6,18 @@ Knows which parts there are, and in which order they begin and end.
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from engine.pipes import claim_pipes
-from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
+from engine.process.protocol import LONGEST_RESPONSE_BYTES, Loaded
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
+from engine.server.pool import Offers, Pair, Pool
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, bound, is_loopback
@@ -23,6 +25,8 @@ from engine.server.status import STATUSES, Board, ServerStatus
 from models.errors import Problem
 
 _STATUS_SECONDS = 0.25  # between two lines
+_MODELS_SECONDS = 1.0  # between two looks at the models
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,57 +66,70 @@ class Place:
 
 @asynccontextmanager
 async def _serving(
-    place: Place, sockets: Sequence[socket.socket], link: EngineLink, board: Board
+    place: Place, sockets: Sequence[socket.socket], pool: Pool, board: Board
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """The server's task. On leaving it ends, once the answers have."""
+    """The server's task. On leaving the pool's engines end, then it does, once the answers have."""
     guard = Guard(hosts_of(place.host, place.port), key=place.key, origins=place.origins)
-    serving = Serving(App(Service(link, board), guard, ROUTES))
-    task = asyncio.create_task(serving.run(sockets))
+    serving = Serving(App(Service(pool, board), guard, ROUTES))
+    task, tending = asyncio.create_task(serving.run(sockets)), asyncio.create_task(pool.tend())
     try:
         yield task
     finally:
+        # The answers that are being written fail first, so that nobody waits for them.
+        tending.cancel()
+        await asyncio.gather(tending, return_exceptions=True)
+        await pool.close()
         serving.stop()
         await task
 
 
+def _own(offers: Offers, **more: Any) -> Iterator[Pair]:
+    """The pairs that are offered, each with a link to an engine of its own. `more`: as for
+    `EngineChild`."""
+    for name, load in offers.loads.items():
+        link = EngineLink(thinking=offers.thinking, thinking_budget=offers.thinking_budget)
+        child = EngineChild(link, load, **more)
+        yield Pair(link, child, name=name, keep_seconds=offers.keep_seconds)
+
+
 async def serve(
     place: Place,
-    load: Load,
+    offers: Offers,
     *,
     command: Sequence[str] = (),
-    link: EngineLink | None = None,
-    loaded: Callable[[Place, EngineLink], None] = lambda place, link: None,
-    report: Callable[[str], None] = lambda line: None,
+    loaded: Callable[[Place, Loaded], None] = lambda place, loaded: None,
+    report: Report = lambda line: None,
 ) -> None:
-    """Serve with an engine of its own until SIGINT or SIGTERM.
+    """Serve with engines of its own until SIGINT or SIGTERM. The first pair is loaded at once.
 
-    `loaded` is called once requests are answered; `report` with what goes wrong later. `command`
-    starts the engine; ours where it is empty. `link`: where one wants to see more of it. Raises
-    Problem.
+    `loaded` is called once requests are answered; `report` with what happens later. `command`
+    starts an engine; ours where it is empty. Raises Problem.
     """
     sockets, place = place.bind()
-    link = link or EngineLink()
-    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    child = EngineChild(link, load, command=command, report=report)
-    ending = _signalled()
-    async with _serving(place, sockets, link, Board()) as http:
-        engine = asyncio.create_task(child.run(ready))
-        ready.add_done_callback(lambda _: loaded(place, link) if link.loaded else None)
-        try:
-            await asyncio.wait((engine, http, ending), return_when=asyncio.FIRST_COMPLETED)
-            if engine.done():
-                engine.result()
-        finally:
-            # The answers that are being written fail first, so that nobody waits for them.
-            ready.cancel()
-            engine.cancel()
-            with suppress(asyncio.CancelledError, Problem):
-                await engine
+    pairs = _own(offers, command=command, report=report)
+    pool = Pool([*pairs], aliases=offers.aliases, report=report)
+    first, ending = pool.pairs[0], _signalled()
+    async with _serving(place, sockets, pool, Board()) as http:
+        loading = asyncio.create_task(pool.load(first))
+        await asyncio.wait((loading, http, ending), return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+            if first.link.loaded is not None:
+                loaded(place, first.link.loaded)
+            await asyncio.wait((http, ending), return_when=asyncio.FIRST_COMPLETED)
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
 
 
-async def serve_attached(place: Place) -> None:
+async def serve_attached(
+    place: Place, offers: Offers, *, report: Report = lambda line: None
+) -> None:
     """Serve with an engine whose responses come from standard input, and whose commands go to
-    standard output, until the input ends. The output has lines of the server's status too."""
+    standard output, until the input ends. The output has lines of the server's status too.
+
+    The pairs that are offered beside that engine's have engines of their own. `report` as for
+    `serve`.
+    """
     reader, writer = await _claimed_streams()
     changed = asyncio.Event()
     board = Board(changed.set)
@@ -122,10 +139,14 @@ async def serve_attached(place: Place) -> None:
 
     async def keep_telling() -> None:
         while True:
-            await changed.wait()
-            changed.clear()
-            tell(board.status)
-            await asyncio.sleep(_STATUS_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_MODELS_SECONDS):
+                    await changed.wait()
+            board.offer(pool.statuses)
+            if changed.is_set():
+                changed.clear()
+                tell(board.status)
+                await asyncio.sleep(_STATUS_SECONDS)
 
     try:
         sockets, place = place.bind()
@@ -134,9 +155,12 @@ async def serve_attached(place: Place) -> None:
         await writer.drain()
         raise
     link = EngineLink()
+    # What an engine complains of may quote a prompt, and the window keeps a log.
+    own = _own(offers, errors=asyncio.subprocess.DEVNULL, report=report)
+    pool = Pool([Pair(link), *own], aliases=offers.aliases, report=report)
     telling = asyncio.create_task(keep_telling())
     try:
-        async with _serving(place, sockets, link, board):
+        async with _serving(place, sockets, pool, board):
             board.listens(place.address)
             await link.run(reader, writer)
     finally:

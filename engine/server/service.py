@@ -1,18 +1,29 @@
-"""The service that all endpoints share: one engine, its queue, its metrics. Knows no dialect."""
+"""The service that all endpoints share: the pair that a client asks for, its queue, the metrics.
+Knows no dialect."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from copy import copy
 from importlib.metadata import version
-from pathlib import Path
 
 from engine.process.protocol import Counted, Loaded
 from engine.request import Prompt, Thinking
-from engine.server.answers import Ask, Broken, Piece, Usage, choices
-from engine.server.errors import crowded, not_loaded, of_failure
+from engine.server.answers import (
+    WAITING_SECONDS,
+    Ask,
+    Broken,
+    Piece,
+    Usage,
+    Waiting,
+    choices,
+)
+from engine.server.errors import Refusal, crowded, not_loaded, of_failure
 from engine.server.exchange import Call
-from engine.server.link import EngineFailed, EngineLink
+from engine.server.link import EngineFailed
 from engine.server.metrics import Metrics
+from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
@@ -21,52 +32,61 @@ MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
 
 class Service:
-    """The engine behind the endpoints.
+    """What endpoints ask of one pair of a pool.
 
-    Attributes: `link`, `metrics`, `board`, and `fingerprint`: with another fingerprint the same
-    seed may give another text.
+    Attributes: `pool`; `pair`, the one that the client asked for; `metrics`, `board`, and
+    `fingerprint`: with another fingerprint the same seed may give another text.
     """
 
-    def __init__(self, link: EngineLink, board: Board | None = None) -> None:
-        self.link = link
+    def __init__(self, pool: Pool, board: Board | None = None) -> None:
+        self.pool, self.pair = pool, pool.pairs[0]
         self.metrics = Metrics()
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
         self._files = TargetFiles()
 
+    def asked_for(self, model: str) -> "Service":
+        """The same service with the pair that a client calls `model`. Raises Refusal."""
+        service = copy(self)
+        service.pair = self.pool.named(model)
+        return service
+
     @property
     def loaded(self) -> Loaded:
-        """The loaded pair. Raises Refusal while nothing is loaded."""
-        if self.link.loaded is None:
+        """The pair as it is loaded. Raises Refusal while it is not."""
+        if self.pair.link.loaded is None:
             raise not_loaded()
-        return self.link.loaded
+        return self.pair.link.loaded
 
     @property
     def model(self) -> str:
-        """The target's name, for responses. Raises Refusal while nothing is loaded."""
-        return Path(self.loaded.target).name
+        """The pair's name, for responses. Raises Refusal while there is no pair."""
+        if not self.pair.name:
+            raise not_loaded()
+        return self.pair.name
 
     async def marks(self) -> frozenset[str]:
         """The names of special and added tokens. Raises Refusal while nothing is loaded."""
-        return (await self._texts()).marks
+        return (await self.texts()).marks
 
-    async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
+    async def answer(
+        self,
+        call: Call,
+        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        *,
+        keep_seconds: float | None = None,
+    ) -> AsyncIterator[tuple[int, Piece]]:
         """Begin to answer; return an iterator of (number of the answer, piece).
 
-        Waits for the first piece: a request that cannot be answered raises Refusal here, before the
-        first byte. The answers are cancelled when the call ends.
+        The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
+        to know the model. Waits for the first piece: a request that cannot be answered raises
+        Refusal here, before the first byte. The answers are cancelled when the call ends, and the
+        pair stays loaded for `keep_seconds` behind that, if they are given.
         """
-        loaded = self.loaded
-        waiting = self.link.open - loaded.parallel
-        if waiting >= MOST_WAITING:
-            raise crowded(waiting)
-        texts = await self._texts()
-        ask = await for_model(ask, texts.syntax, self._ending)
-        watched = _Watched(call, ask.answers, self.metrics, self.board)
+        watched = _Watched(call, self.pair.name, self.metrics, self.board)
         call.held.callback(watched.end)
-        answers = await call.held.enter_async_context(
-            aclosing(choices(self.link, ask, watch=watched.see))
-        )
+        answers = self._answers(call, ask_of, keep_seconds, watched)
+        await call.held.enter_async_context(aclosing(answers))
         first = await anext(answers)
         if isinstance(first[1], Broken):
             raise first[1].refusal
@@ -74,16 +94,66 @@ class Service:
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> int:
         """The number of tokens of a prompt. Raises Refusal."""
-        return (await self._counted(prompt, thinking)).tokens
+        async with self.pool.using(self.pair):
+            return (await self._counted(prompt, thinking)).tokens
+
+    async def _answers(
+        self,
+        call: Call,
+        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        keep_seconds: float | None,
+        watched: "_Watched",
+    ) -> AsyncGenerator[tuple[int, Piece], None]:
+        """Yield `Waiting` until an answer can begin, then the pieces of all answers."""
+        began = asyncio.create_task(self._begin(call, ask_of, keep_seconds))
+        try:
+            while not (await asyncio.wait((began,), timeout=WAITING_SECONDS))[0]:
+                yield 0, Waiting()
+            ask = began.result()
+        except Refusal as refusal:
+            yield 0, Broken(refusal)
+            return
+        finally:
+            began.cancel()
+            await asyncio.gather(began, return_exceptions=True)
+        watched.answers(ask.answers)
+        async with aclosing(choices(self.pair.link, ask, watch=watched.see)) as pieces:
+            async for numbered in pieces:
+                yield numbered
+
+    async def _begin(
+        self,
+        call: Call,
+        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        keep_seconds: float | None,
+    ) -> Ask:
+        """Load the pair and wait for memory; return what to ask it for. Raises Refusal."""
+        using = self.pool.using(self.pair, keep_seconds=keep_seconds)
+        link = await call.held.enter_async_context(using)
+        waiting = link.open - self.loaded.parallel
+        if waiting >= MOST_WAITING:
+            raise crowded(waiting)
+        made = ask_of(self)
+        ask = await made if isinstance(made, Awaitable) else made
+
+        async def tokens() -> int:
+            prompts = (ask.prompt, *ask.more_prompts)
+            read = [await self._counted(prompt, ask.request.thinking) for prompt in prompts]
+            most = max(counted.tokens for counted in read) + ask.request.max_tokens
+            return min(most, self.loaded.context_length) * min(ask.answers, self.loaded.parallel)
+
+        await self.pool.admit(self.pair, tokens)
+        return await for_model(ask, (await self.texts()).syntax, self._ending)
 
     async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
         _ = self.loaded
         try:
-            return await self.link.count(prompt, thinking)
+            return await self.pair.link.count(prompt, thinking)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
 
-    async def _texts(self) -> TargetTexts:
+    async def texts(self) -> TargetTexts:
+        """The target's texts. Raises Refusal while it is not loaded."""
         loaded = self.loaded
         return await self._files.texts(
             loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
@@ -96,15 +166,19 @@ class Service:
 class _Watched:
     """Counts the progress of one request, and shows it on the board."""
 
-    def __init__(self, call: Call, answers: int, metrics: Metrics, board: Board) -> None:
+    def __init__(self, call: Call, model: str, metrics: Metrics, board: Board) -> None:
         self._id = call.id
-        self._usages = [Usage()] * answers
-        self._generations = [""] * answers
         self._metrics = metrics
         self._board = board
         self._began = time.monotonic()
-        self._last = [0.0] * answers  # when each answer's last tokens came
-        board.show(RequestStatus(call.id, call.path, call.client))
+        self.answers(1)
+        board.show(RequestStatus(call.id, call.path, call.client, model=model))
+
+    def answers(self, number: int) -> None:
+        """Expect so many answers."""
+        self._usages = [Usage()] * number
+        self._generations = [""] * number
+        self._last = [0.0] * number  # when each answer's last tokens came
 
     def see(self, answer: int, generation: str, usage: Usage) -> None:
         before, self._usages[answer] = self._usages[answer], usage

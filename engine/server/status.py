@@ -11,12 +11,14 @@ from typing import Any, Literal
 from models.json_lines import Language
 
 RequestState = Literal["waiting", "reading", "writing"]
+ModelState = Literal["not loaded", "loading", "loaded"]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """A request that is being answered. `client` is what it calls itself; `tokens` are those
-    written so far, of all its answers; `generations` are the ids of those that have begun."""
+    written so far, of all its answers; `generations` are the ids of those that have begun;
+    `model` is the name of the one that answers."""
 
     id: str
     endpoint: str
@@ -25,6 +27,7 @@ class RequestStatus:
     prompt_tokens: int = 0
     tokens: int = 0
     generations: tuple[str, ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,15 @@ class ClientStatus:
 
     client: str
     requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """A model that clients may ask for, and the memory that it takes; 0 where that is not known."""
+
+    name: str
+    state: ModelState
+    needed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,7 @@ class ServerStatus:
     waiting: int = 0
     requests: tuple[RequestStatus, ...] = ()
     clients: tuple[ClientStatus, ...] = ()
+    models: tuple[ModelStatus, ...] = ()
 
 
 class Board:
@@ -55,6 +68,7 @@ class Board:
         self._requests: dict[str, RequestStatus] = {}
         self._clients: Counter[str] = Counter()
         self._address = self._problem = ""
+        self._models: tuple[ModelStatus, ...] = ()
 
     @property
     def status(self) -> ServerStatus:
@@ -68,12 +82,19 @@ class Board:
             waiting,
             requests,
             tuple(ClientStatus(*asked) for asked in self._clients.items()),
+            self._models,
         )
 
     def listens(self, address: str, problem: str = "") -> None:
         """Note where requests can be sent, or why they cannot."""
         self._address, self._problem = address, problem
         self._changed()
+
+    def offer(self, models: tuple[ModelStatus, ...]) -> None:
+        """Note which models clients may ask for."""
+        if models != self._models:
+            self._models = models
+            self._changed()
 
     def show(self, request: RequestStatus) -> None:
         """Note a request, or how far it has come."""

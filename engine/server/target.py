@@ -15,8 +15,26 @@ from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from models.errors import Problem
 from models.files import read_json_object
+from models.model_folder import ModelFolder
 
 _MOST_BYTES = 100_000_000
+
+
+def name_of(target: str) -> str:
+    """The name of a model in a folder: of the folder, or of its repository in the hub's cache."""
+    path = Path(target)
+    repository = path.parents[1].name if path.parent.name == "snapshots" else ""
+    if repository.startswith("models--"):
+        return repository.removeprefix("models--").replace("--", "/")
+    return path.name
+
+
+def context_of(target: str) -> int | None:
+    """The longest context of a model in a folder, in tokens; None where its files do not say."""
+    try:
+        return ModelFolder(Path(target)).context_length
+    except Problem:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +46,10 @@ class TargetTexts:
 
 
 class TargetFiles:
-    """Reads a model's folder when it is first needed, in another thread, and keeps the result."""
+    """Reads a model's folder when it is first needed, in another thread, and keeps the results."""
 
     def __init__(self) -> None:
-        self._folder = ""
-        self._texts = TargetTexts()
+        self._texts: dict[str, TargetTexts] = {}
         self._reading = asyncio.Lock()
 
     async def texts(
@@ -40,12 +57,11 @@ class TargetFiles:
     ) -> TargetTexts:
         """The texts of the model in a folder. `knows_tools` and `found`: as in `syntax_of`."""
         async with self._reading:
-            if folder != self._folder:
-                self._texts = await asyncio.to_thread(
+            if folder not in self._texts:
+                self._texts[folder] = await asyncio.to_thread(
                     _read, Path(folder), knows_tools=knows_tools, found=found
                 )
-                self._folder = folder
-            return self._texts
+            return self._texts[folder]
 
 
 def _read(folder: Path, *, knows_tools: bool, found: FamilyRow | None) -> TargetTexts:

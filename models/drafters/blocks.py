@@ -1,4 +1,4 @@
-"""What draft a block of tokens in one pass: DFlash, DFlash2 and DSpark, in all packagings.
+"""Drafters of a block of tokens in one pass: DFlash, DFlash2 and DSpark, in all packagings.
 
 Sizes are those of the tensors. config.json is often a copy of the target's, and only says what
 tensors cannot: which layers are tapped, what is seen, how positions are rotated.
@@ -32,8 +32,8 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class SelectorShape:
-    """The sizes of what DFlash2 adds: convolutions that reach over `reach` rows, with a kernel for
-    each `group` of channels, and a choice among `candidates` tokens by codebooks."""
+    """The sizes of DFlash2's additions: convolutions that reach over `reach` rows, with a kernel
+    for each `group` of channels, and a choice among `candidates` tokens by codebooks."""
 
     reach: int
     group: int
@@ -44,8 +44,9 @@ class SelectorShape:
 
 @dataclass(frozen=True, slots=True)
 class MarkovShape:
-    """The sizes of what DSpark adds to a slot's logits: of `tokens` embeddings of `rank` numbers,
-    `rows` logits; plainly, through a gate, or through a state that runs along the block."""
+    """The sizes of DSpark's addition to a slot's logits: `tokens` embeddings of `rank` numbers, and
+    `rows` logits. `form`: added plainly, through a gate, or through a state that runs along the
+    block."""
 
     form: Literal["plain", "gated", "recurrent"]
     tokens: int
@@ -57,18 +58,18 @@ class MarkovShape:
 class BlockShape:
     """The sizes of a block drafter.
 
-    `taps`: whose states it reads; `windows`, by layer: how far a row sees, itself included, None
-    for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
-    of which those from `first_slot` on propose a token. `gated`: queries come with a gate;
-    `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
-    are Gemma-4's; `sinks`: attention may go nowhere; `shared_windows`: all rows of a block see the
-    window before the block.
+    `taps`: the layers whose states it reads. By layer, `windows`: the number of positions that a
+    row sees, itself included, None for all; `causal`: whether a row sees only those before it.
+    `block_size`: rows, of which those from `first_slot` on propose a token. `gated`: queries come
+    with a gate; `tied_values`: values are made of the keys' projection; `gemma`: norms, activation
+    and scale are Gemma-4's; `sinks`: attention may go nowhere; `shared_windows`: all rows of a
+    block see the window before the block.
 
-    `embedding` and `output`: rows and columns of its own, None where it borrows the target's;
-    `embedding_scale`: what embeddings are multiplied by, None for as the target does it;
-    `soft_cap` of its logits. `centred`: the rotation where its norms turn out to be stored without
-    the 1 that is added to them; None where they never are. `selector`, `markov` and `confidence`,
-    the columns that say how sure it is: None or 0 where there is no such part.
+    `embedding` and `output`: rows and columns of its own, None if it borrows the target's;
+    `embedding_scale`: the factor for embeddings, None for the target's own; `soft_cap` of its
+    logits. `centred`: the rotation if its norms turn out to be stored without the 1 that is added
+    to them; None if they never are. `selector`, `markov` and `confidence` (the columns of the
+    matrix that says how sure it is): None or 0 without such a part.
     """
 
     hidden_size: int
@@ -106,13 +107,13 @@ class BlockShape:
         return self.block_size - self.first_slot
 
     def rows(self, length: int) -> int:
-        """How many of a block's rows have to be read for `length` tokens: no row sees those behind
-        it where all layers are causal."""
+        """Return the number of a block's rows to read for `length` tokens: not all of them if every
+        layer is causal, as no row then sees those behind it."""
         return self.first_slot + length if all(self.causal) else self.block_size
 
 
 def read(published: Published) -> DrafterDescription:
-    """The description of a block drafter. Raises `Problem`."""
+    """Return the description of a block drafter. Raises `Problem`."""
     block, depth = published.number("block_size"), published.number("num_target_layers")
     free, proposed = published.packaging.free_slots, published.proposed()
     if block is not None and proposed in (block, block - 1):
@@ -137,15 +138,15 @@ def read(published: Published) -> DrafterDescription:
 
 
 def _spread(count: int, depth: int) -> tuple[int, ...]:
-    """DFlash's own choice of taps: evenly over the layers 1 to depth - 3, counted from 0."""
+    """Return DFlash's default taps: evenly over the layers 1 to depth - 3, counted from 0."""
     if count == 1:
         return (depth // 2 + 1,)
     return tuple(round(1 + i * (depth - 4) / (count - 1)) + 1 for i in range(count))
 
 
 def shape_of(published: Published, described: DrafterDescription) -> BlockShape:
-    """Everything that the network is built by. Raises KeyError, ValueError and the like, and
-    `DrafterRefused` where it reads more than is known here."""
+    """Return the shape that the network is built by. Raises KeyError, ValueError and the like, and
+    `DrafterRefused` if it has parts that are not known here."""
     if published.fields.get("log_snr_conditioning"):
         raise DrafterRefused(
             "unsupported",
@@ -258,8 +259,8 @@ def rotation_of(said: Mapping[str, Any], dims: int) -> Rotation:
 
 
 def rows_before(published: Published, depth: int) -> Seen:
-    """The rows that a row of DFlash sees in each layer: in sliding ones those before it, unless
-    config.json decides it for all layers."""
+    """DFlash: in sliding layers a row sees those before it, unless config.json decides it for all
+    layers."""
     said, sliding = published.fields, _sliding(published, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
     causal = sliding
@@ -272,7 +273,7 @@ def rows_before(published: Published, depth: int) -> Seen:
 
 
 def both_sides(published: Published, depth: int) -> Seen:
-    """transformers: counts how far away a row may be, and lets it see those behind it."""
+    """transformers: the window counts the distance of a row, and a row sees those behind it too."""
     if not any(sliding := _sliding(published, depth)):
         return rows_before(published, depth)
     window = int(published.fields["sliding_window"]) + 1
@@ -280,7 +281,8 @@ def both_sides(published: Published, depth: int) -> Seen:
 
 
 def where_windows_are_used(published: Published, depth: int) -> Seen:
-    """DSpark by speculators: everything, where it does not say that it uses windows."""
+    """DSpark by speculators: a row sees everything unless config.json says that windows are
+    used."""
     said, sliding = published.fields, _sliding(published, depth)
     window = said.get("sliding_window") if said.get("use_sliding_window") else None
     if window is None or not any(sliding):
@@ -291,7 +293,7 @@ def where_windows_are_used(published: Published, depth: int) -> Seen:
 
 
 def everything_without_sinks(published: Published, depth: int) -> Seen:
-    """DSpark: everything, unless it is of the lineage of DFlash's sliding layers."""
+    """DSpark: a row sees everything, unless the network descends from DFlash's sliding layers."""
     said = published.fields
     causal = bool(said.get("dflash_query_causal") or said.get("causal"))
     if not causal and not published.has(f"{_FIRST}.attention_sink_bias"):

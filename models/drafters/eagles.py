@@ -28,9 +28,9 @@ _IN_A_LAYER = frozenset(
 class EagleLayers:
     """Sizes and options of a network's layers.
 
-    `width` of its states; `windows`: how many positions each layer sees, None for all; `fused`:
-    which layers read the embedding beside the state. `rotary` are the dimensions of a head that
-    turn with the position.
+    `width` of its states; `windows`: the number of positions that each layer sees, None for all;
+    `fused`: whether each layer reads the embedding beside the state. `rotary`: the dimensions of a
+    head that turn with the position.
     """
 
     width: int
@@ -51,8 +51,8 @@ class EagleLayers:
 
 @dataclass(frozen=True, slots=True)
 class GemmaLayers:
-    """As `EagleLayers`, of layers like Gemma-4's, all of which read the embedding. `config` is of a
-    Gemma-4 with so many layers."""
+    """The same for layers like Gemma-4's, all of which read the embedding. `config`: of a Gemma-4
+    with as many layers."""
 
     width: int
     epsilon: float
@@ -65,12 +65,12 @@ class GemmaLayers:
 class EagleShape:
     """The sizes and options of the network of an EAGLE, EAGLE-3 or P-EAGLE.
 
-    `read`: the columns of the matrix that takes the states together, or, where they are not
-    `mixed`, the width of its own. `rows` of the output layer, 0 where it borrows the target's; of
-    `vocabulary`, where config.json says that. `norm_mixed`: one norm over all states before they
-    are mixed, `norm_each`: one for each; `normed_output`: it goes on from its state behind the
+    `read`: the columns of the matrix that takes the states together; if they are not `mixed`, the
+    network's own width. `rows` of the output layer, 0 if it borrows the target's; `vocabulary`: the
+    number of tokens in config.json. `norm_mixed`: one norm over all states before they are mixed;
+    `norm_each`: one for each; `normed_output`: the network continues from its state behind the
     final norm. `embedding`: rows of its own, 0 without; `trained_embedding`: whether they differ
-    from the target's. `mask_token` and `most` tokens of one pass: of a P-EAGLE.
+    from the target's. `mask_token`, and the `most` tokens of one pass: of a P-EAGLE.
     """
 
     layers: EagleLayers | GemmaLayers
@@ -90,7 +90,8 @@ class EagleShape:
 
 
 def read_eagle3(published: Published) -> DrafterDescription:
-    """EAGLE-3, and P-EAGLE, which adds what stands for states that are not there yet."""
+    """Return the description of an EAGLE-3, or of a P-EAGLE, which adds a state for tokens that are
+    not there yet."""
     key, shift = published.packaging.taps
     taps: tuple[Tap, ...] = published.ids(key, shift=shift) or ()
     if published.table("eagle_config").get("use_aux_hidden_state") is False:
@@ -103,10 +104,11 @@ def read_eagle3(published: Published) -> DrafterDescription:
 
 
 def read_nvidia(published: Published) -> DrafterDescription:
-    """Read an EAGLE-3 drafter of NVIDIA's, some of which count layers from 0 and some states.
+    """Return the description of an EAGLE-3 drafter of NVIDIA's. Some of them number layers, from 0,
+    and some states.
 
-    ModelOpt hooks layers, SGLang adds 1 to them. The layers begin with layer 1, the states never
-    do: so SGLang tells them apart.
+    ModelOpt hooks layers, SGLang adds 1 to them. Lists of layers begin with layer 1, lists of
+    states never do: so the first number tells them apart.
     """
     found = read_eagle3(published)
     if found.taps[:1] == (1,) and _AUXILIARY not in published.config:
@@ -116,7 +118,8 @@ def read_nvidia(published: Published) -> DrafterDescription:
 
 
 def read_eagle(published: Published) -> DrafterDescription:
-    """EAGLE-1 and 2, whose weights are alike: one state, and the target's own output layer."""
+    """Return the description of an EAGLE-1 or 2, whose weights are alike: one state, and the
+    target's own output layer."""
     fused = published.matrix("fc.weight")
     if fused is not None and fused[1] != 2 * fused[0]:
         raise published.contradiction("its fc does not take an embedding and a state of one width")
@@ -125,8 +128,8 @@ def read_eagle(published: Published) -> DrafterDescription:
 
 
 def shape_of(published: Published, described: DrafterDescription) -> EagleShape:
-    """Everything that the network is built by. Raises KeyError, ValueError and the like, and
-    `DrafterRefused` where it has layers of another architecture."""
+    """Return the shape that the network is built by. Raises KeyError, ValueError and the like, and
+    `DrafterRefused` if it has layers of another architecture."""
     if strange := _unlike_ours(published.names):
         raise DrafterRefused(
             "unsupported",
@@ -161,7 +164,7 @@ def shape_of(published: Published, described: DrafterDescription) -> EagleShape:
 
 
 def _unlike_ours(names: Iterable[str]) -> str:
-    """The first of the tensors' `names` that no layer here has; empty where they have all."""
+    """Return the first of the tensors' `names` that no layer here has; empty if all are known."""
     for name in names:
         _, layer, part = name.partition("layers.")
         inside = part.partition(".")[2]
@@ -206,7 +209,8 @@ def _layers(published: Published) -> EagleLayers | GemmaLayers:
 
 
 def _rope(said: Fields) -> Mapping[str, Any]:
-    """How positions are scaled; where each kind of layer has its own way, that of sliding ones."""
+    """Return the scaling of positions. If each kind of layer has its own, return that of sliding
+    ones."""
     rope: Mapping[str, Any] = said.get("rope_scaling") or said.get("rope_parameters") or {}
     return rope.get("sliding_attention") or rope.get("full_attention") or rope
 

@@ -34,8 +34,8 @@ _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 class DrafterFolder:
     """A drafter with weights, of any kind: a head, a whole model, or what others have trained.
 
-    `files` are those that hold it; `description` says what it is. Where the files hold more, as
-    those of a target with a module of its own, only its tensors are in `layouts`.
+    `files`: the folder's files; `description`: what they hold. `layouts` has only its own tensors,
+    also if the files hold more, as those of a target with a module of its own.
     """
 
     files: ModelFolder
@@ -82,7 +82,7 @@ class DrafterFolder:
     def network(self) -> Any:
         """Everything that the engine builds its network by, of a type that belongs to the kind.
 
-        Raises `DrafterRefused` where it is damaged or has parts that are not known here.
+        Raises `DrafterRefused` if it is damaged or has parts that are not known here.
         """
         published = self.published
         assert published.packaging.network is not None
@@ -122,9 +122,9 @@ def open_drafter(files: ModelFolder) -> DrafterFolder:
 
 
 def read_drafter(files: ModelFolder) -> DrafterFolder | None:
-    """The drafter in a folder that may hold one; None where it holds an ordinary model.
+    """The drafter in a folder that may hold one; None if it holds an ordinary model.
 
-    Raises `Problem` where its config.json cannot be read, or it is a drafter that cannot be used.
+    Raises `Problem` if its config.json cannot be read, or it is a drafter that cannot be used.
     """
     return open_drafter(files) if _is_drafter(files) else None
 
@@ -132,7 +132,7 @@ def read_drafter(files: ModelFolder) -> DrafterFolder | None:
 def own_module(target: ModelFolder) -> DrafterFolder | None:
     """The MTP module that came with the target: among its tensors, or in a file beside them.
 
-    Raises `Problem` where the target cannot be read, or the module is damaged.
+    Raises `Problem` if the target cannot be read, or the module is damaged.
     """
     inside = classify_inside(target.config, target.layouts, name=target.name)
     if inside is not None:

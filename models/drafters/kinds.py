@@ -24,12 +24,12 @@ the embedding as the target scales it; "norm": behind the final norm."""
 
 @dataclass(frozen=True, slots=True)
 class KindTraits:
-    """The names of a kind of drafters, and how much of a conversation they keep.
+    """The names of a kind of drafters, and the share of a conversation that they keep.
 
-    `architecture` is found in the first of config.json's architectures, `model_type` matches all of
-    its model_type; `speculators`: its name in what the library speculators writes. `keeps`: the
-    positions whose keys and values it holds. `own_depth`: whether the number of layers in
-    config.json is its own; else it has one layer, and config.json may be a copy of the target's.
+    Patterns: `architecture` is found in the first of config.json's architectures, `model_type`
+    matches all of its model_type. `speculators`: its name in the configs of that library. `keeps`:
+    the positions whose keys and values it holds. `own_depth`: whether the number of layers in
+    config.json is its own; if not, it has one layer, and config.json may be a copy of the target's.
     """
 
     architecture: str
@@ -73,7 +73,7 @@ class Demands:
     fingerprint: str | None = None
 
     def misfit(self, width: int, *, layers: int, vocabulary: int) -> str:
-        """Why a target of these sizes is another, in a sentence; empty where it is not."""
+        """Return why a target of these sizes cannot be used, as a sentence; empty if it can."""
         if self.width not in (None, width):
             return (
                 f"It reads hidden states of {self.width:,} numbers, "
@@ -95,13 +95,13 @@ class Demands:
 class DrafterDescription:
     """A drafter, as its files describe it.
 
-    `packaging`: whose spelling of config keys and tensor names it is. `taps`: the target's states
-    that it reads, in Slipstream's numbers; none where they depend on the target's depth, for which
-    `taps_for` has them. `block`: the slots of its one pass, 0 where it drafts token by token;
-    `predictions`: how many of them propose a token. `own_embedding` and `own_head`: whether it
-    brings its own, or borrows the target's. `verifier` names the target that it was trained with,
-    for people. `prefixes`: how the names of its tensors begin, where the files hold others too; all
-    are its own where there are none.
+    `packaging`: the name of its spelling of config keys and tensors. `taps`: the target's states
+    that it reads, in Slipstream's numbers; empty if they depend on the target's depth: see
+    `taps_for`. `block`: the slots of its one pass, 0 if it drafts token by token; `predictions`:
+    the number of slots that propose a token. `own_embedding` and `own_head`: whether it brings its
+    own, or borrows the target's. `verifier`: the name of the target that it was trained with, for
+    people. `prefixes`: the beginnings of its tensors' names if the files hold others too; empty if
+    all are its own.
     """
 
     kind: DrafterKind
@@ -126,7 +126,7 @@ class DrafterDescription:
         return self.kind in ("model", "pard")
 
     def taps_for(self, layers: int) -> tuple[Tap, ...]:
-        """The taps in a target of so many layers: EAGLE-3's own choice where config.json has none.
+        """Return the taps in a target of `layers` layers: by default EAGLE-3's own choice.
 
         EAGLE's code (cnets.py) names them by the layers, counted from 0, that are given the states.
         """
@@ -138,11 +138,11 @@ class DrafterDescription:
 def check(
     drafter: DrafterDescription, target: Mapping[str, Any], *, fingerprint: str | None = None
 ) -> str:
-    """Why `drafter` cannot draft for the target with this config.json, in a sentence; empty where
-    its sizes fit. `fingerprint`, of the target's weights, is compared where it is given.
+    """Return why `drafter` cannot draft for the target with this config.json, as a sentence; empty
+    if its sizes fit. `fingerprint`: of the target's weights, compared if given.
 
     The names of targets are not compared: see `verifier_note`. Tokens of whole models are compared
-    elsewhere. Raises Problem where the target's config does not say its sizes.
+    elsewhere. Raises Problem if the target's config does not state its sizes.
     """
     shape, asked = read_shape(target), drafter.demands
     depth = len(shape.layers)
@@ -168,6 +168,6 @@ def verifier_note(drafter: DrafterDescription, target: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A model's name without its owner, its number type and its bits, in small letters."""
+    """Return a model's name in small letters, without its owner, its number type and its bits."""
     last = name.rstrip("/").rpartition("/")[2].lower()
     return re.sub(r"[-_](mlx|bf16|fp16|fp8|mxfp\d|nvfp4|q\d|\d+[-_]?bit|qat)\b.*", "", last)

@@ -33,8 +33,11 @@ Naming = Callable[[Collection[str]], Mapping[str, str]]
 
 
 def renamed(beginnings: Mapping[str, str | None]) -> Naming:
-    """By how names begin there, without the trunk's, and here; a beginning without a dot is a whole
-    name, and None stands for what is left out. The first that fits counts."""
+    """Return a naming by a table of beginnings: published, without the trunk's, to ours.
+
+    A key without a dot at its end is a whole name. None leaves a tensor out. The first beginning
+    that fits counts. Example: {"midlayer.": "layers.0.", "t2d": None}.
+    """
 
     def naming(names: Collection[str]) -> Mapping[str, str]:
         found = {}
@@ -49,8 +52,9 @@ def renamed(beginnings: Mapping[str, str | None]) -> Naming:
 
 
 def behind(root: str, mark: str, beginnings: Mapping[str, str | None]) -> Naming:
-    """As `renamed`, of a module among other tensors: its names begin with what the pattern `root`
-    matches before the name `mark`. Of several modules the first counts."""
+    """Return a naming as `renamed` does, for a module among other tensors. Its names begin with a
+    match of the pattern `root`, which the name `mark` follows in one of them. Of several modules
+    the first counts."""
     marked = re.compile(f"(?:{root}){re.escape(mark)}")
 
     def naming(names: Collection[str]) -> Mapping[str, str]:
@@ -83,18 +87,18 @@ _NEVER = r"(?!)"
 class Packaging:
     """An entry of the table: the files in which a publisher writes drafters of some `kinds`.
 
-    `is_it` tells whether a drafter of such a kind is in this packaging. `read` makes the
-    description, `network` everything that the engine builds it by.
+    `is_it`: whether a drafter of such a kind is in this packaging. `read` makes the description,
+    `network` the shape that the engine builds the network by.
 
-    `architecture` and `model_type`: patterns of names that tell its first kind, where those of the
-    kind do not. `tables`: keys of config.json whose tables count as a part of it; the last one that
-    has a key counts most. `names` of tensors. `taps`: the key of the layers whose states it reads,
-    and what is added to each for our number.
+    `architecture` and `model_type`: patterns of names that show its first kind, if the kind's own
+    do not. `tables`: keys of config.json whose tables count as part of it; the last one that has a
+    key counts most. `names` of tensors. `taps`: the key of the layers whose states it reads, and
+    the number that is added to each for ours.
 
-    Of those that draft blocks `free_slots`: how many slots propose nothing where config.json does
-    not say; `sees`: which rows a row sees in so many layers; `shared_windows`: whether all rows of
-    a block see the window before the block; `raw_embedding`: whether it was trained with a copy of
-    the target's table alone.
+    Of block drafters `free_slots`: the number of slots that propose nothing, if config.json does
+    not say; `sees`: the rows that a row sees, by layer, from the number of layers;
+    `shared_windows`: whether all rows of a block see the window before the block; `raw_embedding`:
+    whether it was trained with a copy of the target's table alone.
     """
 
     name: str
@@ -127,7 +131,7 @@ AS_IT_IS = Packaging(
 
 @dataclass(frozen=True)
 class Published:
-    """A drafter of a known kind, in the spelling of a packaging; `called` in messages."""
+    """A drafter of a known kind, in the spelling of a packaging. `called`: its name in messages."""
 
     kind: DrafterKind
     config: Fields
@@ -136,8 +140,8 @@ class Published:
     packaging: Packaging = field(default=AS_IT_IS)
 
     def refuse_unreadable(self) -> None:
-        """Raises `DrafterRefused` where the weights are quantized in another way than MLX's, or
-        packed in one that config.json does not say."""
+        """Raise `DrafterRefused` if the weights are quantized in a way that is not MLX's, or packed
+        in a way that config.json does not state."""
         for key in ("quantization", "quantization_config", "compression_config"):
             for place in (self.config, self.fields):
                 settings = place.get(key)
@@ -159,7 +163,7 @@ class Published:
         )
 
     def contradiction(self, why: str) -> DrafterRefused:
-        """The refusal of a config.json and tensors that do not fit each other."""
+        """Return the refusal of a config.json and tensors that do not fit each other."""
         return DrafterRefused(
             "damaged",
             f"The config.json of {self.called} does not fit its weights: {why}.",
@@ -167,7 +171,7 @@ class Published:
         )
 
     def silence(self, missing: str) -> DrafterRefused:
-        """The refusal of a config.json that does not say something."""
+        """Return the refusal of a config.json that does not say something."""
         return DrafterRefused(
             "damaged",
             f"The config.json of {self.called} does not say {missing}.",
@@ -185,26 +189,27 @@ class Published:
         return MappingProxyType(merged)
 
     def table(self, key: str) -> Fields:
-        """The table under `key` of config.json; empty where there is none."""
+        """Return the table under `key` of config.json; empty if there is none."""
         return table(self.config, key)
 
     @property
     def model_type(self) -> str:
-        """The architecture of its layers; empty where it is not named."""
+        """The architecture of its layers; empty if config.json does not name it."""
         return str(self.fields.get("model_type", ""))
 
     def number(self, *keys: str) -> int | None:
-        """The first positive whole number under these keys."""
+        """Return the first positive whole number under these keys; None if there is none."""
         return number(self.fields, *keys)
 
     def flag(self, key: str) -> bool | None:
-        """True or false, as config.json has it; else None."""
+        """Return the truth value under `key` in config.json; None for anything else."""
         value = self.fields.get(key)
         return value if isinstance(value, bool) else None
 
     def ids(self, key: str, *, shift: int) -> tuple[int, ...] | None:
-        """The layers under `key`, as taps; None where there are none. Those at the top count, where
-        an inner table has others."""
+        """Return the layers under `key`, as taps; None if there are none. A list at the top of
+        config.json counts before that of an inner table. Raises `DrafterRefused` for impossible
+        layers."""
         listed = self.config.get(key) or self.fields.get(key)
         if listed is None:
             return None
@@ -221,22 +226,25 @@ class Published:
 
     @cached_property
     def speculators(self) -> str | None:
-        """The kind's name in speculators; empty if it has none."""
+        """Its kind as speculators names it: see `speculators_kind`."""
         return speculators_kind(self.config)
 
     def proposed(self) -> int | None:
-        """Return how many tokens are proposed at a time by speculators' config."""
+        """Return the number of tokens that a draft has by speculators' config; None if it does not
+        say."""
         methods = self.table("speculators_config").get("proposal_methods")
         first = methods[0] if isinstance(methods, list) and methods else None
         return number(first, "speculative_tokens") if isinstance(first, Mapping) else None
 
     def fingerprint(self) -> str | None:
-        """Return the fingerprint of the target's weights, which drafters distilled here have."""
+        """Return the fingerprint of the target's weights, which only drafters distilled here
+        have."""
         told = self.config.get("target_fingerprint")
         return told if isinstance(told, str) else None
 
     def verifier(self) -> str:
-        """The name of the target that it was trained with; empty where it is not named."""
+        """Return the name of the target that it was trained with; empty if config.json does not
+        name it."""
         told = table(self.table("speculators_config"), "verifier").get("name_or_path")
         told = told or self.config.get("base_model_name_or_path")
         return one_line(told)[:100] if isinstance(told, str) else ""
@@ -245,7 +253,7 @@ class Published:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The tensors' names in the files, by those of our network."""
+        """From our network's names of the tensors to their names in the files."""
         return self.packaging.names(self.tensors)
 
     def has(self, *names: str) -> bool:
@@ -272,7 +280,7 @@ class Published:
         return self.layout(f"{base}.scales").shape[1] * (number(settings, "group_size") or 64)
 
     def matrix(self, name: str) -> tuple[int, int] | None:
-        """Rows and columns of an unpacked matrix; None if there is no such matrix."""
+        """Return the rows and columns of a matrix, unpacked; None if there is no such matrix."""
         if not self.has(name) or len(self.layout(name).shape) != 2:
             return None
         scales = self.names.get(f"{name.removesuffix('.weight')}.scales", "")
@@ -301,13 +309,15 @@ class Published:
         return Demands(width, layers, self.vocabulary(), self.fingerprint())
 
     def vocabulary(self) -> int | None:
-        """The rows of the target's output layer."""
+        """Return the number of rows of the target's output layer; None if not known."""
         if self.has("t2d") and len(self.layout("t2d").shape) == 1:
             return self.rows("t2d")
         return self.number("vocab_size")
 
     def width(self, fused: tuple[int, int] | None, taps: int) -> int | None:
-        """The width of the target's states, of which the `fused` matrix takes `taps` at once."""
+        """Return the width of the target's states; None if not known. `fused`: the shape of the
+        matrix that takes `taps` of them together, if there is one. Raises `DrafterRefused` for a
+        contradiction."""
         told = self.number("target_hidden_size", "backbone_hidden_size")
         if fused is None or not taps:
             return told or self.number("hidden_size")
@@ -319,7 +329,7 @@ class Published:
         return fused[1] // taps
 
     def describe(self, **known: Any) -> DrafterDescription:
-        """A description with the `known` fields, and those that all kinds have in common."""
+        """Return a description with the `known` fields, and those that all kinds have in common."""
         common: dict[str, Any] = {
             "own_embedding": self.has("embed_tokens.weight"),
             "own_head": self.has("lm_head.weight"),
@@ -332,7 +342,8 @@ NORM: tuple[Tap, ...] = ("norm",)
 
 
 def speculators_kind(config: Fields) -> str | None:
-    """The kind by the name that speculators has for it; None where it did not write the config."""
+    """Return the kind by its name in speculators; "" if the name is no text, None if speculators
+    did not write the config."""
     told = config.get("speculators_model_type")
     if told is None:
         told = table(config, "speculators_config").get("algorithm")

@@ -25,10 +25,10 @@ _ANY_KEY = ("draft_vocab_size", "eagle_config", "medusa_num_heads", "speculators
 
 
 def kind_of(config: Mapping[str, Any], names: Collection[str] = frozenset()) -> DrafterKind | None:
-    """The kind that config.json and the `names` of tensors tell; None where they tell none.
+    """Return the kind that config.json and the `names` of tensors show; None if they show none.
 
-    What says most about the packaging is asked first, tensors last: config.json is often a copy of
-    the target's.
+    The names that say most are asked first, tensors last: config.json is often a copy of the
+    target's.
     """
     model_type = config.get("model_type")
     speculators = speculators_kind(config)
@@ -47,7 +47,8 @@ def kind_of(config: Mapping[str, Any], names: Collection[str] = frozenset()) -> 
 
 
 def _kind_of_config(config: Mapping[str, Any]) -> DrafterKind | None:
-    """The kind that names and keys in config.json tell which no other kind has."""
+    """Return the kind by names and keys in config.json that no other kind has; None if there are
+    none."""
     patterns = [(each.kinds[0], each.architecture, each.model_type) for each in PACKAGINGS]
     patterns += [(kind, each.architecture, each.model_type) for kind, each in KINDS.items()]
     architecture, model_type = _architecture(config), config.get("model_type")
@@ -65,7 +66,8 @@ def _kind_of_config(config: Mapping[str, Any]) -> DrafterKind | None:
 
 
 def _kind_of_names(config: Mapping[str, Any], names: Collection[str]) -> DrafterKind | None:
-    """The kind that the names of tensors tell, where config.json is a plain model's."""
+    """Return the kind by the names of tensors, for a config.json that is a plain model's; None if
+    they show none."""
     plain = {name.removeprefix("model.") for name in names}
 
     def begins(*prefixes: str) -> bool:
@@ -98,8 +100,8 @@ def _is_all_mtp(config: Mapping[str, Any], names: Collection[str]) -> bool:
 
 
 def drafts(config: Mapping[str, Any]) -> bool:
-    """Whether config.json is a drafting network's, be it of a kind that is known here or by names
-    and keys that such networks go by."""
+    """Whether config.json is a drafting network's: of a kind that is known here, or with names and
+    keys that such networks use."""
     kind = kind_of(config)
     if kind not in (None, "model") or any(key in config for key in _ANY_KEY):
         return True
@@ -115,10 +117,10 @@ def drafts(config: Mapping[str, Any]) -> bool:
 def classify(
     config: Mapping[str, Any], tensors: Mapping[str, TensorLayout], *, name: str = "The folder"
 ) -> DrafterDescription:
-    """The drafter with this config.json and these tensors; `name` is what messages call it.
+    """Return the drafter with this config.json and these tensors; `name` is its name in messages.
 
-    Without tensors config.json alone is believed. Raises Problem where it is of no known kind, is
-    quantized in a way that cannot be read, or where config and tensors contradict each other.
+    Without tensors config.json alone is believed. Raises Problem for an unknown kind, a
+    quantization that cannot be read, or a contradiction between config and tensors.
     """
     kind = kind_of(config, tensors)
     if kind is None:
@@ -129,7 +131,7 @@ def classify(
 def classify_inside(
     config: Mapping[str, Any], tensors: Mapping[str, TensorLayout], *, name: str = "The model"
 ) -> DrafterDescription | None:
-    """The MTP module among the tensors of the target itself; None where it has none.
+    """Return the MTP module among the tensors of the target itself; None if it has none.
 
     Raises Problem as `classify`.
     """
@@ -156,7 +158,7 @@ def _describe(found: Published) -> DrafterDescription:
 
 
 def unknown_kind(config: Mapping[str, Any], name: str) -> Problem:
-    """The Problem of a folder called `name` that should hold a drafter."""
+    """Return the Problem of a folder called `name` that should hold a drafter."""
     return Problem(
         f"{name} holds no drafter of a kind that Slipstream knows{_told_kind(config)}.",
         f"{OTHER}, or update Slipstream.",
@@ -170,7 +172,7 @@ def published_as(
     *,
     name: str = "The folder",
 ) -> Published:
-    """A drafter that was described before, in the spelling of its packaging."""
+    """Return a drafter that was described before, in the spelling of its packaging."""
     found = Published(described.kind, config, tensors, name)
     for packaging in PACKAGINGS:
         if described.kind in packaging.kinds and packaging.name == described.packaging:

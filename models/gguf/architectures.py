@@ -21,19 +21,19 @@ EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 
 @dataclass(frozen=True)
 class Architecture:
-    """How the models of an architecture are written, by llama.cpp and by mlx-lm.
+    """How llama.cpp and mlx-lm write the models of an architecture.
 
     integers, floats: key of config.json -> key of the metadata, or that and its default.
-    constants: what config.json says besides; the file does not state it.
+    constants: settings of config.json that the file does not state.
     complete: makes the settings that depend on others, from the file and the config so far.
     outside, layer: the tensors outside the layers, and in each layer. kinds: those of layers that
-    differ, by their name in `layer_types`; the file gives layers without attention 0 key heads.
-    interleaved: the file has the two halves of each query and key head in turns.
-    norm_offset: what llama.cpp added to the weights of all norms.
+        differ, by their name in `layer_types`; the file gives layers without attention 0 key heads.
+    interleaved: whether the file interleaves the two halves of each query and key head.
+    norm_offset: the number that llama.cpp added to the weights of all norms.
     scalings: the position scalings that mlx-lm's module computes.
     head: whether the output layer has weights of its own.
-    any_head_width: whether mlx-lm takes a width of heads besides width / heads. partly_rotated:
-    whether only a part of each head may be rotated.
+    any_head_width: whether mlx-lm takes a width of heads besides width / heads.
+    partly_rotated: whether only a part of each head may be rotated.
     window: what mlx-lm does with the window of attention.
     float_type: the float type of 16 bits that holds the activations.
     """

@@ -51,7 +51,7 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 
 
 def architecture_of(file: GgufFile) -> Architecture:
-    """The row of the file's architecture. Raises Problem where there is none."""
+    """The row of the file's architecture. Raises Problem if there is none."""
     kind = file.metadata.get("general.architecture")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise Problem(f"{file.path.name} holds a {shown(kind)} model.", OTHER_MODEL)

@@ -91,7 +91,7 @@ class GgufFile:
         raise self.odd(key, value)
 
     def odd(self, key: str, value: object) -> Problem:
-        """The Problem of a value in the metadata that no model has."""
+        """Return the Problem of a value in the metadata that no model has."""
         return Problem(
             f"The GGUF file states {shown(value)} for {key}.",
             "The file is damaged or unusual: get it from another publisher.",
@@ -125,7 +125,8 @@ def is_gguf(path: Path) -> bool:
 
 
 def part_names(name: str) -> list[str]:
-    """All files of the model whose first file is called `name`; none where it is a later one."""
+    """Return all file names of the model whose first file is called `name`; empty for a later
+    file."""
     named = _PART.fullmatch(name)
     if named is None:
         return [name]
@@ -136,7 +137,7 @@ def part_names(name: str) -> list[str]:
 
 
 def parts(path: Path) -> list[Path]:
-    """As `part_names`, with their folder."""
+    """Return all files of the model whose first file is `path`; empty for a later file."""
     return [path.with_name(name) for name in part_names(path.name)]
 
 

@@ -78,7 +78,7 @@ def import_gguf(
 def _plan(
     file: GgufFile, architecture: Architecture, config: Mapping[str, Any]
 ) -> tuple[list[Piece], bool]:
-    """What to write, in order, and whether the output layer is the token embedding."""
+    """Return the pieces to write, in order, and whether the output layer is the token embedding."""
     found = pieces(file, architecture, config)
     tied = HEAD not in found
     if HEAD in file.tensors and architecture.head != "always" and _same_matrix(file):
@@ -151,11 +151,11 @@ def _unreadable(file: GgufFile, tensor: GgufTensor) -> Problem:
 
 
 def _float_type(file: GgufFile, architecture: Architecture, planned: list[Piece]) -> str:
-    """The one float type of the folder, which is also the type that MLX computes in.
+    """Return the one float type of the folder, in which MLX will compute.
 
-    Matrices decide: float16 where they are quantized (scales are float16 in the file) or
-    float16, bfloat16 where they are all that or the activations need its range, float32 where one
-    type of 16 bits cannot hold all of them. What is small follows if it is in range.
+    Matrices decide. It is float32 if one of them is; bfloat16 if all are, or if the activations
+    need its range; float32 if only some are bfloat16. Otherwise all are float16, or quantized with
+    scales in float16: then it is float16, unless a small tensor is out of its range.
     """
     kinds = {piece.source.type for piece in planned if not piece.is_small}
     if GGMLQuantizationType.F32 in kinds:

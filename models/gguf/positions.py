@@ -22,7 +22,7 @@ POSITION_TENSORS = frozenset({FACTORS, LONG, SHORT})
 def rope_scaling(
     file: GgufFile, architecture: Architecture, config: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The `rope_scaling` of config.json; None where positions are not scaled.
+    """The `rope_scaling` of config.json; None if positions are not scaled.
 
     Raises Problem for a scaling that mlx-lm does not compute for this architecture.
     """
@@ -94,7 +94,7 @@ def _longrope(file: GgufFile, prefix: str, config: Mapping[str, Any]) -> dict[st
 
 
 def _floats(file: GgufFile, name: str) -> NDArray[numpy.float32] | None:
-    """The positive finite numbers of a float32 tensor; None where it is none."""
+    """The positive finite numbers of a float32 tensor; None if it is none."""
     tensor = file.tensors.get(name)
     if tensor is None or tensor.type != 0 or len(tensor.shape) != 1:
         return None

@@ -18,10 +18,10 @@ _SMALL = ("norm.weight", ".bias", "ffn_gate_inp.weight", "conv.weight", "attn_si
 
 @dataclass(frozen=True)
 class Piece:
-    """A tensor of the source, its name and shape in MLX, and what changes.
+    """A tensor of the source, its name and shape in MLX, and its changes.
 
-    heads: how many heads have their two halves in turns, and get them one after the other; 0 where
-    nothing moves. offset: is taken from each weight.
+    heads: the number of heads whose interleaved halves are put one after the other; 0 moves
+    nothing. offset: subtracted from each weight.
     """
 
     source: GgufTensor
@@ -43,7 +43,8 @@ class Piece:
 def pieces(
     file: GgufFile, architecture: Architecture, config: Mapping[str, Any]
 ) -> dict[str, Piece]:
-    """By its name in the file, every tensor that the model needs; the output layer if present.
+    """Return every tensor that the model needs, by its name in the file; the output layer if
+    present.
 
     Raises Problem if one is missing or misshapen, or if the file has any that MLX has no place for.
     """
@@ -86,7 +87,7 @@ def _found(file: GgufFile, name: str, shape: tuple[int, ...]) -> GgufTensor:
 
 
 def sizes(config: Mapping[str, Any]) -> dict[str, int]:
-    """The lengths that the shapes of `architectures.py` are made of."""
+    """Return the lengths that the shapes of `architectures.py` are made of, by name."""
     width, head_width = config["hidden_size"], config["head_dim"]
     inner = config["intermediate_size"]
     queries = config["num_attention_heads"] * head_width

@@ -61,17 +61,17 @@ class Packed:
 
 
 def bits_for(kind: GGMLQuantizationType) -> int:
-    """How many bits a quantized format gets in MLX; see the table above."""
+    """Return the number of bits that a quantized format gets in MLX; see the table above."""
     return _BITS.get(kind, _REQUANTIZED_BITS)
 
 
 def mode_for(kind: GGMLQuantizationType) -> str:
-    """MLX's mode of quantization for a format."""
+    """Return MLX's mode of quantization for a format."""
     return "mxfp4" if kind == GGMLQuantizationType.MXFP4 else "affine"
 
 
 def pack_rows(rows: Bytes, kind: GGMLQuantizationType) -> Packed:
-    """`rows`: the raw bytes of whole rows, (rows, bytes per row), of a quantized format.
+    """Pack whole rows of a quantized format, given as raw bytes: (rows, bytes per row).
 
     Raises NotImplementedError for a format that the gguf package cannot read.
     """

@@ -33,8 +33,8 @@ _BLOCK_BYTES = 4 << 20
 class Snapshot:
     """A revision of a repository, as a folder of links.
 
-    `is_main`: tools use it where no revision is named; `is_whole`: none of its links is broken.
-    Where the name of `path` is not the revision, its removal has begun.
+    `is_main`: tools use it if no revision is named; `is_whole`: none of its links is broken. A
+    `path` with another name than the revision shows that its removal has begun.
     """
 
     repository: str
@@ -86,7 +86,7 @@ def repositories(cache: Path) -> list[CachedRepository]:
 
 
 def read_repository(place: Path) -> CachedRepository:
-    """The repository in the folder `place`. Raises OSError where it cannot be read."""
+    """The repository in the folder `place`. Raises OSError if it cannot be read."""
     name = place.name.removeprefix(_PREFIX).replace("--", "/")
     main = reference(place / "refs" / "main")
     folders = place / "snapshots"
@@ -123,7 +123,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def first_hop(path: Path) -> Path:
-    """The target of a link, which may be a link again: the blob in the repository."""
+    """Return the target of a link, which may be a link again: the blob in the repository."""
     return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
@@ -138,7 +138,7 @@ def reference(path: Path) -> str:
 def files(folder: Path) -> list[Path]:
     """All files and links below `folder`, broken links too; none if it does not exist.
 
-    Raises OSError where a folder cannot be read: it must not be taken for an empty one.
+    Raises OSError if a folder cannot be read: it must not be taken for an empty one.
     """
 
     def failed(error: OSError) -> None:
@@ -179,7 +179,7 @@ def is_in_use(loose: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The place of one repository in a cache."""
+    """The place of a repository in a cache."""
 
     cache: Path
     name: str
@@ -221,7 +221,7 @@ class Storage:
 
 
 def storage_of(snapshot: Path) -> tuple[Storage, str] | None:
-    """The repository and the commit of a snapshot folder; None for other folders."""
+    """Return the repository and the commit of a snapshot folder; None for other folders."""
     found = _SNAPSHOT.search(snapshot.as_posix())
     if found is None:
         return None
@@ -229,7 +229,7 @@ def storage_of(snapshot: Path) -> tuple[Storage, str] | None:
 
 
 def snapshot_of(path: Path) -> Path | None:
-    """The snapshot that `path` is or lies in; None elsewhere."""
+    """Return the snapshot that `path` is or lies in; None for other paths."""
     places = (path, *path.parents)
     return next((place for place in places if place.parent.name == "snapshots"), None)
 
@@ -259,7 +259,7 @@ def put_reference(storage: Storage, reference: str, revision: str) -> None:
 def has_digest(path: Path, digest: str, *, size_bytes: int | None = None, stop: Stop) -> bool:
     """Whether the file is of that size and hashes to `digest`: a sha256, or a git blob's sha1.
 
-    Raises Stopped between blocks, and OSError where it cannot be read.
+    Raises Stopped between blocks, and OSError if it cannot be read.
     """
     if not path.is_file():
         return False

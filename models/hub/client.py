@@ -100,7 +100,7 @@ class Hub:
         return parse_repository(told, asked=name, revision=revision)
 
     def config(self, repository: Repository) -> dict[str, Any]:
-        """Its config.json, without fetching anything else. Raises Problem."""
+        """Return the repository's config.json, without fetching anything else. Raises Problem."""
         data = self.read(repository, "config.json", maximum_bytes=MAXIMUM_CONFIG_BYTES)
         try:
             value = json.loads(data)
@@ -139,9 +139,9 @@ class Hub:
     def stream(
         self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
     ) -> Iterator[httpx2.Response]:
-        """The answer with the bytes of a file from `start` on, as the hub sends them.
+        """Yield the answer with the bytes of a file from `start` on, as the hub sends them.
 
-        With `stop`, those before it; a hub that does not send parts of files sends more.
+        With `stop`, only those before it; a hub that does not send parts of files sends more.
 
         Raises what the client raises (see `problem`), and Problem when offline.
         """
@@ -216,7 +216,7 @@ class Hub:
 
 
 def _found(told: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
-    """A search result; None where the hub's entry is malformed."""
+    """Return a search result; None if the hub's entry is malformed."""
     try:
         name = check_name(told["id"])
         names = [str(sibling["rfilename"]) for sibling in told.get("siblings") or ()]
@@ -248,7 +248,7 @@ def _count(value: Any) -> int:
 
 
 def _weights_bytes(told: Any) -> int | None:
-    """The size by the hub's count of numbers of each type."""
+    """Return the size of the weights, by the hub's count of numbers of each type."""
     parameters = told.get("parameters") if isinstance(told, dict) else None
     if not isinstance(parameters, dict) or not parameters:
         return None

@@ -111,7 +111,7 @@ def _present_bytes(storage: Storage, digest: str, size_bytes: int) -> int:
 def _check_space(
     repository: Repository, files: tuple[RepositoryFile, ...], storage: Storage
 ) -> None:
-    """Raises Problem where the disk has no room, before anything is fetched."""
+    """Raise Problem if the disk has no room, before anything is fetched."""
     remaining = _remaining_bytes(files, storage)
     free = shutil.disk_usage(storage.folder).free
     if remaining > free:
@@ -140,7 +140,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
 
 
 def _require_weights(repository: Repository, snapshot: Path) -> None:
-    """Raises Problem where all files came, but the repository itself lacks a part of the weights:
+    """Raise Problem if all files came, but the repository itself lacks a part of the weights:
     another download would not mend it."""
     if missing := ModelFolder(snapshot).lacks:
         raise Problem(

@@ -95,8 +95,8 @@ def fetch_module(
 
 
 def weigh_module(repository: Repository, *, hub: Hub) -> int:
-    """The bytes of the MTP module of `repository`, from its headers alone; 0 where it has none.
-    Raises Problem."""
+    """Return the size of the MTP module of `repository` in bytes, from its headers alone; 0 if it
+    has none. Raises Problem."""
     with TemporaryDirectory() as parts:
         work = _Work(repository, hub, Path(parts), Stop(), 1.0, {}, hub.config(repository))
         try:
@@ -161,7 +161,7 @@ class _Work:
         return self.parts / f"{span.file.digest[:16]}-{span.bytes.start}-{span.bytes.stop}"
 
     def find(self) -> Iterator[_Span]:
-        """The module's tensors, as they lie in the files."""
+        """Yield the module's tensors, as they lie in the files."""
         config = self.config or {}
         beside = self.repository.file(MODULE_NAME)
         files = [beside] if beside else self._shards(config)
@@ -181,7 +181,7 @@ class _Work:
             yield from _spans(file, begin, own)
 
     def _shards(self, config: Mapping[str, Any]) -> list[RepositoryFile]:
-        """The files that hold the module's tensors, by the index where there is one."""
+        """Return the files that hold the module's tensors, by the index if there is one."""
         listed = [file for file in self.repository.files if is_weights_name(file.name)]
         if self.repository.file(_INDEX_NAME) is None:
             return listed
@@ -210,7 +210,7 @@ class _Work:
         return begin, read_header(header, file.size_bytes - begin, file_name=file.name)
 
     def _bytes(self, file: RepositoryFile, part: range) -> bytes:
-        """A few bytes of a file."""
+        """Fetch a few bytes of a file."""
         path = self.parts / "header"
         path.unlink(missing_ok=True)
         if len(part) > MAXIMUM_HEADER_BYTES:
@@ -250,7 +250,7 @@ def _source(repository: Repository) -> dict[str, str]:
 def _spans(
     file: RepositoryFile, begin: int, tensors: Mapping[str, StoredTensor]
 ) -> Iterator[_Span]:
-    """The tensors of a file in runs without gaps."""
+    """Yield the tensors of a file in runs without gaps."""
     run: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():  # in the file's order
         if run and tensor.start != list(run.values())[-1].stop:

@@ -67,10 +67,10 @@ class Queue:
         self._read: list[Download] = []
 
     def downloads(self) -> list[Download]:
-        """All of them, in order. One whose runner was killed has failed.
+        """Return all downloads, in order. One whose runner was killed has failed.
 
         A damaged file is kept aside under another name, and the queue begins empty: see `notice`.
-        Raises Problem where the file cannot be read.
+        Raises Problem if the file cannot be read.
         """
         if not self._path.exists():
             return []
@@ -82,7 +82,7 @@ class Queue:
 
         One that is in the queue keeps its place; if it was paused or failed it is queued again, and
         what was asked of a running one is taken back. One that is done is queued once more, at the
-        end. Raises Problem where the queue cannot be written.
+        end. Raises Problem if the queue cannot be written.
         """
         with self._changing() as downloads:
             fresh = Download(repository, revision, "queued", 0, 0)
@@ -134,14 +134,14 @@ class Queue:
         stopped: Cancelled = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Fetch one after another until none is queued, or until `stopped()`, which pauses one.
+        """Fetch one download after another until none is queued, or until `stopped()`, which pauses
+        the current one.
 
         `fetch(download, report, cancelled)` fetches one, reports how far it is, and raises soon
         after `cancelled()`. A Problem is kept with the failed download, and the next one begins;
-        any other exception is kept as well, and raised to the caller.
-        `report` receives each change, `cancelled` as the last one of a download that is gone.
-        Raises QueueBusy where another process runs it, and other
-        Problems where the queue cannot be used.
+        any other exception is kept as well, and raised to the caller. `report` receives each
+        change, `cancelled` as the last one of a download that is gone. Raises QueueBusy if another
+        process runs it, and other Problems if the queue cannot be used.
         """
         with self._changing() as downloads:
             lock = FileLock(self._runner)
@@ -226,7 +226,8 @@ class Queue:
     def _note(self, now: Download, *, asked: bool = False) -> Download:
         """Save how far a download is, or how it ended. Returns it as the queue has it then.
 
-        What another process queued again meanwhile is kept. `asked`: it ended as it was asked to.
+        A change that another process has made meanwhile is kept, such as another revision. `asked`:
+        the download ended because it was asked to.
         """
         with self._changing() as downloads:
             found = _index(downloads, now.repository)
@@ -259,7 +260,7 @@ class Queue:
         return there.request if there is not None else "cancel"
 
     def _look(self, repository: str) -> Download | None:
-        """The entry as others left it. Cheap: the file is read only when it changes."""
+        """Return the entry as others left it. Cheap: the file is read only when it changes."""
         if self._signature() != self._seen:
             with self._changing() as downloads:
                 self._read = list(downloads)
@@ -282,7 +283,7 @@ class Queue:
 
     @contextmanager
     def _changing(self) -> Iterator[list[Download]]:
-        """The queue, locked against other processes; changes to the list are saved."""
+        """Yield the queue, locked against other processes; changes to the list are saved."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -324,12 +325,12 @@ class Queue:
 
 
 def repository_of(download: Download) -> str:
-    """The repository of a download, in small letters, without the name of a single file."""
+    """Return the repository of a download, in small letters, without the name of a single file."""
     return "/".join(download.repository.lower().split("/")[:2])
 
 
 def _parse(path: Path) -> list[Download]:
-    """The downloads in the file. Raises ValueError unless it is as we write it."""
+    """Read the downloads in the file. Raises ValueError unless it is as we write it."""
     try:
         entries = json.loads(path.read_bytes())["downloads"]
         if not isinstance(entries, list):
@@ -378,7 +379,7 @@ def _require(downloads: list[Download], repository: str) -> int:
 
 
 def _still(download: Download, status: DownloadStatus) -> Download:
-    """The same download, not moving any more, and with nothing asked of it."""
+    """Return the same download, at rest, and without a request."""
     return dataclasses.replace(
         download, status=status, bytes_per_second=0.0, seconds_left=None, request=""
     )
@@ -396,7 +397,7 @@ def _ended(latest: Download, problem: Problem, *, asked: bool) -> Download:
 
 
 def _left(download: Download) -> Download | None:
-    """The download after its runner was killed; None if it was to be cancelled.
+    """Return the download after its runner was killed; None if it was to be cancelled.
 
     Carries out the request that the runner had not carried out.
     """
@@ -411,14 +412,14 @@ def _left(download: Download) -> Download | None:
 
 
 def _pausing(download: Download) -> Download:
-    """The same download, paused or asked to pause."""
+    """Return the same download, paused or asked to pause."""
     if download.status == "running":
         return dataclasses.replace(download, request="pause")
     return _still(download, "paused") if download.status == "queued" else download
 
 
 def _waiting(download: Download) -> Download:
-    """The same download, to be fetched again, or going on."""
+    """Return the same download, to be fetched again, or continued."""
     if download.status == "running":
         return dataclasses.replace(download, request="")
     if download.status not in ("paused", "failed"):

@@ -53,7 +53,7 @@ class Repository:
     """A repository at one commit.
 
     `name` is as the hub spells it, `revision` the commit in 40 hexadecimal digits; `reference`,
-    the branch or tag that was asked for, is empty where a commit was asked for.
+    the branch or tag that was asked for, is empty if a commit was asked for.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Repository:
 
 
 def check_name(name: str) -> str:
-    """`name`, where it is a valid name of a repository. Raises Problem."""
+    """Return `name` if it is a valid name of a repository. Raises Problem."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
@@ -81,7 +81,7 @@ def check_name(name: str) -> str:
 
 
 def check_revision(revision: str) -> str:
-    """`revision`, where it is a valid branch, tag or commit. Raises Problem."""
+    """Return `revision` if it is a valid branch, tag or commit. Raises Problem."""
     if not _REFERENCE.fullmatch(revision) or ".." in revision or len(revision) > 200:
         raise Problem(
             f"{revision!r} is not a revision.", "Give a branch, a tag or a commit of the model."
@@ -95,7 +95,7 @@ def is_commit(revision: str) -> bool:
 
 
 def parse_repository(told: Any, *, asked: str, revision: str | None) -> Repository:
-    """The repository that the hub's answer describes. Raises Problem where it is malformed."""
+    """The repository that the hub's answer describes. Raises Problem if it is malformed."""
     try:
         name, commit = check_name(told["id"]), told["sha"]
         if not is_commit(commit):
@@ -148,7 +148,7 @@ def _is_hostile(name: str) -> bool:
 
 
 def licence(told: Any) -> str:
-    """The licence in the hub's answer about a model; empty where it names none."""
+    """The licence in the hub's answer about a model; empty if it names none."""
     card = told.get("cardData")
     named = card.get("license") if isinstance(card, dict) else None
     if isinstance(named, list):
@@ -170,11 +170,11 @@ def _line(text: str) -> str:
 
 
 def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:
-    """The files that are needed to load the model: no pickles, no code, no second copy of weights.
+    """Return the files that are needed to load the model: no pickles, no code, no second copy of
+    weights.
 
-    Where it holds GGUF files only, `gguf` names the one that is needed, or the first of those into
-    which a model is split. Raises Problem where the
-    repository cannot be used.
+    In a repository with GGUF files only, `gguf` names the needed one, or the first of those into
+    which a model is split. Raises Problem if the repository cannot be used.
     """
     names = [file.name for file in repository.files]
     if gguf is not None:
@@ -233,9 +233,9 @@ def is_needed_name(name: str) -> bool:
 
 
 def why_not(names: Iterable[str], *, told: Any = None) -> str:
-    """Why a repository with these files cannot be used, in a sentence; empty if it can.
+    """Return why a repository with these files cannot be used, as a sentence; empty if it can.
 
-    `told` is what else the hub says about it: its task, its tags, its config.
+    `told`: the hub's other facts about it: its task, its tags, its config.
     """
     names = set(names)
     told = told if isinstance(told, dict) else {}

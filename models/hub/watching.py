@@ -22,11 +22,11 @@ def watch(
     progress: Callable[[Download], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> None:
-    """Wait until the `workers`, which heed `stop`, have brought all; the first failure ends them.
+    """Wait until the `workers` have brought all of `repository`. The first failure stops them.
 
-    `bytes_of()` is how many bytes have come, of how many. `progress` and `cancelled` are called a
-    few times a second, in this thread; Stopped is raised where `cancelled` returns true. Raises
-    what a worker raised.
+    They end soon after `stop`. `bytes_of()` returns the bytes that have come, and all bytes.
+    `progress` and `cancelled` are called a few times a second, in this thread. Raises what a worker
+    raised, and Stopped once `cancelled` returns true.
     """
     meter, waiting = Meter(), set(workers)
     try:
@@ -57,13 +57,14 @@ def _report(repository: Repository, meter: "Meter", done: int, total_bytes: int)
 
 
 class Meter:
-    """The rate of a download over the last seconds, counted from the first report."""
+    """The rate of a download over the last seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def tell(self, now_seconds: float, done_bytes: int) -> None:
-        """Report `done_bytes` at `now_seconds`. Where they are fewer than before it starts anew."""
+        """Report `done_bytes` at `now_seconds`. If they are fewer than before, counting starts
+        anew."""
         if self._seen and done_bytes < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now_seconds, done_bytes))
@@ -72,7 +73,7 @@ class Meter:
 
     @property
     def bytes_per_second(self) -> float:
-        """0 until there were two reports."""
+        """The rate; 0 until there were two reports."""
         if len(self._seen) < 2:
             return 0.0
         (first_seconds, first), (last_seconds, last) = self._seen[0], self._seen[-1]
@@ -80,6 +81,6 @@ class Meter:
         return (last - first) / passed if passed > 0 else 0.0
 
     def seconds_left(self, remaining_bytes: int) -> float | None:
-        """None while nothing is received."""
+        """Return the seconds for `remaining_bytes` at this rate; None while nothing is received."""
         rate = self.bytes_per_second
         return remaining_bytes / rate if rate > 0 else None

@@ -20,7 +20,7 @@ LEVELS = 2  # LM Studio and others have folders publisher/model
 
 
 def folders(*, home: Path | None = None) -> list[Path]:
-    """The added folders, in order. Raises Problem where the list is damaged."""
+    """The added folders, in order. Raises Problem if the list is damaged."""
     path = data_folder(home) / FILE_NAME
     if not path.exists():
         return []

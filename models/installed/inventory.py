@@ -56,7 +56,7 @@ class ModelEntry:
 
 
 def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
-    """The model at `place`. Whatever is wrong with it becomes the record's problem."""
+    """Return the model at `place`. Whatever is wrong with it becomes the record's problem."""
     model = replace(
         _blank(place),
         size_bytes=_size_bytes(place.path),
@@ -95,7 +95,7 @@ def nothing_at(place: ModelPlace, problem: Problem) -> ModelEntry:
 
 
 def with_problem(model: Installed, problem: Problem) -> Installed:
-    """The same model, marked as unusable."""
+    """Return the same model, marked as unusable."""
     return replace(model, problem=problem.message, remedy=problem.remedy)
 
 
@@ -151,7 +151,7 @@ def _describe_gguf(model: Installed, path: Path) -> Installed:
 
 
 def _require_unchanged(place: ModelPlace, home: Path | None) -> None:
-    """Raises Problem where files changed since the download was checked."""
+    """Raise Problem if files changed since the download was checked."""
     if mark_path(place.path, home=home).exists() and not completed(place.path, home=home):
         raise Problem(
             f"{place.name} has changed since it was downloaded and checked.",
@@ -170,10 +170,10 @@ def _require_known(config: Mapping[str, Any]) -> None:
 def models_of(
     repository: CachedRepository, *, origin: ModelOrigin, home: Path | None = None
 ) -> list[ModelEntry]:
-    """The models in `repository`: every revision, and every GGUF file.
+    """Return the models in `repository`: every revision, and every GGUF file.
 
-    One revision has the repository's name: the main one, or the newest usable one where that cannot
-    be used. The others are called name@revision, GGUF files name/file.
+    One revision has the repository's name: the main one or, if that cannot be used, the newest
+    usable one. The others are called name@revision, GGUF files name/file.
     """
     revisions: list[ModelEntry] = []
     single: list[ModelEntry] = []
@@ -229,7 +229,7 @@ def _kind_of_whole(
 
 
 def leftover_bytes(repository: CachedRepository) -> int | None:
-    """The bytes that cleaning it would free; None if nothing in it is broken."""
+    """Return the bytes that cleaning it would free; None if nothing in it is broken."""
     kinds = [(kind_of(snapshot, repository), snapshot) for snapshot in repository.snapshots]
     if not files(repository.path / "snapshots"):
         left = size_bytes(repository.path)
@@ -244,14 +244,14 @@ def leftover_bytes(repository: CachedRepository) -> int | None:
 
 
 def gguf_files(snapshot: Path) -> list[Path]:
-    """The GGUF files in a snapshot, at any depth; of a model that was split, the first."""
+    """Return the GGUF files in a snapshot, at any depth; of a model that was split, the first."""
     return sorted(
         path for path in files(snapshot) if path.suffix.lower() == ".gguf" and parts(path)
     )
 
 
 def in_caches(folder: Path) -> Iterator[CachedRepository]:
-    """The repositories in a folder that is a Hugging Face cache, or has one in `hub`."""
+    """Yield the repositories in a folder that is a Hugging Face cache, or has one in `hub`."""
     for place in (folder, folder / "hub"):
         yield from repositories(place)
 

@@ -24,7 +24,8 @@ def mark_used(path: Path, *, home: Path | None = None) -> None:
 
 
 def last_used(path: Path, *, home: Path | None = None) -> float | None:
-    """When the model at `path` was last loaded, in seconds since 1970; None if not known."""
+    """Return the time at which the model at `path` was last loaded, in seconds since 1970; None if
+    not known."""
     with suppress(OSError):
         return _note(path, home).stat().st_mtime
     times = []

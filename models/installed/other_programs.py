@@ -26,9 +26,9 @@ type Found = tuple[ModelPlace, Problem | None]
 
 
 def other_models(person: Path) -> Iterator[Found]:
-    """The models of other programs in the home folder `person`, with the reason against each.
+    """Yield the models of other programs in the home folder `person`, with the reason against each.
 
-    Those without a reason may be unusable, too: nobody has looked into them yet.
+    Those without a reason may be unusable, too: they were not opened yet.
     """
     for folder in _LM_STUDIO:
         for name, path in added_folders.places(person / folder):
@@ -38,7 +38,7 @@ def other_models(person: Path) -> Iterator[Found]:
 
 
 def ollama_name(blob: Path) -> str:
-    """The name that Ollama has for the model in the file `blob`; empty where it is none of its."""
+    """Return the name that Ollama has for the model in the file `blob`; empty if it has none."""
     if not _DIGEST.fullmatch(blob.name):
         return ""
     found = (place for place, _ in _in_ollama(blob.parent.parent) if place.path.name == blob.name)
@@ -67,7 +67,7 @@ def _in_ollama(root: Path) -> Iterator[Found]:
 
 
 def _blob(root: Path, manifest: Path, name: str) -> Path:
-    """The GGUF file that the manifest names. Raises Problem where it names none that is whole."""
+    """Return the GGUF file that the manifest names. Raises Problem if it names no whole file."""
     again = f"Fetch it again: ollama pull {name}"
     try:
         read = read_json_object(manifest, maximum_bytes=_MAXIMUM_MANIFEST_BYTES)

@@ -28,7 +28,7 @@ _BY_HAND = "Look at it and delete it yourself, if that is what you want."
 
 
 def remove_folder_of_ours(folder: Path, *, inside: Path) -> int:
-    """Delete `folder`, which lies in our folder `inside`; the bytes freed.
+    """Delete `folder`, which lies in our folder `inside`. Returns the bytes freed.
 
     Raises Problem if it does not, or is a link, or the disk refuses.
     """
@@ -47,10 +47,10 @@ def remove_folder_of_ours(folder: Path, *, inside: Path) -> int:
 
 
 def remove_snapshot(snapshot: Path) -> int:
-    """Delete a snapshot of the cache with all that nothing else needs; the bytes freed.
+    """Delete a snapshot of the cache with all that nothing else needs. Returns the bytes freed.
 
-    It may also be one whose removal was interrupted before.
-    Raises Problem where links lead out of the repository, or the disk refuses.
+    Also finishes a removal that was interrupted. Raises Problem if links lead out of the
+    repository, or the disk refuses.
     """
     repository = snapshot.parent.parent
     try:
@@ -78,8 +78,8 @@ def remove_snapshot(snapshot: Path) -> int:
 
 
 def remove_file(file: Path, *, repository: Path) -> int:
-    """Delete one file of a snapshot of `repository`, and its blob where nothing else needs it; the
-    bytes freed.
+    """Delete one file of a snapshot of `repository`, and its blob if nothing else needs it. Returns
+    the bytes freed.
 
     Raises Problem as `remove_snapshot`.
     """

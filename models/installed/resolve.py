@@ -32,7 +32,7 @@ from models.installed.other_programs import ollama_name
 from models.installed.store import incomplete, inventory
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import this_machine
-from models.memory.model_size import weigh
+from models.memory.model_size import ModelSize, weigh
 from models.model_folder import ModelFolder, open_model
 from models.records import MODULE_NAME, Installed
 from models.starter import STARTER, Step, ensure_starter
@@ -49,7 +49,7 @@ _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
-    """One drafter: its name as the person wrote it, and its folder where it has weights."""
+    """A drafter: its name as the person wrote it, and its folder if it has weights."""
 
     name: str
     folder: DrafterFolder | None = None
@@ -75,7 +75,7 @@ def open_target(
 ) -> ModelFolder:
     """Open the target that `text` names; the starter model if `text` is empty or names it.
 
-    The starter is fetched where it is not installed; `begins` is called with each step.
+    The starter is fetched if it is not installed; `begins` is called with each step.
     """
     if text is None or text == STARTER.name:
         return ensure_starter(home=home, begins=begins, progress=progress)
@@ -115,7 +115,7 @@ def resolve_drafter(
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrafterFolder:
-    """The drafter of any kind that `text` names: as `resolve_target`."""
+    """Return the drafter of any kind that `text` names, as `resolve_target` does."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
         if is_gguf(found):
@@ -142,10 +142,10 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
 
 
 def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
-    """The drafter with weights that `auto` takes, if any, and why.
+    """Return the drafter with weights that `auto` takes, if any, and why.
 
-    It is the target's own MTP module, else a drafter of others that is here and was trained for it,
-    else its head.
+    It is the first of these that is here: the target's own MTP module, a drafter of others that was
+    trained for it, its head.
     """
     with suppress(Problem):  # a damaged module is not taken
         module = own_module(target)
@@ -165,7 +165,7 @@ def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
 
 
 def _trained(target: ModelFolder) -> list[ModelEntry]:
-    """The drafters here that others have trained for `target`, the best known first."""
+    """Return the installed drafters that others have trained for `target`, the best known first."""
     entries = inventory()
     name = next(
         (each.record.name for each in entries if each.folder.path == target.path), target.name
@@ -191,7 +191,7 @@ def _trained(target: ModelFolder) -> list[ModelEntry]:
 
 
 def published_name(entry: ModelEntry) -> str:
-    """The name of a drafter as it was published, also of a module that was fetched out of a
+    """Return the name of a drafter as it was published, also if it is a module from a
     repository."""
     source = entry.folder.config.get("source") if entry.record.drafter_kind == "mtp" else None
     name = source.get("repository") if isinstance(source, dict) else None
@@ -202,6 +202,13 @@ def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
     """Whether both fit in memory, which a person who asks for `auto` did not decide."""
     found = fit(weigh(target), weigh(drafter), context=DEFAULT_CONTEXT, machine=this_machine())
     return found.fits
+
+
+def heaviest(drafters: Drafters) -> ModelSize | None:
+    """The size of the heaviest of several drafters; None for those without weights. Raises
+    `Problem` if that cannot be told."""
+    weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
+    return max(weighed, key=lambda size: size.size_bytes, default=None)
 
 
 def drafts_without_weights(name: str) -> bool:
@@ -257,7 +264,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
 
 
 def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
-    """Raise Problem where a network that others have trained is not for a target of these sizes."""
+    """Raise Problem if a network that others have trained is not for a target of these sizes."""
     if drafter.description.is_whole_model or drafter.kind == "head":
         return  # their tokens, or the target's weights, are compared when they are loaded
     reason = check(drafter.description, target.config)
@@ -269,7 +276,7 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:
-    """The drafter of any kind in a folder that a person named."""
+    """Return the drafter, of any kind, in a folder that a person named."""
     drafter = read_drafter(files)
     if drafter is not None:
         return drafter
@@ -278,7 +285,7 @@ def _drafter_at(files: ModelFolder) -> DrafterFolder:
 
 
 def _own_module(target: ModelFolder) -> DrafterFolder:
-    """The target's own MTP module. Raises Problem where it has none."""
+    """Return the target's own MTP module. Raises Problem if it has none."""
     module = own_module(target)
     if module is None:
         raise Problem(
@@ -289,7 +296,8 @@ def _own_module(target: ModelFolder) -> DrafterFolder:
 
 
 def find(text: str, *, models: Sequence[Installed]) -> Installed:
-    """The one of `models` that `text` names: by its name, a part of it, a hub id with revision.
+    """Return the one of `models` that `text` names: by its name, a part of it, or a hub id with
+    revision.
 
     Raises Problem if none or several match, naming similar ones.
     """
@@ -320,7 +328,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
-    """The path, or the installed model of that name; those of the right use first."""
+    """Return the path, or the installed model of that name; models of the right use come first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
@@ -348,7 +356,8 @@ def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
 
 
 def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
-    """The model of exactly that name in the Hugging Face cache, without listing all others."""
+    """Return the model of exactly that name in the Hugging Face cache, without listing all
+    others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
         if repository.name.lower() == name.lower():
@@ -366,7 +375,7 @@ def _usable(
     *,
     name: str,
 ) -> ModelFolder:
-    """The entry's folder, as it was read for the list; GGUF files are imported first."""
+    """Return the entry's folder, as it was read for the list; GGUF files are imported first."""
     if not is_gguf(folder.path):
         return folder
     called = "" if folder.path.suffix else name  # a file of Ollama's is called by its digest
@@ -381,8 +390,8 @@ def _is_revision(model: Installed, wanted: str) -> bool:
 
 
 def _short_names(model: Installed) -> set[str]:
-    """Its short names: without the organization; a GGUF file also by its repository, a model of
-    Ollama's without its tag."""
+    """Return a model's short names: without the organization; a GGUF file also by its repository, a
+    model of Ollama's without its tag."""
     name = model.name.lower()
     parts = name.split("/")
     if model.origin == "ollama":
@@ -393,12 +402,12 @@ def _short_names(model: Installed) -> set[str]:
 
 
 def _parts(name: str) -> set[str]:
-    """A name, in full and without the organization."""
+    """Return a name, in full and without the organization, in small letters."""
     return {name.lower(), name.lower().rpartition("/")[2]}
 
 
 def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
-    """Why `text` is not installed yet, where its download is queued or broke off."""
+    """Return the Problem of a model whose download is queued or broke off; None for any other."""
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}

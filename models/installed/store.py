@@ -88,7 +88,7 @@ def inventory(
 def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[Incomplete]:
     """Return the remains of interrupted downloads, imports and removals that no process works on.
 
-    Downloads that are in the queue are not listed. Raises Problem where the queue cannot be read.
+    Downloads that are in the queue are not listed. Raises Problem if the queue cannot be read.
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
@@ -107,7 +107,7 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
 
 
 def remove(model: Installed, *, home: Path | None = None, cache: Path | None = None) -> int:
-    """Delete `model` from the disk; the bytes freed. Files that other models use stay.
+    """Delete `model` from the disk. Returns the bytes freed. Files that other models use stay.
 
     Raises Problem if Slipstream may not delete it, or the disk refuses.
     """
@@ -139,7 +139,8 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
 def remove_incomplete(
     left: Incomplete, *, home: Path | None = None, cache: Path | None = None
 ) -> int:
-    """Delete what `left` describes; the bytes freed. Raises Problem where the disk refuses."""
+    """Delete the leftovers that `left` describes. Returns the bytes freed. Raises Problem if the
+    disk refuses."""
     path, models = Path(left.path), models_folder(home)
     if path.parent.resolve() == models.resolve():
         return remove_folder_of_ours(path, inside=models)

@@ -41,7 +41,7 @@ _KEPT_BY_BLOCKS = BLOCK_CONTEXT + 2 * SPARE_CONTEXT
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A model as it will be in memory; `held_bytes` is the size of one number of its states."""
+    """A model as it will be in memory; `held_bytes`: the size of one number of its states."""
 
     shape: Shape
     weights_bytes: int
@@ -58,10 +58,10 @@ def fit(
     cache_bits: int | None = None,
     expand: bool | None = None,
 ) -> Fit:
-    """The memory that a pair needs with `context` tokens read, and whether it is available.
+    """Return the memory that a pair needs with `context` tokens read, and whether it is available.
 
-    `cache_bits`: of quantized caches. `expand`: whether the target's weights become float32, where
-    that was decided already. Raises Problem where a config is malformed.
+    `cache_bits`: of quantized caches. `expand`: whether the target's weights become float32, if
+    that was decided already. Raises Problem if a config is malformed.
     """
     pair = _Pair(target, drafter, machine, cache_bits, expand)
     needed = pair.needs(min(max(context, 1), MOST_CONTEXT))
@@ -103,10 +103,11 @@ def weights_bytes(
     free_bytes: int | None = None,
     expand: bool | None = None,
 ) -> int:
-    """The size of loaded weights: as on the disk, or as float32 on a CPU with twice the room.
+    """Return the size of loaded weights: as on the disk, or as float32 on a CPU with twice the
+    room.
 
-    `free_bytes`, as the loader will find it; the machine's, unless given. `expand` says which,
-    where that was decided already.
+    `free_bytes`: as the loader will find it, by default the machine's. `expand`: whether they
+    become float32, if that was decided already.
     """
     expanded = _FLOAT32 * count_values(size)
     free = machine.available_bytes if free_bytes is None else free_bytes
@@ -166,7 +167,7 @@ class _Pair:
         self._recorded_layers = len(network.taps_for(len(whole.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
-        """The numbers, before they are compared with the available memory."""
+        """Return the needed memory, not yet compared with the available memory."""
         drafter = self._drafter
         cache = self._caches(self._target, context, self._cache_bits)
         drafter_weights = drafter.weights_bytes if drafter else 0
@@ -191,7 +192,7 @@ class _Pair:
         )
 
     def largest_context(self) -> int:
-        """The longest context that fits, in whole blocks; at most the model's own."""
+        """Return the longest context that fits, in whole blocks; at most the model's own."""
         most = min(self._target.shape.context_length or MOST_CONTEXT, MOST_CONTEXT)
         if self._fits(most):
             return most
@@ -232,7 +233,8 @@ class _Pair:
         )
 
     def _working(self, context: int) -> int:
-        """The peak of temporary memory: target or drafter reads the prompt, or they take turns."""
+        """Return the peak of temporary memory: target or drafter reads the prompt, or they take
+        turns."""
         states, waiting = self._recorded(context)
         reading = self._pass(self._target, context, self._rows(self._target)) + waiting
         row = ROUND_ROWS * _FLOAT32 * self._target.shape.vocabulary
@@ -260,8 +262,8 @@ class _Pair:
         return _chunk_rows(model.shape, self._machine)
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
-        """Temporary memory of a pass over `rows` rows: scores, or the states of a recurrence, which
-        a CPU computes row by row; and values between layers."""
+        """Return the temporary memory of a pass over `rows` rows: scores, or the states of a
+        recurrence, which a CPU computes row by row; and values between layers."""
         shape, rows = model.shape, min(rows, context)
         seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
         scores = _FLOAT32 * shape.attention_heads * rows * seen
@@ -274,8 +276,8 @@ class _Pair:
         return max(scores, states) + between * model.held_bytes
 
     def _recorded(self, context: int) -> tuple[int, int]:
-        """Bytes of hidden states that wait for a head, and with those of every pass since, the last
-        layer's cache as it was."""
+        """Return the bytes of hidden states that wait for a head, without and with a copy of the
+        last layer's cache and the states of every pass since."""
         if not self._recorded_layers:
             return 0, 0
         shape, number = self._target.shape, self._target.held_bytes
@@ -291,7 +293,8 @@ class _Pair:
 
 
 def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
-    """The shape of a drafter. What the config of a network does not say is the target's."""
+    """Return the shape of a drafter. Sizes that a network's config does not state are the
+    target's."""
     network = drafter.network
     if network is None:
         return read_shape(drafter.config)

@@ -7,9 +7,13 @@ been tried on a Mac.
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import psutil
+
+from models.records import Fit
 
 _GIB = 1 << 30
 _SECONDS = 10.0
@@ -31,16 +35,26 @@ class Machine:
 
     @property
     def usual(self) -> "Machine":
-        """The same machine while no other program is busy: what it can use does not vary with the
+        """The same machine while no other program is busy: a figure that does not vary with the
         moment."""
         usual = self.available_bytes if self.unified else self.memory_bytes * 2 // 3
         return replace(self, available_bytes=usual)
 
     def once_freed(self, size_bytes: int) -> "Machine":
-        """The same machine after this process frees so much; Metal's limit does not change."""
+        """Return the same machine after this process has freed so much; Metal's limit does not
+        change."""
         if self.unified:
             return self
         return replace(self, available_bytes=self.available_bytes + size_bytes)
+
+    def beside(self, others: Iterable[Fit]) -> "Machine":
+        """The same machine for a process beside others, which hold these pairs.
+
+        Metal's limit is for all of them. Elsewhere their weights are no longer available anyway;
+        the memory that their answers may need is left to them.
+        """
+        taken = (each.needed_bytes - (0 if self.unified else each.held_bytes) for each in others)
+        return replace(self, available_bytes=max(self.available_bytes - sum(taken), 0))
 
 
 def this_machine() -> Machine:
@@ -51,9 +65,25 @@ def this_machine() -> Machine:
     return linux(Path("/"))
 
 
+def left_bytes() -> int | None:
+    """The memory that programs may still take before the system swaps; None while macOS finds that
+    it has enough."""
+    if sys.platform == "darwin":
+        return mac_left(_sysctl("kern.memorystatus_vm_pressure_level"))
+    return linux(Path("/")).available_bytes
+
+
+def mac_left(pressure: str) -> int | None:
+    """The same of a Mac. `pressure`: 1 is normal, 2 is a warning, 4 is critical."""
+    if _whole(pressure) <= 1:
+        return None
+    return max(psutil.virtual_memory().available - _OWN_BYTES, 0)
+
+
 def mac(name: str, settings: Mapping[str, str]) -> Machine:
-    """From what sysctl says. Metal's recommended working set is the limit that was set, else a
-    share: two thirds of less than 36 GiB, three quarters of more. Newer systems give more."""
+    """Return a Mac by its settings in sysctl. Metal may use the limit that was set, or by default
+    two thirds of a memory below 36 GiB, and three quarters of a larger one. Newer systems give
+    more."""
     memory, limit = _whole(settings.get("hw.memsize", "")), settings.get("iogpu.wired_limit_mb", "")
     share = memory * 3 // 4 if memory >= 36 * _GIB else memory * 2 // 3
     available = min(_whole(limit) << 20, memory) or share
@@ -61,7 +91,7 @@ def mac(name: str, settings: Mapping[str, str]) -> Machine:
 
 
 def linux(root: Path) -> Machine:
-    """From /proc/meminfo under `root`, and the limits of the control groups that this runs in."""
+    """Return this machine by /proc/meminfo under `root`, and the limits of its control groups."""
     figures = {}
     for line in _text(root / "proc/meminfo").splitlines():
         key, _, value = line.partition(":")

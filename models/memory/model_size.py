@@ -29,10 +29,10 @@ _NOT_LOADED = (
 class ModelSize:
     """The sizes of a model or a drafter.
 
-    `size_bytes`: of its weight files. `weigh` counts the rest, which is 0 where there is no folder
-    yet: `values`, the number of weights; `value_bytes`, the size of one that is not quantized.
-    `network`: what it is, where it is no whole model but a network that reads the target's states.
-    `part`: the shape of what there is of a model, where that is not all of it.
+    `size_bytes`: of its weight files. `weigh` counts `values`, the number of weights, and
+    `value_bytes`, the size of one that is not quantized; both are 0 without a folder. `network`:
+    the description of a network that reads the target's states; None for a whole model. `part`: the
+    shape of a part of a model; None for all of it.
     """
 
     name: str
@@ -45,12 +45,12 @@ class ModelSize:
 
     @property
     def shape(self) -> Shape:
-        """Its layers and widths. Raises Problem where the config is malformed."""
+        """Its layers and widths. Raises Problem if the config is malformed."""
         return self.part or read_shape(self.config)
 
 
 def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
-    """The size of a model or a drafter, from its config and headers. Raises Problem."""
+    """Return the size of a model or a drafter, from its config and headers. Raises Problem."""
     config = folder.config
     if isinstance(folder, DrafterFolder) and not folder.description.is_whole_model:
         return replace(count(folder.name, config, folder.layouts), network=folder.description)
@@ -58,7 +58,7 @@ def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
 
 
 def loaded_tensors(folder: ModelFolder | DrafterFolder) -> dict[str, TensorLayout]:
-    """The tensors of a model that are loaded. Raises Problem."""
+    """Return the tensors of a model that are loaded. Raises Problem."""
     return {
         name: layout
         for name, layout in folder.layouts.items()
@@ -67,7 +67,8 @@ def loaded_tensors(folder: ModelFolder | DrafterFolder) -> dict[str, TensorLayou
 
 
 def count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
-    """The size of these tensors of a model. Packed ones hold 32 bits of weights in each number."""
+    """Return the size of a model with these tensors. Packed ones hold 32 bits of weights in each
+    number."""
     values, widths = 0, {"F32": 4, "F16": 2, "BF16": 2}
     floats: dict[int, int] = {}
     for tensor, layout in layouts.items():
@@ -88,7 +89,7 @@ def count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayo
 
 
 def _bits(config: Mapping[str, Any], layer: str = "") -> int:
-    """Bits of a quantized layer's weights: its own, else the model's; a head has 8."""
+    """Return the bits of a quantized layer's weights: its own, or the model's; 8 for a head."""
     settings = config.get("quantization") or config.get("quantization_config")
     if not isinstance(settings, Mapping):
         return 8
@@ -101,7 +102,8 @@ def _bits(config: Mapping[str, Any], layer: str = "") -> int:
 
 
 def count_values(size: ModelSize) -> int:
-    """The number of weights: counted, else from the bits of each, with scales and biases."""
+    """Return the number of weights: counted, or estimated from the bits of each, with scales and
+    biases."""
     if size.values:
         return size.values
     settings = size.config.get("quantization") or size.config.get("quantization_config")

@@ -41,12 +41,12 @@ class Parameters:
         return self.active / self.total
 
     def exit_share(self, part: float) -> float:
-        """The share of a token's work where only this `part` of the layers runs."""
+        """Return the share of a token's work if only this `part` of the layers runs."""
         return (self.active_layers * part + self.embedding) / self.active
 
 
 def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
-    """The counts of a config.json; None where its shape is not known here."""
+    """Return the counts of a config.json; None if its shape is not known here."""
     told = _Told(config)
     hidden, vocabulary = told.number("hidden_size", "n_embd"), told.number("vocab_size")
     layers = told.number("num_hidden_layers", "n_layer")
@@ -68,7 +68,7 @@ class _Told:
         self.model_type = str(self.values.get("model_type"))
 
     def number(self, *keys: str, default: int = 0) -> int:
-        """The first positive whole number that is not absurdly large, else the default."""
+        """Return the first positive whole number that is not absurdly large, or the default."""
         for key in keys:
             value = self.values.get(key)
             if type(value) is int and 0 < value <= _LARGEST:
@@ -111,7 +111,7 @@ def _is_unusual(told: _Told) -> bool:
 
 
 def _mixer(told: _Told, kind: str) -> int | None:
-    """The weights of what mixes the tokens in one layer."""
+    """Return the weights that mix the tokens in one layer, such as attention's."""
     hidden = told.number("hidden_size", "n_embd")
     heads = told.number("num_attention_heads", "n_head", default=1)
     if kind in ("full_attention", "sliding_attention"):
@@ -132,7 +132,7 @@ def _is_gated(told: _Told) -> bool:
 
 
 def _mlp(told: _Told, layers: int) -> tuple[int, int] | None:
-    """The weights of all feed-forward layers: all of them, and those that one token needs."""
+    """Return the weights of all feed-forward layers: (all of them, those that one token needs)."""
     hidden = told.number("hidden_size", "n_embd")
     dense = 3 * hidden * _inner(told)
     experts = told.number("num_local_experts", "num_experts", "n_routed_experts")

@@ -44,10 +44,10 @@ _ALWAYS_RECURRENT = ("mamba", "falcon_mamba", "mamba2", "rwkv")
 class Layer:
     """The numbers that a layer keeps of a conversation.
 
-    `key_width` and `value_width`: numbers for each position. `window`: how many positions back a
-    layer of kind window attends. `state`: numbers of a recurrent layer, which do not depend on the
-    length; `exact_state`: those of them that are always float32; `row_state`: numbers for every row
-    of its latest pass.
+    `key_width` and `value_width`: numbers for each position. `window`: the number of earlier
+    positions that a layer of kind window attends to. `state`: numbers of a recurrent layer,
+    whatever the length; `exact_state`: those of them that are always float32; `row_state`: numbers
+    for every row of its latest pass.
     """
 
     kind: LayerKind
@@ -75,7 +75,7 @@ class Shape:
 
 
 def read_shape(config: Mapping[str, Any]) -> Shape:
-    """The sizes in `config`. Raises Problem where they are missing or absurd."""
+    """Return the sizes in `config`. Raises Problem if they are missing or absurd."""
     return _Reader(config).shape()
 
 
@@ -159,7 +159,7 @@ class _Reader:
         return named
 
     def _named(self, i: int) -> LayerKind | None:
-        """The kind of this layer in the config's list of kinds."""
+        """Return the kind of this layer by the config's list of kinds."""
         pattern = self._value("hybrid_override_pattern")
         if isinstance(pattern, str) and i < len(pattern):
             kinds: dict[str, LayerKind] = {"M": "recurrent", "*": "full"}
@@ -223,7 +223,8 @@ class _Reader:
         return next((v for name in names if isinstance(v := self._value(name), list)), None)
 
     def _number(self, *names: str, at: int = 0, most: int = _LARGEST) -> int | None:
-        """The first positive whole number under `names`; of a list of them the one `at` a layer."""
+        """Return the first positive whole number under `names`; in a list, the entry of layer
+        `at`."""
         for table in (*self._tables, _DEFAULTS.get(self._type, {})):
             for name in names:
                 value = table.get(name)

@@ -1,4 +1,4 @@
-"""What each of several machines needs that hold a target together, and how it is shared.
+"""The memory that each of several machines needs to hold a target together, by its shares.
 
 In a pipeline a machine has some layers and what their caches hold; with tensor parallelism it has a
 part of every layer, and the rest whole. The first machine also makes logits, judges and drafts.
@@ -24,10 +24,13 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A division of a target. `split`: the layers of each rank of a pipeline, rank 0's first, which
-    are the last ones; empty with tensor parallelism. `shares`: each rank's, in their order, and
-    `fits`, what it needs there. `expand`: whether weights become float32, as on a CPU with room for
-    that on every rank."""
+    """A division of a target.
+
+    `split`: the number of layers of each rank of a pipeline, rank 0's first, which are the model's
+    last; empty with tensor parallelism. `shares`: the size of each rank's share; `fits`: the memory
+    that it needs there. `expand`: whether weights become float32, as on a CPU with room for that on
+    every rank.
+    """
 
     mode: Mode
     split: tuple[int, ...]
@@ -75,12 +78,12 @@ def plan(
     cache_bits: int | None = None,
     mode: Mode | None = None,
 ) -> Plan:
-    """How `machines`, rank 0's first, hold a target. Unless a mode is asked for, a pipeline where
-    it fits, as it computes what one machine would, else tensor parallelism where that fits.
+    """Return how `machines`, rank 0's first, hold a target. By default that is a pipeline if it
+    fits, as it computes what one machine would, and tensor parallelism if only that fits.
 
-    Of a folder all is counted, of a size alone estimated. No more than the model's own context is
-    planned for. Raises `Problem` where they cannot hold it in any way, or not in the one that was
-    asked for; not where memory is short, which the plan says.
+    A folder is counted, a size alone estimated. No more than the model's own context is planned
+    for. Raises `Problem` if the target cannot be divided in any way, or in the `mode` that was
+    asked for. Missing memory is no error: the plan shows it.
     """
     first = mode or "pipeline"
     try:
@@ -101,7 +104,7 @@ def plan(
 def drafted_by(
     made: Plan, drafter: ModelSize | None, machine: Machine, *, cache_bits: int | None = None
 ) -> Plan:
-    """The same shares with another drafter, which is on the first machine."""
+    """Return the same shares with another drafter, which is on the first machine."""
     first = fit(
         made.shares[0],
         drafter,
@@ -114,7 +117,7 @@ def drafted_by(
 
 
 def require_plan(made: Plan, hosts: Sequence[str]) -> None:
-    """Raise `Problem` where a machine has no room for its share; `hosts` are their names."""
+    """Raise `Problem` if a machine has no room for its share; `hosts` are their names."""
     for host, each in zip(hosts, made.fits, strict=True):
         if not each.fits:
             needs = each.reason[0].lower() + each.reason[1:]
@@ -166,8 +169,8 @@ def _split(
     machines: Sequence[Machine],
     needs: Callable[[Sequence[ModelSize], bool], tuple[Fit, ...]],
 ) -> tuple[int, ...]:
-    """How many layers each rank gets: one after the other goes to where most memory is left, once
-    each has as many as have every kind among them."""
+    """Return the number of layers of each rank. Each rank first gets `model.period` layers; then
+    layer by layer goes to the machine with the most memory left."""
     ranks, depth = len(machines), model.depth
     even = tuple(depth // ranks + (rank < depth % ranks) for rank in range(ranks))
     left = depth - ranks * model.period
@@ -192,7 +195,7 @@ def _growing(fits: Sequence[Fit]) -> int:
 
 
 def _all_expand(sizes: Sequence[ModelSize], machines: Sequence[Machine]) -> bool:
-    """Whether each machine has room for its share as float32, where it computes on a CPU."""
+    """Whether each machine computes on a CPU, and has room for its share as float32."""
     return all(
         weights_bytes(size, machine=machine) != size.size_bytes
         for size, machine in zip(sizes, machines, strict=True)
@@ -200,8 +203,11 @@ def _all_expand(sizes: Sequence[ModelSize], machines: Sequence[Machine]) -> bool
 
 
 class _Model:
-    """A target, taken apart for `ranks` machines. `period`: the fewest neighbours that have every
-    kind of layer among them, wherever they are."""
+    """A target, taken apart for `ranks` machines.
+
+    Attribute: `period`, the smallest number of neighbouring layers that always has every kind of
+    layer among them.
+    """
 
     def __init__(self, target: ModelFolder | ModelSize, ranks: int) -> None:
         if isinstance(target, ModelSize):
@@ -220,7 +226,7 @@ class _Model:
         )
 
     def pipeline(self, split: Sequence[int]) -> list[ModelSize]:
-        """Each rank's share in a pipeline; `split` has the number of layers of each."""
+        """Return each rank's share in a pipeline; `split` has the number of layers of each."""
         end, sizes = self.depth, []
         for rank, own in enumerate(split):
             layers = slice(end - own, end)
@@ -230,7 +236,7 @@ class _Model:
         return sizes
 
     def divided(self) -> list[ModelSize]:
-        """Each rank's share of every layer."""
+        """Return each rank's share with tensor parallelism."""
         inside = sum(self._layers, _Part())
         part = self._outside + _Part(inside.size_bytes // self._ranks, inside.values // self._ranks)
         shape = replace(
@@ -242,12 +248,12 @@ class _Model:
         return [self._of(rank, part, shape) for rank in range(self._ranks)]
 
     def _of(self, rank: int, part: _Part, shape: Shape) -> ModelSize:
-        """A share in figures: only rank 0 makes logits."""
+        """Return the size of a rank's share. Only rank 0 makes logits."""
         own = shape if rank == 0 else replace(shape, vocabulary=0)
         return replace(self._whole, size_bytes=part.size_bytes, values=part.values, part=own)
 
     def _narrow(self, layer: Layer) -> Layer:
-        """The part of a layer that a rank caches with tensor parallelism."""
+        """Return the part of a layer that a rank caches with tensor parallelism."""
         by = cache_parts(self._whole.config, ranks=self._ranks)
         return replace(
             layer,
@@ -260,7 +266,7 @@ class _Model:
 
 
 def _counted(folder: ModelFolder) -> tuple[list[_Part], _Part]:
-    """Each layer, and what every rank of a pipeline has, from the headers."""
+    """Return each layer, and the tensors that every rank of a pipeline has, from the headers."""
     config = folder.config
     layers: list[dict[str, TensorLayout]] = [{} for _ in read_shape(config).layers]
     outside = {}
@@ -276,7 +282,7 @@ def _counted(folder: ModelFolder) -> tuple[list[_Part], _Part]:
 
 
 def _estimated(size: ModelSize) -> tuple[list[_Part], _Part]:
-    """The same of a model that is not here: its layers are taken for equal."""
+    """Return the same for a model that is not here: all layers are taken to be equal."""
     shape, values = read_shape(size.config), count_values(size)
     matrices = 1 if size.config.get("tie_word_embeddings") else 2  # embedding and output layer
     outside = min(matrices * shape.vocabulary * shape.hidden_size, values)

@@ -1,5 +1,5 @@
-"""How much of a test `make test` runs: some of the cases, some of the examples. `make test-all`
-runs all of both."""
+"""Chooses the part of a test that `make test` runs: some of the cases, some of the examples. `make
+test-all` runs all of both."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -27,9 +27,10 @@ def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
 
 
 def examples(count: int) -> int:
-    """For `max_examples`: `count` in `make test-all`, and the quick profile's share of it else.
+    """Return `max_examples` for a property: `count` in `make test-all`, otherwise the quick
+    profile's share of it.
 
-    Never fewer than five, unless it says so: the first is the simplest that there is.
+    Never fewer than five, unless `count` is: the first is the simplest that there is.
     """
     share = count * hypothesis.settings().max_examples // ALL_EXAMPLES
     return max(min(count, 5), share)

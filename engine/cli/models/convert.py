@@ -47,7 +47,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How weights are quantized: `bits` each, in groups that share scale and bias.
+    """A way to quantize weights: `bits` each, in groups that share scale and bias.
 
     With a `recipe` (one of `RECIPES`) layers that matter more get more bits, and `bits` is None.
     """
@@ -146,7 +146,7 @@ def _refuse_quantized(source: ModelFolder) -> None:
 
 
 def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The model, whose tensors are read when they are used."""
+    """Return the model, whose tensors are read when they are used."""
     said = StringIO()
     try:
         with redirect_stdout(said), without_byte_order_marks(source) as place:
@@ -162,7 +162,7 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def _fuse(model: nn.Module, adapter: Path) -> None:
-    """As `mlx_lm.fuse` does; nothing is computed before it is written."""
+    """Fuse an adapter as `mlx_lm.fuse` does. Nothing is computed before it is written."""
     name = adapted_model(adapter)
     if not (adapter / ADAPTER_WEIGHTS).is_file():
         raise Problem(
@@ -185,7 +185,7 @@ def _fuse(model: nn.Module, adapter: Path) -> None:
 def _quantize(
     model: nn.Module, config: dict[str, Any], quantization: Quantization, source: Path
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """As `mlx_lm.convert` does; nothing is computed before it is written."""
+    """Quantize as `mlx_lm.convert` does. Nothing is computed before it is written."""
     _cast(model, config)
     group_size, bits = quantization.group_size, quantization.low_bits
     try:

@@ -80,7 +80,7 @@ def keep_module(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the module of a target beside what it was converted to, in 8 bits.
+    """Write the module of a target beside the converted target, in 8 bits.
 
     Its groups are those of the model, whose config.json speaks for both.
     """
@@ -91,7 +91,8 @@ def keep_module(
 
 
 def for_drafters(quantization: Quantization) -> Quantization:
-    """The same with a drafter's default of 8 bits. Raises `Problem` for what drafters lack."""
+    """Return the same quantization with a drafter's default of 8 bits. Raises `Problem` for what
+    drafters lack."""
     if quantization.recipe:
         raise Problem("Recipes are for models, not for drafters.", "Leave out --recipe.")
     chosen = replace(quantization, bits=quantization.bits or _DEFAULT_BITS)
@@ -132,7 +133,8 @@ def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, 
 
 
 def _apart(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """With experts as mlx-lm has them: published ones lie together, two matrices in one."""
+    """Return the tensors with experts as mlx-lm has them: published ones lie together, two matrices
+    in one."""
     apart: dict[str, mx.array] = {}
     for name, array in tensors.items():
         if name.endswith(_FUSED_EXPERTS):

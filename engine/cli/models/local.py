@@ -30,7 +30,7 @@ class Removable:
 
 
 def local_models() -> Inventory:
-    """The current inventory. Raises `Problem` where the queue of downloads cannot be read."""
+    """The current inventory. Raises `Problem` if the queue of downloads cannot be read."""
     queue = Queue()
     waiting = tuple(download for download in queue.downloads() if not download.over)
     return Inventory(
@@ -46,7 +46,7 @@ def local_models() -> Inventory:
 def find_removable(name: str, *, incomplete: bool) -> Removable:
     """The model of that name or path; with `incomplete`, the leftover of interrupted work.
 
-    Raises `Problem` where none or several match.
+    Raises `Problem` if none or several match.
     """
     there: list[tuple[str, str, Removable]] = []
     if incomplete:

@@ -42,8 +42,8 @@ from models.speed import WORTH, Measured, RowCurve
 
 
 def offers_here(hosts: Path | None = None) -> list[PairOffer]:
-    """The catalog's pairs, the recommended one first. Raises `Problem` where the Macs in a hostfile
-    do not say how much memory they have."""
+    """Return the catalog's pairs, the recommended one first. Raises `Problem` if the Macs in a
+    hostfile do not say how much memory they have."""
     macs = ask_machines(read_hosts(hosts)) if hosts else ()
     catalog = load_catalog()
     return offers(
@@ -57,10 +57,10 @@ def offers_here(hosts: Path | None = None) -> list[PairOffer]:
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
-    """The target's name, and every way to draft for it, best first. Raises `Problem`.
+    """Return the target's name, and every way to draft for it, best first. Raises `Problem`.
 
-    For a target that is not installed: the drafters of others, from the catalog, else from what
-    the hub says of it. Nothing is fetched but its config and headers.
+    For a target that is not installed: the drafters of others, from the catalog, or else from the
+    hub's description of it. Nothing is fetched except its config and headers.
     """
     catalog, machine = load_catalog(), this_machine()
     try:
@@ -80,7 +80,8 @@ def candidates_for(target: str) -> tuple[str, list[Candidate]]:
 
 
 def _automatic(folder: ModelFolder, found: Sequence[Candidate]) -> Candidate:
-    """What `auto` takes and why, and what would gain more."""
+    """Return the drafters that `auto` takes, with the reason, and a drafter that would gain
+    more."""
     drafters = resolve_drafters("auto", folder)
     reason = drafters.why
     if len(drafters.parts) == 1 or drafters.parts[1].name == "head":
@@ -95,7 +96,7 @@ def _automatic(folder: ModelFolder, found: Sequence[Candidate]) -> Candidate:
 def _candidates_on_hub(
     target: str, catalog: Catalog, machine: Machine
 ) -> tuple[str, list[Candidate]]:
-    """As `candidates_for`, of a target that neither this machine nor the catalog has."""
+    """Return `candidates_for` a target that neither this machine nor the catalog has."""
     hub = Hub()
     name, _, revision = target.partition("@")
     repository = hub.describe(name, revision or None)
@@ -130,9 +131,9 @@ def _candidates_on_hub(
 
 
 def fit_of(target: str, drafter: str, *, context: int) -> Fit:
-    """Whether the pair fits with `context` tokens, installed or not. Raises `Problem`.
+    """Return whether the pair fits with `context` tokens, installed or not. Raises `Problem`.
 
-    `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
+    `drafter`: as `slipstream chat` takes it. Of several joined ones, the one with weights counts.
     """
     weighed, found = _size(target), _heaviest(drafter, target)
     return fit(weighed, found, context=context, machine=this_machine())
@@ -154,13 +155,13 @@ def plan_of(
 
 
 def _heaviest(drafter: str, target: str) -> ModelSize | None:
-    """Of several drafters that are joined, the one whose weights count."""
+    """Return the size of the heaviest of several joined drafters; None if none has weights."""
     weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
     return max(filter(None, weighed), key=lambda model: model.size_bytes, default=None)
 
 
 def _drafter_size(name: str, target: str) -> ModelSize | None:
-    """The size of a drafter; None where it has no weights of its own."""
+    """Return the size of a drafter; None if it has no weights of its own."""
     if not name or drafts_without_weights(name):
         return None
     if name == "mtp":
@@ -177,7 +178,7 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
 
 
 def _size(name: str, *, drafts: bool = False) -> ModelSize:
-    """The size of an installed model, else from the catalog, else from the hub."""
+    """Return the size of an installed model, or of one in the catalog, or of one on the hub."""
     path = Path(name)
     if is_gguf(path):
         file = read_gguf(path, lists_of_strings=False)
@@ -211,7 +212,7 @@ def _size_on_hub(repository: Repository, hub: Hub) -> ModelSize:
 
 
 def _calibrated(catalog: Catalog) -> dict[str, Measured]:
-    """What calibrations on this machine found, by the names of installed targets of the catalog."""
+    """Return the calibrations of this machine, by the names of installed targets of the catalog."""
     store = CalibrationStore(calibration_folder())
     found = {}
     for entry in inventory():

@@ -86,14 +86,14 @@ def pull(
 
 
 def split_file(repository: str) -> tuple[str, str]:
-    """The repository, and the name of a file in it; empty where none is named."""
+    """The repository, and the name of a file in it; empty if none is named."""
     name, _, file = repository.rpartition("/")
     is_part = file.lower().endswith(".gguf") or file.lower() == MODULE_NAME
     return (name, file) if "/" in name and is_part else (repository, "")
 
 
 def _split(text: str) -> tuple[str, str]:
-    """A download's name, and its revision; empty where none is given. Raises `Problem`."""
+    """A download's name, and its revision; empty if none is given. Raises `Problem`."""
     name, _, revision = text.strip().partition("@")
     check_name(split_file(name)[0])
     return name, check_revision(revision) if revision else ""
@@ -186,7 +186,7 @@ def _fetch_starter(download: Download, report: ReportProgress, stop: Stop) -> No
 
 
 def installed_by(download: Download) -> Installed:
-    """The model that a finished download made. Raises `Problem` where it cannot be found."""
+    """The model that a finished download made. Raises `Problem` if it cannot be found."""
     wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
     module = module_folder(split_file(download.repository)[0]) if file == MODULE_NAME else None
     for model in installed():

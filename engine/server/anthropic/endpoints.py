@@ -23,7 +23,7 @@ async def messages(service: Service, call: Call) -> Reply:
         max_tokens=body.max_tokens,
         omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
     )
-    answer = await service.answer(call, ask_of(body, service.loaded))
+    answer = await service.answer(call, lambda pair: ask_of(body, pair.loaded))
     if body.stream:
         return event_reply(_frames(writer, answer))
     async for _, piece in answer:

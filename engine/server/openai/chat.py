@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -77,14 +78,13 @@ class ChatBody(ChoosingFields):
 async def chat_completions(service: Service, call: Call) -> Reply:
     """Answer a chat."""
     body = read_body(ChatBody, call.body)
-    ask = ask_of(body, service)
     head = {
         "id": "chatcmpl-" + call.id.removeprefix("req_"),
         "created": int(time.time()),
         "model": service.model,
         "system_fingerprint": service.fingerprint,
     }
-    answers = await service.answer(call, ask)
+    answers = await service.answer(call, partial(ask_of, body))
     if body.stream:
         return sse.event_reply(_frames(answers, head, body))
     return json_reply(await _whole(answers, head, body))

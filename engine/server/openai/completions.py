@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -56,7 +57,6 @@ class CompletionBody(ChoosingFields):
 async def completions(service: Service, call: Call) -> Reply:
     """Continue texts."""
     body = read_body(CompletionBody, call.body)
-    ask = await ask_of(body, service)
     head = {
         "id": "cmpl-" + call.id.removeprefix("req_"),
         "object": "text_completion",
@@ -65,7 +65,7 @@ async def completions(service: Service, call: Call) -> Reply:
         "system_fingerprint": service.fingerprint,
     }
     choices = [_Choice(body, prompt) for prompt in body.prompts for _ in range(body.n)]
-    answers = await service.answer(call, ask)
+    answers = await service.answer(call, partial(ask_of, body))
     if body.stream:
         return sse.event_reply(_frames(answers, choices, head, body))
     async for index, piece in answers:

@@ -28,7 +28,7 @@ async def responses(service: Service, call: Call) -> Reply:
         tools=tools_of(body),
     )
     try:
-        answer = await service.answer(call, ask_of(body, service.loaded))
+        answer = await service.answer(call, lambda pair: ask_of(body, pair.loaded))
     except Refusal as refusal:
         if body.stream and refusal.code in _IN_THE_STREAM:
             # Codex shortens its conversation, or waits, for an event only, not for a status.

@@ -66,6 +66,22 @@ def test_it_outlives_the_engine(serve: Serve) -> None:
     assert not one.server.following.now
 
 
+def test_an_engine_that_hangs_is_restarted_for_a_program(serve: Serve) -> None:
+    one = serve("ready take load take text:a hang -- ready serve", "listen generate:1 RECORD")
+    first = one.engine.pid
+    one.engine.hung.emit(60.0)
+    assert one.engine.pid == first, "the window itself only says so"
+    one.server.switch(True)
+    one.until(lambda: Text("http-1", "a") in one.received())
+    one.engine.hung.emit(60.0)
+    one.until(lambda: isinstance(one.received()[-1], Loaded))
+    one.until(lambda: sum(isinstance(answer, Loaded) for answer in one.received()) == 2)
+    (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
+    assert (failed.generation, failed.cause) == ("http-1", "engine")
+    assert one.engine.pid != first
+    assert not one.server.following.now
+
+
 def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
     ask = tmp_path / "ask"
     one = serve("ready serve", f"listen wait:{ask} generate:1 count:2 generate:3 cancel:3 RECORD")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QGuiApplication
@@ -159,6 +160,33 @@ def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> No
     until(lambda: window.application.server.status.address.endswith(":9123"))
     assert panel.address.field.text() == "http://127.0.0.1:9123/v1"
     assert window.settings.server_port == 9123
+
+
+def test_other_models_are_offered_where_that_was_chosen(
+    open_panel: OpenPanel, until: Until
+) -> None:
+    alone = "listen model:loaded:tiny rest"
+    several = (
+        "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
+        "rest"
+    )
+    window, panel = open_panel(f"{alone} -- {several}")
+    server = window.application.server
+    panel.switch.click()
+    until(lambda: [*panel.models.rows] == ["tiny"])
+    assert "--allow" not in psutil.Process(server.pid).cmdline()
+    panel.other_models.click()
+    until(lambda: len(panel.models.rows) == 3)
+    assert window.settings.server_models
+    assert "--allow" in psutil.Process(server.pid).cmdline()
+    assert "2 other models" in panel.line.text
+    (request,) = panel.requests.rows.values()
+    assert "Zed asks tiny" in [label.text() for label in request.findChildren(QLabel)]
+    assert {
+        name: row.accessibleDescription().split(", ") for name, row in panel.models.rows.items()
+    } == {"tiny": ["Loaded", "4.20 GB"], "org/big": ["Loading…"], "small": ["Not loaded"]}
+    panel.show_page(2)
+    panel.grab()
 
 
 def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:

@@ -27,6 +27,31 @@ def test_chapters_are_numbered_as_they_are_read() -> None:
     ]
 
 
+def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title() -> None:
+    chapters = {
+        "a.xhtml": page("<h2>Chapter VI</h2><p>begins</p>"),
+        "b.xhtml": page(
+            "<p>ends</p><h2>Chapter VII</h2><p>starts</p><h3>At sea</h3><p>goes on</p>"
+        ),
+        "c.xhtml": page("<p>No heading.</p>"),
+    }
+    contents = (
+        "<ncx><navMap><navPoint><navLabel><text>Notes &amp; Thanks</text></navLabel>\n"
+        '<content src="c.xhtml"/></navPoint></navMap></ncx>'
+    )
+    book = parts_of(epub(chapters))
+    table = b'<item id="t" href="toc.ncx" media-type="application/x-dtbncx+xml"/></manifest>'
+    book["OEBPS/book.opf"] = book["OEBPS/book.opf"].replace(b"</manifest>", table)
+    sections = read_epub(zipped({**book, "OEBPS/toc.ncx": contents})).sections
+    assert [(each.number, each.place, each.text) for each in sections] == [
+        (1, "Chapter VI", "Chapter VI\n\nbegins"),
+        (2, "Chapter VI", "ends"),
+        (2, "Chapter VII", "Chapter VII\n\nstarts"),
+        (2, "Chapter VII > At sea", "At sea\n\ngoes on"),
+        (3, "Notes & Thanks", "No heading."),
+    ]
+
+
 def test_what_is_no_page_is_passed_over() -> None:
     package = parts_of(epub({"a.xhtml": page("a"), "b.svg": "<svg/>"}))["OEBPS/book.opf"].decode()
     target = 'href="b.svg" media-type="'

@@ -59,6 +59,24 @@ def test_other_encodings_are_guessed_and_it_is_told(encoding: str, text: str, ti
     assert len(decoded.remarks) == 1
 
 
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [("é".encode("cp1252"), "\ufffd"), ("€".encode()[:2], "\ufffd"), (b"\xff\xfe", "\ufffd" * 2)],
+)
+def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding(wrong: bytes, text: str) -> None:
+    for line in ("Müller wohnt in der Straße.\n", "これは日本語です。\n"):
+        decoded = decode((line * 3).encode() + wrong + b"\n" + (line * 3).encode())
+        assert decoded.text == line * 3 + text + "\n" + line * 3
+        assert len(decoded.remarks) == 1
+    cut = ("Größe 3 m², Preis 5 €\n" * 3).encode()[:-2]
+    assert decode(cut).text.endswith("Preis 5 \ufffd")
+
+
+def test_a_rare_nul_does_not_make_a_text_anything_else() -> None:
+    log = "a line of a log\n" * 100
+    assert decode(log.encode() + b"\0" + log.encode()).text == log + "\0" + log
+
+
 @given(st.binary())
 def test_any_bytes_are_a_text_or_a_problem(data: bytes) -> None:
     try:

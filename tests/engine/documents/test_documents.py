@@ -35,6 +35,16 @@ def test_anything_else_is_a_value_error() -> None:
             document_from_json(text)
 
 
+def test_the_place_of_a_line_and_of_a_row() -> None:
+    for kind, label, place in (
+        ("lines", "a.py", "a.py, line 53"),
+        ("sheet", "S", "sheet S, row 53"),
+    ):
+        section = Section(kind, 51, "a\n\nb", label)  # type: ignore[arg-type]
+        document = Document("a", "text", "00", (section,))
+        assert document.place(document.text.index("b")) == place
+
+
 def test_a_place_in_words() -> None:
     for section, place in (
         (Section("page", 3, ""), "page 3"),
@@ -44,6 +54,8 @@ def test_a_place_in_words() -> None:
         (Section("lines", 1, "", "app/start.py"), "app/start.py, line 1"),
         (Section("lines", 9, ""), "line 9"),
         (Section("part", 2, "", "Scope"), "Scope"),
+        (Section("chapter", 2, "", "Scope"), "Scope"),
+        (Section("chapter", 2, ""), "chapter 2"),
     ):
         assert section.place == place
 

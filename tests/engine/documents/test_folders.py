@@ -7,6 +7,9 @@ import pytest
 
 from engine.documents.folders import read_folder
 from models.errors import Problem
+from tests.support.documents.messages import eml
+from tests.support.documents.office import docx, paragraph, run, xlsx
+from tests.support.documents.pdfs import line, pdf
 
 
 def made(folder: Path, files: dict[str, str | bytes]) -> Path:
@@ -38,7 +41,63 @@ def test_a_notebook_is_read_by_its_cells(tmp_path: Path) -> None:
     folder = made(tmp_path, {"n.ipynb": '{"cells": [{"source": "1"}]}', "broken.ipynb": "{"})
     read, _ = read_folder(folder)
     assert [section.place for section in read.sections] == ["cell 1, n.ipynb"]
-    assert read.left_out == ("No texts: broken.ipynb.",)
+    assert read.left_out == ("The notebook is damaged: it is no JSON: broken.ipynb.",)
+
+
+def test_documents_are_read_as_they_are_elsewhere(tmp_path: Path) -> None:
+    plain = pdf(line("Printed."), "0 0 1 rg 10 10 50 50 re f").replace(b"\0", b"")
+    files: dict[str, str | bytes] = {
+        "a.pdf": plain,
+        "b/b.docx": docx(paragraph(run("Scope"), style="H1") + paragraph(run("Written."))),
+        "b/c.xlsx": xlsx(lambda workbook: workbook.active.append(["Counted."])),
+        "d.eml": eml("Sent."),
+        "locked.pdf": pdf(line("x"), encrypted=True),
+        "z.txt": "Typed.",
+    }
+    read, _ = read_folder(made(tmp_path, files))
+    assert [(each.place, each.text.splitlines()[-1]) for each in read.sections] == [
+        ("page 1, a.pdf", "Printed."),
+        ("d.eml > Größe des Büros", "Sent."),
+        ("z.txt, line 1", "Typed."),
+        ("b/b.docx > Scope", "Written."),
+        ("sheet b/c.xlsx > Sheet", "Counted."),
+    ]
+    assert read.left_out == (
+        "Without text: a.pdf, 2.",
+        "The file is encrypted with a password: locked.pdf.",
+    )
+
+
+def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path: Path) -> None:
+    made(tmp_path, {"a.pdf": pdf(line("a")), "b.txt": "text"})
+    reported: list[tuple[int, int]] = []
+    read, _ = read_folder(
+        tmp_path, seconds=0, progress=lambda read, of: reported.append((read, of))
+    )
+    assert [section.text for section in read.sections] == ["text"]
+    assert read.left_out == ("Not read, as reading the others took too long: a.pdf.",)
+    assert reported == [(0, 2), (1, 2)]
+
+
+def test_a_large_document_is_no_large_text(tmp_path: Path) -> None:
+    large = pdf(line("a")) + b"% " * 600_000
+    (section,) = read_folder(made(tmp_path, {"a.pdf": large}))[0].sections
+    assert section.text == "a"
+
+
+def test_what_a_repository_excludes_for_itself_is_left_out(tmp_path: Path) -> None:
+    files = {
+        ".git/info/exclude": "secret.txt\n*.log\n",
+        ".gitignore": "!kept.log\n",
+        "secret.txt": "x",
+        "a.log": "x",
+        "kept.log": "x",
+        "src/secret.txt": "x",
+    }
+    made(tmp_path, files)
+    assert labels(tmp_path) == [".gitignore", "kept.log"]
+    made(tmp_path, {"src/a.txt": "x"})
+    assert labels(tmp_path / "src") == ["a.txt"]
 
 
 def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
@@ -86,7 +145,7 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "a.py": "x",
         "picture.png": b"\x89PNG\0",
-        "late.bin": b"x" * 5000 + b"\0",
+        "late.bin": b"x" * 9000 + b"\0" * 50,
         "uv.lock": "x",
         "package-lock.json": "{}",
         "large.csv": "a,b\n" * 300_000,

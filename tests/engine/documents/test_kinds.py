@@ -1,5 +1,6 @@
 """What kind of file it is, whatever it is called."""
 
+import plistlib
 import zipfile
 from io import BytesIO
 
@@ -7,6 +8,7 @@ import pytest
 
 from engine.documents.kinds import kind_of
 from models.errors import Problem
+from tests.support.documents.messages import eml, mhtml, msg, webarchive
 from tests.support.documents.pdfs import pdf
 
 NOTEBOOK = b'{"cells": [], "nbformat": 4}'
@@ -46,6 +48,16 @@ def test_the_kind() -> None:
         ("a.txt", b"BMW builds cars, ID3 is one of Volkswagen's.", "text"),
         ("a.txt", b"BZhang wrote this, and FORM follows function.", "text"),
         ("a.gif", b"GIF89a is only a text here.", "text"),
+        ("a.eml", b"Subject: x\n\ny", "eml"),
+        ("a.emlx", b"12\nSubject: x\n", "eml"),
+        ("a", eml("x"), "eml"),
+        ("a.txt", b"From: Ada\nTo: Ben\nSubject: no mail program wrote this\n\nHello", "text"),
+        ("a.mht", b"<p>x", "mhtml"),
+        ("a", mhtml("<p>x"), "mhtml"),
+        ("a", webarchive("<p>x"), "webarchive"),
+        ("a", webarchive("<p>x", binary=False), "webarchive"),
+        ("a.plist", plistlib.dumps({"a": 1}), "text"),
+        ("a.bin", msg({"0037001F": b"x\0"}), "msg"),
     ):
         assert kind_of(name, data) == kind
 
@@ -67,6 +79,10 @@ def test_what_cannot_be_read_is_named() -> None:
         (zipped("a.txt"), "archive"),
         (zipped("mimetype", "content.xml"), "OpenDocument"),
         (zipped("Index/Document.iwa"), "Pages"),
+        (zipped("index.xml", "buildVersionHistory.plist"), "Pages"),
+        (zipped("index.apxl"), "Keynote"),
+        (zipped("[Content_Types].xml", "xl/workbook.bin"), "XLSB"),
+        (zipped("[Content_Types].xml", "visio/document.xml"), "Visio"),
         (zipped("a.txt")[:40], "damaged"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "old office"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "password"),

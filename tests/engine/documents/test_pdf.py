@@ -67,6 +67,81 @@ def test_what_a_person_filled_in_is_read() -> None:
     assert texts(page) == ["Name:\nAda Lovelace"]
 
 
+def test_what_is_filled_in_stands_beside_its_label() -> None:
+    labels = (
+        line("Name", y=250)
+        + line("Country", y=226)
+        + line("First", y=200)
+        + line("Second", x=150, y=200)
+    )
+    values = [
+        line("Ada", x=100, y=250),
+        line("Portugal", x=100, y=226),
+        line("2", x=220, y=200),
+        line("1", x=70, y=200),
+        line("below", x=20, y=184),
+    ]
+    assert texts(Page(labels, notes=values)) == [
+        "Name Ada\nCountry Portugal\nFirst 1 Second 2\nbelow"
+    ]
+    assert texts(Page(line("Name ________ of you"), notes=[line("Ada", x=60)])) == [
+        "Name Ada ________ of you"
+    ]
+
+
+def test_boxes_that_are_ticked_and_those_that_are_not() -> None:
+    page = Page(
+        line("Smoker", x=40, y=250) + line("Insured", x=40, y=226),
+        ticks=[(20, 250, True), (20, 226, False)],
+    )
+    assert texts(page) == ["☒ Smoker\n☐ Insured"]
+    picture = draw_page(pdf(page), 1, spans=[(0, 8)], width=400)
+    assert len(picture.boxes) == 1
+
+
+def test_a_form_that_only_one_program_shows_is_a_problem() -> None:
+    with pytest.raises(Problem, match="XFA"):
+        read_pdf(
+            pdf(
+                line("Please wait..."),
+                catalog="/AcroForm << /XFA () /Fields [] >> /NeedsRendering true",
+            )
+        )
+
+
+def test_a_picture_of_a_page_with_a_stamp_is_reported() -> None:
+    scan = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
+    logo = "q 40 0 0 30 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
+    stamp = line("Case 1:20-cv-01234 Page 1 of 3")
+    whole = lines(["A page that was recognized has far more text than any stamp. "] * 4)
+    for content, reported in ((scan + stamp, 1), (logo + stamp, 0), (scan + whole, 0), (stamp, 0)):
+        assert len(read_pdf(pdf(content)).left_out) == reported
+
+
+def test_cells_side_by_side_are_apart() -> None:
+    cells = "".join(f"1 0 0 1 {x} 250 Tm ({text}) Tj " for x, text in ((20, 12), (40, 3), (52, 0)))
+    assert texts(f"BT /F1 12 Tf {cells} ET") == ["12 3 0"]
+    spaced = "BT /F1 12 Tf {} Tc 1 0 0 1 20 250 Tm (123) Tj ET"  # PDFium sees no spaces in it
+    assert texts(spaced.format(4)) == ["123"]
+    assert texts(spaced.format(20)) == ["1 2 3"]
+
+
+def test_accents_are_put_onto_their_letters() -> None:
+    for content, text in (
+        (unicode_line("Ouz") + unicode_line("\u02d8", x=27), "Oŭz"),
+        (
+            unicode_line("na") + unicode_line("\u00a8", x=34.4) + unicode_line("\u0131ve", x=34.4),
+            "naïve",
+        ),
+        (
+            unicode_line("Pas") + unicode_line("\u00b8", x=34.4) + unicode_line("ca", x=41.6),
+            "Paşca",
+        ),
+        (line("2 ^ 3 `a` ~b"), "2 ^ 3 `a` ~b"),
+    ):
+        assert texts(content) == [text]
+
+
 def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
     read = read_pdf(pdf(line("One."), "0 0 1 rg 10 10 50 50 re f", "", "BT ET"))
     assert read.without_text == (2,)
@@ -83,13 +158,25 @@ def test_characters_that_nobody_sees_are_counted_and_read() -> None:
         ("0 g 0 240 400 40 re f " + line("white on black", before="1 g"), 0),
         (line("grey", before=".6 g"), 0),
         (line("unseen", before="3 Tr"), 6),
-        (line("beside", x=WIDTH + 20), 6),
-        (line("above", y=HEIGHT + 20), 5),
     ):
         read = read_pdf(pdf(content + line("seen", y=50)))
         assert read.faint == faint
         if faint:
             assert len(read.sections[0].text) > faint
+
+
+def test_text_beyond_the_edges_is_left_out_and_reported() -> None:
+    spread = lines(["left", "page"]) + lines(["right", "page"], x=WIDTH / 2 + 20)
+    for content, more, text in (
+        (line("seen") + line("beside", x=WIDTH + 20), "", "seen"),
+        (line("seen") + line("above", y=HEIGHT + 20), "", "seen"),
+        (spread, f"/CropBox [0 0 {WIDTH / 2} {HEIGHT}]", "left\npage"),
+        (spread, f"/CropBox [{WIDTH / 2} 0 {WIDTH} {HEIGHT}]", "right\npage"),
+    ):
+        read = read_pdf(pdf(Page(content, more=more)))
+        assert [section.text for section in read.sections] == [text]
+        assert read.faint == 0
+        assert len(read.left_out) == 1
 
 
 def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:

@@ -8,6 +8,7 @@ from openpyxl import Workbook
 from openpyxl.comments import Comment
 
 from engine.documents import sheets
+from engine.documents.child import read_bytes
 from engine.documents.sheets import MOST_ROWS, read_xlsx
 from models.errors import Problem
 from tests.support.documents.office import parts_of, xlsx, zipped
@@ -53,15 +54,15 @@ def test_the_value_of_a_formula_is_what_its_program_stored() -> None:
     [
         (0.25, "0%", "25%"),
         (0.123456, "0.00%", "12.3456%"),
-        (25, '0"%"', "25"),
-        (25, r"0\%", "25"),
+        (25, '0"%"', "25%"),
+        (25, r"0\%", "25%"),
         (1 / 3, "0.00", "0.333333333333333"),
         (2.0, "General", "2"),
         (10**15, "General", "1000000000000000"),
         (46_082, "dd.mm.yy", "2026-03-01"),
         (46_082.5, "dd.mm.yy", "2026-03-01 12:00"),
         (0.75, "hh:mm", "18:00"),
-        (1.5, "[h]:mm", "1 day, 12:00:00"),
+        (1.5, "[h]:mm", "36:00"),
         (10**10, "dd.mm.yy", "#VALUE!"),
         (" a \n b ", "General", "a b"),
     ],
@@ -72,6 +73,37 @@ def test_values_as_a_person_reads_them(value: object, number_format: str, text: 
         workbook.active["A1"].number_format = number_format
 
     assert texts(xlsx(fill)) == [text]
+
+
+def test_sections_of_a_long_sheet_have_its_header_and_rows_their_places() -> None:
+    rows = [("Order", "Sum"), *((f"O-{number}", number) for number in range(1, 121))]
+    document = read_bytes("a.xlsx", filled(("All orders",), (), *rows))
+    assert [(each.place, each.header) for each in document.sections] == [
+        ("sheet Sheet", ""),
+        ("sheet Sheet, row 51", "Order | Sum"),
+        ("sheet Sheet, row 101", "Order | Sum"),
+    ]
+    assert document.sections[0].text.startswith("All orders\n\nOrder | Sum\nO-1 | 1\n")
+    for number in (1, 47, 48, 120):
+        place = document.place(document.text.index(f"O-{number} |"))
+        assert place == f"sheet Sheet, row {number + 3}"
+
+
+def test_a_table_of_numbers_has_no_header() -> None:
+    sections = read_xlsx(filled(*((number, number) for number in range(120)))).sections
+    assert [each.header for each in sections] == [""] * 3
+
+
+def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
+    def fill(workbook: Workbook) -> None:
+        for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben"), ("x" * 300, "Cid")):
+            workbook.active.append(row)
+        workbook.active.append((None, "Dee"))
+        for cells in ("A2:A3", "A4:A5", "A6:A7", "C1:D1"):
+            workbook.active.merge_cells(cells)
+
+    long = "x" * 300
+    assert texts(xlsx(fill)) == [f"Region | Name\nNorth | Ann\nNorth | Ben\n{long} | Cid\n | Dee"]
 
 
 def test_what_a_sheet_says_of_its_size_is_not_believed() -> None:

@@ -70,8 +70,8 @@ def test_tables() -> None:
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
         ("<table><tr><td>a<td><p>b</p><p>c</p><td>d</table>", "a | b c | d"),
         ("<table><tr><td colspan=2>a<td>b</table>", "a |  | b"),
-        ("<table><tr><td rowspan=2>a<td>b<tr><td>c</table>", "a | b\n | c"),
-        ("<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>", "a | b | c\nd |  | e"),
+        ("<table><tr><td rowspan=2>a<td>b<tr><td>c</table>", "a | b\na | c"),
+        ("<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>", "a | b | c\nd | b | e"),
         ("<table><tr><td>a<td><td><tr><td><td></table>b", "a\n\nb"),
         ("<table><tr><td>a<td><h1>b</h1></table>", "a | b"),
         ("<table><tr><td>a<br>b<td>c</table>", "a b | c"),
@@ -155,3 +155,22 @@ def test_bytes_are_text_or_a_problem(data: bytes) -> None:
 def test_depth_is_no_matter() -> None:
     assert text_of("<div>" * 100_000 + "a") == "a"
     assert text_of("<ul><li>" * 1000 + "a").endswith("- a")
+
+
+def test_the_end_of_an_outer_element_does_not_end_a_table() -> None:
+    for name in ("center", "form", "div", "font", "b", "p"):
+        html = f"<{name}><table></{name}><tr><td>0.46<td>0.2<tr><td>0.65<td>1.1</table>"
+        assert text_of(html) == "0.46 | 0.2\n0.65 | 1.1"
+    assert text_of("<table><caption>a</div>b</caption><tr><td>c<td>d</table>") == "ab\nc | d"
+    assert text_of("<table><thead><th>a<th>b</thead><tbody><td>1<td>2</table>") == "a | b\n1 | 2"
+
+
+def test_forms() -> None:
+    for html, text in (
+        ("<p><input type=checkbox checked> yes <input type=CheckBox> no", "☒ yes ☐ no"),
+        ("<p><input type=radio> a <input type=radio checked> b", "☐ a ☒ b"),
+        ("<p>Name: <input value='Ada'><input type=hidden value=token>", "Name: Ada"),
+        ("<p>Name: <input type=email value=a@b.c> <input type=submit value=Go>", "Name: a@b.c"),
+        ("<p><button>Save</button><button>Open</button>", "Save Open"),
+    ):
+        assert text_of(html) == text

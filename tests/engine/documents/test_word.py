@@ -4,7 +4,15 @@ import pytest
 
 from engine.documents.word import read_docx
 from models.errors import Problem
-from tests.support.documents.office import docx, paragraph, related, run, word_part, zipped
+from tests.support.documents.office import (
+    docx,
+    numbering,
+    paragraph,
+    related,
+    run,
+    word_part,
+    zipped,
+)
 
 
 def texts(body: str) -> list[str]:
@@ -51,6 +59,82 @@ def test_of_headers_and_footers_that_say_something_it_is_told(
     read = read_docx(docx(paragraph(run("a")), parts={"word/header1.xml": part}))
     assert [section.text for section in read.sections] == ["a"]
     assert read.left_out == (("Headers and footers.",) if told else ())
+
+
+TICKS = (  # of a content control, and of a form of Word 97
+    '<w:sdt><w:sdtPr><w14:checkbox xmlns:w14="http://schemas.microsoft.com/office/word/2010/wordml">'
+    '<w14:checked w14:val="{}"/></w14:checkbox></w:sdtPr><w:sdtContent>'
+    + run("\u2612")
+    + "</w:sdtContent></w:sdt>",
+    '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:checkBox><w:default w:val="0"/>'
+    '<w:checked w:val="{}"/></w:checkBox></w:ffData></w:fldChar></w:r>'
+    "<w:r><w:instrText> FORMCHECKBOX </w:instrText></w:r>"
+    '<w:r><w:fldChar w:fldCharType="end"/></w:r>',
+)
+
+
+@pytest.mark.parametrize("tick", TICKS)
+def test_ticks(tick: str) -> None:
+    body = paragraph(tick.format(1) + run(" Smoker")) + paragraph(tick.format(0) + run(" Insured"))
+    assert texts(body) == ["☒ Smoker\n\n☐ Insured"]
+    table = f"<w:tbl><w:tr><w:tc>{body}</w:tc><w:tc>{paragraph(run('x'))}</w:tc></w:tr></w:tbl>"
+    assert texts(table) == ["☒ Smoker ☐ Insured | x"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [('<w:result w:val="1"/>', "Portugal"), ('<w:default w:val="1"/>', "Portugal"), ("", "France")],
+)
+def test_what_is_chosen_from_a_list(chosen: str, text: str) -> None:
+    field = (
+        f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{chosen}'
+        '<w:listEntry w:val="France"/><w:listEntry w:val="Portugal"/></w:ddList></w:ffData>'
+        "</w:fldChar></w:r><w:r><w:instrText> FORMDROPDOWN </w:instrText></w:r>"
+        '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    )
+    assert texts(paragraph(run("Country: ") + field + run("."))) == [f"Country: {text}."]
+
+
+def test_headings_keep_their_numbers() -> None:
+    body = paragraph(run("Scope"), style="H1", item_of=2) + paragraph(
+        run("Term"), style="H2", item_of=2, level=1
+    )
+    read = read_docx(docx(body, parts={"word/numbering.xml": numbering()}))
+    assert [section.label for section in read.sections] == ["1. Scope", "1. Scope > 1. Term"]
+
+
+def test_a_style_without_a_type_is_a_paragraphs() -> None:
+    styles = word_part("styles", '<w:style w:styleId="A"><w:name w:val="heading 1"/></w:style>')
+    read = read_docx(docx(paragraph(run("a"), style="A"), parts={"word/styles.xml": styles}))
+    assert [(section.label, section.text) for section in read.sections] == [("a", "a")]
+
+
+def test_charts_and_diagrams_are_reported() -> None:
+    drawn = "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{}</a:graphicData></a:graphic>"
+    drawn += "</wp:inline></w:drawing></w:r>"
+    parts = (
+        '<c:chart xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" r:id="x"/>',
+        '<d:relIds xmlns:d="http://schemas.openxmlformats.org/drawingml/2006/diagram" r:dm="x"/>',
+    )
+    body = paragraph(run("a") + "".join(drawn.format(part) for part in parts))
+    assert read_docx(docx(body)).left_out == ("1 chart.", "1 diagram.")
+
+
+def test_a_box_that_only_newer_programs_draw_is_read() -> None:
+    box = (
+        '<w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/'
+        '2006"><mc:Choice Requires="wps"><w:drawing><wp:anchor><a:graphic><a:graphicData><wps:wsp '
+        'xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"><wps:txbx>'
+        f"<w:txbxContent>{paragraph(run('boxed'))}</w:txbxContent></wps:txbx></wps:wsp>"
+        "</a:graphicData></a:graphic></wp:anchor></w:drawing></mc:Choice>{}</mc:AlternateContent></w:r>"
+    )
+    older = (
+        '<mc:Fallback><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>'
+        f"<w:txbxContent>{paragraph(run('boxed'))}</w:txbxContent></v:textbox></v:shape></w:pict>"
+        "</mc:Fallback>"
+    )
+    for fallback in ("", "<mc:Fallback/>", older):
+        assert texts(paragraph(run("a") + box.replace("{}", fallback))) == ["a\n\nboxed"]
 
 
 def test_text_in_boxes_and_fields() -> None:

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import engine.core.model_parts
 import engine.drafters.block
@@ -26,18 +23,16 @@ from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
-from tests.support.engine.first_two import SAMPLINGS, assert_the_targets
 from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
     plainly,
-    run_greedily,
     task,
     up_to,
     write,
 )
 from tests.support.engine.tiny import build, shallow
-from tests.support.mostly_slow import examples, mostly_slow
+from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
@@ -94,98 +89,6 @@ def test_drafts_depend_on_the_committed_tokens(kind: BlockKind) -> None:
     assert drafted.distributions is not None
     assert other.distributions is not None
     assert not mx.allclose(drafted.distributions, other.distributions, atol=1e-2)
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_what_was_drafted_is_forgotten_after_the_round(kind: BlockKind) -> None:
-    target, drafter = ready(kind, TOKENS)
-    committed = list(TOKENS)
-    for accepted in (0, 3, 1):
-        drafted: list[int] = draft(drafter, committed).tokens.tolist()
-        target.read(mx.array([*committed[target.length :], *drafted]))
-        committed += [*drafted[:accepted], 7]
-        target.rewind(len(committed) - 1)
-        drafter.accept(range(accepted))
-        assert_same(draft(drafter, committed), afresh(kind, committed))
-
-
-steps = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(0, 9), st.booleans()), min_size=1, max_size=6
-)
-
-
-@settings(max_examples=examples(12), deadline=None)
-@given(steps)
-def test_journeys_end_where_the_committed_tokens_lead(journey: list[tuple[int, int, bool]]) -> None:
-    """Rounds that accept some tokens, and texts that are taken back, once with drafts since."""
-    target, drafter = ready("windows", TOKENS)
-    tokens = list(TOKENS)
-    for accepted, back, drafts in journey:
-        if drafts:
-            guessed: list[int] = draft(drafter, tokens).tokens.tolist()
-            target.read(mx.array([*tokens[target.length :], *guessed]))
-            tokens += [*guessed[:accepted], 11]
-            target.rewind(len(tokens) - 1)
-            drafter.accept(range(accepted))
-        if back:
-            del tokens[max(len(tokens) - back, 3) :]
-            target.rewind(len(tokens) - 1)
-            drafter.rewind(len(tokens) - 1)
-    assert_same(draft(drafter, tokens), afresh("windows", tokens))
-
-
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5", "lfm2"], quick=["qwen3_5"])
-)
-def test_the_context_misses_nothing_after_a_text(architecture: str) -> None:
-    """Nor where the target's states can only be taken back to marks."""
-    small, tokens = shallow(architecture, vocabulary=SMALL), list(SMALL_PROMPT)
-    target = Decoder(small)
-    drafter = block_drafter(target, "dspark")
-    run = write(target, drafter, Fixed(4), tokens, task(24))
-    assert 0 < run.accepted < run.proposed
-    late = Decoder(small)
-    fresh = block_drafter(late, "dspark")
-    late.read(mx.array(tokens[:-1]))
-    assert_same(draft(drafter, tokens), draft(fresh, tokens))
-
-
-def test_asking_twice_changes_nothing() -> None:
-    _, drafter = ready("dspark", TOKENS)
-    assert_same(draft(drafter, TOKENS), draft(drafter, TOKENS))
-
-
-def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.block, "PREFILL_ROWS", 4)
-    target = Decoder(shallow("llama"))
-    drafter = block_drafter(target, "dflash")
-    for _ in target.prefill(TOKENS):
-        pass
-    assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
-    assert_same(draft(drafter, TOKENS), afresh("dflash", TOKENS))
-
-
-def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
-    target = Decoder(shallow("llama"))
-    drafter = block_drafter(target, "dflash")
-    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
-    target.read(mx.array(TOKENS))
-    late = block_drafter(Decoder(shallow("llama")), "dflash")
-    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
-
-
-def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
-    target = Decoder(shallow("llama"))
-    drafter = block_drafter(target, "dspark")
-    tokens = list(TOKENS)
-    target.read(mx.array(tokens[:-1]))
-    for token in range(20):
-        tokens.append(token)
-        target.read(mx.array(tokens[-2:-1]))
-        if token % 7 == 6:  # between, so much is read that some of it is lost
-            assert draft(drafter, tokens, GREEDY).tokens.size == 5
 
 
 def test_it_says_how_much_it_has_to_read() -> None:
@@ -321,32 +224,6 @@ def drawn_off(kind: BlockKind, sampling: Sampling) -> float:
 # --- Losslessness
 
 
-@cache
-def plain_text(architecture: str) -> list[int]:
-    return plainly(shallow(architecture, vocabulary=SMALL), count=30, prompt=SMALL_PROMPT)
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5"], quick=["llama"])
-)
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_greedy_text_is_the_targets_own(architecture: str, kind: BlockKind) -> None:
-    """Of every kind; `test_lossless` has one of them, with every architecture and length."""
-    small, accepted = shallow(architecture, vocabulary=SMALL), 0
-    for length, seed in ((3, 1), (16, 3)):
-        run = run_greedily(
-            small,
-            lambda target: block_drafter(target, kind, seed=seed),  # noqa: B023
-            length,
-            count=16,
-            prompt=SMALL_PROMPT,
-        )
-        assert run.tokens == plain_text(architecture)[:16], (length, seed)
-        accepted += run.accepted
-    assert accepted > 0
-
-
 @pytest.mark.parametrize(
     "kind", mostly_slow(["windows", "dflash2", "recurrent"], quick=["recurrent"])
 )
@@ -369,14 +246,7 @@ def test_greedy_text_with_an_automatic_length_and_lookup_in_front() -> None:
     target = Decoder(shallow("llama", vocabulary=SMALL))
     drafter = Cascade(LookupDrafter(), block_drafter(target, "dspark"))
     run = write(target, drafter, Automatic(), list(SMALL_PROMPT), task(30))
-    assert run.tokens == plain_text("llama")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_sampled_text_has_the_targets_distribution(kind: BlockKind) -> None:
-    model = shallow("llama", vocabulary=SMALL)
-    assert_the_targets(model, lambda target: block_drafter(target, kind), SAMPLINGS["top-p"])
+    assert run.tokens == plainly(target.model, count=30, prompt=SMALL_PROMPT)
 
 
 def test_a_draft_that_is_reported_before_the_chain_is_refuted(
@@ -389,15 +259,6 @@ def test_a_draft_that_is_reported_before_the_chain_is_refuted(
 
     monkeypatch.setattr(chain, "choose", sharply)
     assert drawn_off("dspark", WARM) > 1.0
-
-
-def test_a_cache_that_keeps_the_block_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def keeping(self: Any, keys: mx.array, values: mx.array) -> Any:
-        return self._held.update_and_fetch(keys, values)
-
-    monkeypatch.setattr(ContextCache, "beside", keeping)
-    with pytest.raises(AssertionError):
-        test_asking_twice_changes_nothing()
 
 
 # --- Costs

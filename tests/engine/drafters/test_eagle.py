@@ -10,15 +10,12 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlx_lm.models.base import create_attention_mask
 
 from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.drafters import Drafter, DrafterRefused, chain
 from engine.drafters.eagle import Eagle3, MaskDrafter, load_network
-from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
@@ -27,9 +24,9 @@ from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, of_tokens
 from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter, eagle_subject
-from tests.support.engine.helpers import GREEDY, PROMPT, plainly, proposed, run_greedily, up_to
+from tests.support.engine.helpers import GREEDY, proposed, up_to
 from tests.support.engine.tiny import shallow
-from tests.support.mostly_slow import examples, mostly_slow
+from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
@@ -173,63 +170,6 @@ def test_a_draft_after_others_is_a_fresh_ones(kind: str, tmp_path: Path) -> None
     assert all(redrafts_as_fresh(kind, tmp_path, accepted) for accepted in (0, 1, 4))
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("kind", KINDS)
-@given(
-    journey=st.lists(
-        st.tuples(st.integers(1, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=6
-    )
-)
-@settings(max_examples=examples(8), derandomize=True)
-def test_any_journey_ends_as_if_it_were_the_first_draft(
-    kind: str, journey: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Each stage: a draft, how much of it is accepted, and how many tokens are taken back."""
-    folder = tmp_path_factory.mktemp("journey")
-    target, drafter = pair(kind, folder)
-    network = network_of(kind, folder, target.model)
-    tokens = list(TOKENS)
-    for length, accepted, back in journey:
-        target.rewind(len(tokens) - 1)
-        drafter.rewind(len(tokens) - 1)
-        for _ in target.prefill(tokens):
-            pass
-        drafted = proposed(drafter, tokens, length)
-        assert drafted == fresh_draft(network, target.model, tokens, length)
-        drafter.accept(range(min(accepted, length)))
-        tokens = [*tokens, *drafted[:accepted], 7]
-        tokens = tokens[: max(2, len(tokens) - back)]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_that_keeps_a_drafted_token_is_noticed(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def keep_one(drafter: StateDrafter) -> None:
-        for layer in drafter._cache:
-            layer.trim(max(0, layer.offset - drafter._read - 1))
-
-    monkeypatch.setattr(StateDrafter, "_forget_drafted", keep_one)
-    assert not all(redrafts_as_fresh(kind, tmp_path, accepted) for accepted in (0, 1))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_long_prompt_is_read_in_parts(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.drafters.states.PREFILL_ROWS", 4)
-    monkeypatch.setattr("engine.drafters.eagle.PREFILL_ROWS", 4)
-    model = shallow("llama", vocabulary=24)
-    expected = fresh_draft(network_of(kind, tmp_path, model), model, TOKENS, 4)
-    for prepared in (True, False):
-        target, drafter = pair(kind, tmp_path)
-        for _ in target.prefill(TOKENS):
-            pass
-        if prepared:
-            assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
-        assert proposed(drafter, TOKENS) == expected
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_that_the_target_has_not_read(kind: str, tmp_path: Path) -> None:
     """The drafter goes on without their states."""
@@ -237,31 +177,6 @@ def test_tokens_that_the_target_has_not_read(kind: str, tmp_path: Path) -> None:
     for _ in target.prefill(TOKENS[:-2]):
         pass
     assert len(proposed(drafter, TOKENS)) == 4
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    ("architecture", "kind"),
-    mostly_slow(
-        [(each, kind) for each in ("llama", "gemma3_text", "qwen3_5", "lfm2") for kind in KINDS],
-        quick=[("llama", "EAGLE-3"), ("gemma3_text", "EAGLE"), ("qwen3_5", "P-EAGLE")],
-    ),
-)
-def test_greedy_texts_are_the_targets(architecture: str, kind: str, tmp_path: Path) -> None:
-    small, accepted = shallow(architecture, vocabulary=12), 0
-    prompt = [token % 12 for token in PROMPT]
-    plain = plainly(small, count=24, prompt=prompt)
-    for length, seed in ((3, 0), (8, 1)):
-        run = run_greedily(
-            small,
-            lambda target: eagle_drafter(kind, target, tmp_path, seed=seed),  # noqa: B023
-            length,
-            count=24,
-            prompt=prompt,
-        )
-        assert run.tokens == plain
-        accepted += run.accepted
-    assert accepted > 0
 
 
 # --- Distributions

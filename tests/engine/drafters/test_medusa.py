@@ -24,9 +24,9 @@ from engine.drafters.medusa import (
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import GREEDY, plainly, proposed, run_greedily, up_to
+from tests.support.engine.helpers import GREEDY, proposed, up_to
 from tests.support.engine.medusas import medusa_network, untrained_medusa
-from tests.support.engine.tiny import ARCHITECTURES, build, shallow
+from tests.support.engine.tiny import build, shallow
 from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -88,16 +88,6 @@ def test_the_state_of_the_newest_token_is_not_needed() -> None:
     _, drafter, _ = ready(TOKENS)
     _, other, _ = ready(TOKENS[:-1])
     assert proposed(drafter, TOKENS) == proposed(other, TOKENS)
-
-
-def test_what_was_taken_back_is_forgotten() -> None:
-    target, drafter, _ = ready(TOKENS)
-    shorter = [*TOKENS[:6], 11, 12]
-    target.rewind(6)
-    drafter.rewind(6)
-    target.read(mx.array([11]))
-    _, fresh, _ = ready(shorter[:-1])
-    assert proposed(drafter, shorter) == proposed(fresh, shorter)
 
 
 def test_the_final_norm_counts() -> None:
@@ -170,20 +160,6 @@ def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
         counts[tuple(draft.tokens.tolist())] += 1
     assert expected.sum() == pytest.approx(1, abs=1e-5)
     assert excess(counts.ravel(), expected.ravel()) < 1.0
-
-
-@pytest.mark.parametrize(
-    ("architecture", "length"),
-    mostly_slow(
-        itertools.product(ARCHITECTURES, (1, 3, 8)),
-        quick=[("llama", 3), ("qwen3_5", 8)],
-    ),
-)
-def test_greedy_text_is_the_targets_own(architecture: str, length: int) -> None:
-    target = build(architecture, layers=2)
-    run = run_greedily(target, untrained_medusa, length, count=30)
-    assert run.tokens == plainly(target, count=30)
-    assert run.proposed > 5  # recurrent ones read again what they took back: see `candidates`
 
 
 # Folders

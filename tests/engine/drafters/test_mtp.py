@@ -13,8 +13,7 @@ from mlx.utils import tree_flatten
 import engine.drafters.mtp
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
-from engine.draft_length.policy import Fixed
-from engine.drafters import DrafterRefused, NoDrafter
+from engine.drafters import DrafterRefused
 from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp, load_network
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
@@ -23,32 +22,21 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.lab.parity import mtp as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
-from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.helpers import (
     GREEDY,
-    PROMPT,
-    MakeDrafter,
-    Run,
-    run_greedily,
-    task,
     up_to,
-    write,
 )
 from tests.support.engine.mtp import (
     PUBLISHED,
-    TARGETS,
     build_target,
     drafter_by,
-    mtp_drafter,
     untrained,
     write_sidecar,
 )
 from tests.support.engine.tiny import write_folder
-from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
-VOCABULARY = 8
 Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
 
 
@@ -66,14 +54,6 @@ def proposed(drafter: StateDrafter, tokens: list[int]) -> Draft:
 def assert_same(one: Draft, other: Draft) -> None:
     assert one[0] == other[0]
     assert one[1] == pytest.approx(other[1], rel=1e-4)
-
-
-def fresh(module: MtpModule, target: Decoder, tokens: list[int]) -> Draft:
-    """What it drafts for a target that has read `tokens` for the first time."""
-    other = Decoder(target.model)
-    drafter = drafter_by(module, other)
-    ready(other, drafter, tokens)
-    return proposed(drafter, tokens)
 
 
 # The network
@@ -106,47 +86,6 @@ def test_parity_notices_a_mutant(
 # Drafting
 
 
-@pytest.mark.parametrize("architecture", TARGETS)
-def test_guesses_are_forgotten_after_the_round(architecture: str) -> None:
-    target = Decoder(build_target(architecture))
-    module, committed = untrained(target.model), list(TOKENS)
-    drafter = drafter_by(module, target)
-    ready(target, drafter, TOKENS)
-    guess = proposed(drafter, TOKENS)
-    assert_same(guess, fresh(module, target, TOKENS))
-    for accepted in (0, 2):
-        committed += [*guess[0][:accepted], 7]
-        target.read(mx.array(committed[target.length : -1]))
-        drafter.accept(range(accepted))
-        guess = proposed(drafter, committed)
-        assert_same(guess, fresh(module, target, committed))
-
-
-@pytest.mark.parametrize("architecture", ["qwen3_5", "mimo"])
-def test_after_any_rounds_it_drafts_as_a_fresh_one_would(architecture: str) -> None:
-    target = Decoder(build_target(architecture, vocabulary=VOCABULARY))
-    module = untrained(target.model)
-    drafter, tokens = drafter_by(module, target), [3, 1, 4, 1, 5, 2, 6, 5]
-    for seed in range(5):
-        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
-        write(target, drafter, Fixed(3), tokens, to_do)
-        assert_same(proposed(drafter, tokens), fresh(module, target, tokens))
-        drafter.accept(())
-
-
-def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Decoder(build_target("qwen3_5"))
-    module = untrained(target.model)
-    drafter = drafter_by(module, target)
-    ready(target, drafter, TOKENS)
-    guess, _ = proposed(drafter, TOKENS)
-    committed = [*TOKENS, guess[0], 7]
-    target.read(mx.array(committed[target.length : -1]))
-    expected = fresh(module, target, committed)
-    monkeypatch.setattr(StateDrafter, "_forget_drafted", lambda self: None)
-    assert proposed(drafter, committed) != expected
-
-
 def test_only_kept_tokens_are_proposed() -> None:
     target = Decoder(build_target("qwen3_5"))
     module, rows = untrained(target.model), [60, 3, 17, 22, 41]
@@ -164,47 +103,6 @@ def test_only_kept_tokens_are_proposed() -> None:
 
 
 # The text is the target's
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("architecture", "length", "seed"),
-    mostly_slow(
-        [(kind, *case) for kind in TARGETS for case in ((1, 0), (3, 0), (6, 2))],
-        quick=[("qwen3_5", 3, 0), ("glm4_moe_lite", 3, 0), ("mimo", 3, 0)],
-    ),
-)
-def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -> None:
-    model = build_target(architecture, seed=seed, vocabulary=VOCABULARY)
-    prompt = [token % VOCABULARY for token in PROMPT]
-    # Latent attention reads one row by other products than several: its caches agree in the text.
-    exact = "kv_lora_rank" not in TARGETS[architecture]
-
-    def written(make_drafter: MakeDrafter, length: int) -> Run:
-        return run_greedily(
-            model, make_drafter, length, count=30, prompt=prompt, check_caches=exact
-        )
-
-    run = written(lambda target: mtp_drafter(target, seed=seed), length)
-    assert run.tokens == written(lambda _: NoDrafter(), 0).tokens
-    assert run.proposed > 15
-    assert 0 < run.accepted < run.proposed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("architecture", "sampling"),
-    [("qwen3_5", "penalty"), ("qwen3_5", "warm"), ("glm4_moe_lite", "top-p")],
-)
-def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampling: str) -> None:
-    model = build_target(architecture, vocabulary=VOCABULARY)
-    assert_the_targets(model, mtp_drafter, SAMPLINGS[sampling])
-
-
-@pytest.mark.slow
-def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build_target("qwen3_5", vocabulary=VOCABULARY)
-    assert_q_matters(model, mtp_drafter, monkeypatch, texts=200)
 
 
 # Folders

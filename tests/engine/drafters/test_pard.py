@@ -12,13 +12,12 @@ from engine.draft_length.policy import Fixed
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import plainly, proposed, task, up_to, write
-from tests.support.engine.markov import decoder, exact, joint, random_table
+from tests.support.engine.helpers import proposed, task, up_to, write
+from tests.support.engine.markov import decoder, exact, random_table
 from tests.support.engine.tiny import build
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 MASK = 63
-KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8, top_p=0.95, repetition_penalty=1.2)
 
 
@@ -45,30 +44,6 @@ def test_a_mask_gives_the_token_behind_it(length: int) -> None:
     assert proposed(drafter, TOKENS, length) == by_hand(TOKENS, length)
 
 
-def test_masks_and_rejected_tokens_leave_no_trace() -> None:
-    drafter, tokens = new(), list(TOKENS)
-    assert list(drafter.prepare(tokens))
-    for accepted in (0, 4, 2, 1, 3):
-        draft = proposed(drafter, tokens)
-        assert draft == proposed(new(), tokens)
-        drafter.accept(range(accepted))
-        tokens += [*draft[:accepted], 7]
-    drafter.rewind(len(TOKENS) + 2)
-    shorter = [*tokens[: len(TOKENS) + 2], 11]
-    assert proposed(drafter, shorter) == proposed(new(), shorter)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text"])
-def test_greedy_text_is_the_targets_own(architecture: str) -> None:
-    target = model(architecture, seed=0)
-    plain = plainly(target, count=30, prompt=TOKENS)
-    for seed, length in ((1, 1), (0, 3), (1, 8)):
-        run = write(Decoder(target), new(seed=seed), Fixed(length), list(TOKENS), task(30))
-        assert run.tokens == plain
-        assert run.proposed >= 20
-
-
 def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
     size, prompt = 4, [1, 2]
     drafter = ParallelDrafter(decoder(random_table(size, seed=5)), vocabulary=size, mask=3)
@@ -86,22 +61,6 @@ def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
     assert reported is not None
     np.testing.assert_allclose(reported, [possible[1, 2], possible[2, 3]], rtol=1e-4, atol=1e-6)
     assert all(excess(counts[slot], reported[slot]) < 1.0 for slot in range(2))
-
-
-@pytest.mark.slow
-def test_a_sampled_text_has_the_targets_distribution() -> None:
-    size, prompt = 4, [1, 2]
-    table = random_table(size, seed=3)
-    target = decoder(table)
-    drafter = ParallelDrafter(decoder(table), vocabulary=size, mask=3)
-    sampling = Sampling(temperature=0.8)
-    counts = np.zeros((size, size, size), dtype=np.int_)
-    for seed in range(500):
-        target.rewind(0)
-        drafter.rewind(0)
-        run = write(target, drafter, Fixed(2), list(prompt), task(3, sampling=sampling, seed=seed))
-        counts[tuple(run.tokens)] += 1
-    assert excess(counts.ravel(), joint(exact(table, sampling), prompt, 3).ravel()) < 1.0
 
 
 def test_it_drafts_with_filters_and_penalties() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_map
 from numpy.typing import NDArray
 
 from engine.core.accept import AcceptanceRule, by_block, by_token
@@ -17,7 +16,6 @@ from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter, levels
 from engine.drafters.eagle import load_eagle
-from engine.drafters.head_network import head_drafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.states import Level
 from engine.request import Sampling
@@ -28,7 +26,7 @@ from tests.lab.parity import eagle3, eagle_options
 from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
 from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
-from tests.support.engine.heads import untrained
+from tests.support.engine.heads import lively_drafter
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
@@ -42,23 +40,6 @@ WARM = Sampling(temperature=0.8)
 PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.5)
 SHAPE = Tree((-1, -1, 0, 0, 1, 2, 2, 4, 3, 5, 7))
 SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJECTS)}
-
-
-def lively_drafter(target: Decoder) -> Drafter:
-    """Drafts with a head in which everything makes a difference; a new one's layer does nothing."""
-    bound = untrained(target.model, every=1)
-    mx.random.seed(5)
-    bound.head.update(
-        tree_map(
-            lambda weight: (
-                weight + 2.0 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
-                if weight.ndim == 2
-                else weight
-            ),
-            bound.head.parameters(),
-        )
-    )
-    return head_drafter(target, bound)
 
 
 def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:

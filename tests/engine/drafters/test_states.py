@@ -1,22 +1,16 @@
 """Drafting from hidden states: what is drafted is what the network makes of the target's states."""
 
-from itertools import product
-
 import mlx.core as mx
 import pytest
 
-import engine.core.model_parts
-import engine.drafters.states
 from engine.core.decoder import Decoder
 from engine.core.model_parts import output_rows
-from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import BoundHead, head_drafter
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
-from tests.support.engine.helpers import GREEDY, plainly, proposed, task, up_to, write
-from tests.support.engine.tiny import ARCHITECTURES, shallow
-from tests.support.mostly_slow import mostly_slow
+from tests.support.engine.helpers import proposed, up_to
+from tests.support.engine.tiny import shallow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
@@ -65,30 +59,6 @@ def test_it_says_what_its_network_says() -> None:
     assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
-def test_its_guesses_are_forgotten_after_the_round() -> None:
-    target, drafter, bound = pair()
-    ready(target, drafter, TOKENS)
-    committed = list(TOKENS)
-    guess = proposed(drafter, committed)
-    for stood in (0, 1, 3):
-        committed += [*guess[:stood], 7]
-        target.read(mx.array(committed[target.length : -1]))
-        drafter.accept(range(stood))
-        guess = proposed(drafter, committed)
-        assert guess == chain(bound, target, committed, 4)
-
-
-def test_what_is_taken_back_is_read_again() -> None:
-    target, drafter, bound = pair()
-    ready(target, drafter, TOKENS)
-    proposed(drafter, TOKENS)
-    shorter = [*TOKENS[:6], 11, 12]
-    target.rewind(6)
-    drafter.rewind(6)
-    ready(target, drafter, shorter)
-    assert proposed(drafter, shorter) == chain(bound, target, shorter, 4)
-
-
 def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
     target, drafter, bound = pair()
     bound.head.output.weight = bound.head.output.weight - 10.0 * bound.head.norm.weight
@@ -103,49 +73,6 @@ def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
     assert not {*proposed(drafter, even)} & {*odd}  # the other text is forgotten
 
 
-def test_asking_twice_changes_nothing() -> None:
-    target, drafter, _ = pair()
-    ready(target, drafter, TOKENS)
-    assert proposed(drafter, TOKENS) == proposed(drafter, TOKENS)
-
-
-def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.states, "PREFILL_ROWS", 4)
-    target, drafter, bound = pair()
-    for _ in target.prefill(TOKENS):
-        pass
-    assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
-    assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
-
-
-def test_it_reads_on_where_the_prompt_was_not_prepared() -> None:
-    target, drafter, bound = pair()
-    for _ in target.prefill(TOKENS):
-        pass
-    assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
-
-
-def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
-    target, drafter, _ = pair()
-    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
-    target.read(mx.array(TOKENS))
-    late = head_drafter(Decoder(target.model), untrained(target.model))
-    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
-
-
-def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
-    target, drafter, _ = pair()
-    tokens = list(TOKENS)
-    target.read(mx.array(tokens[:-1]))
-    for token in range(20):
-        tokens.append(token)
-        target.read(mx.array(tokens[-2:-1]))
-        if token % 7 == 6:  # between, so much is read that some of it is lost
-            assert len(proposed(drafter, tokens)) == 4
-            drafter.accept(())
-
-
 def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text() -> None:
     target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
@@ -157,18 +84,3 @@ def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text() -> None:
     mass = proposal.distributions.sum(axis=0).tolist()
     assert {token for token, q in enumerate(mass) if q > 0} <= kept
     assert proposal.distributions.sum(axis=1).tolist() == pytest.approx([1.0] * 4, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "sampling"),
-    mostly_slow(
-        product(ARCHITECTURES, (GREEDY, WARM)), quick=[("llama", WARM), ("qwen3_5", GREEDY)]
-    ),
-)
-def test_it_drafts_for_every_architecture(architecture: str, sampling: Sampling) -> None:
-    target = Decoder(shallow(architecture))
-    drafter = head_drafter(target, untrained(target.model, every=1))
-    run = write(target, drafter, Fixed(3), list(TOKENS), task(24, sampling=sampling))
-    assert run.proposed > 15
-    if sampling.greedy:
-        assert run.tokens == plainly(target.model, count=24, prompt=TOKENS)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from engine.events import CallPiece
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
-from engine.stretches import Stretch, divided, joined, said
+from engine.replies.tools import Tool
+from engine.stretches import Kind, Stretch, divided, joined, said
 from tests.engine.replies.reading import TOOLS, cut, read
 from tests.engine.replies.test_parser import HARMONY, HERMES, REPLIES, altered
 
@@ -47,6 +48,23 @@ def test_what_a_person_reads_of_a_reply() -> None:
         found = joined(stretches(ReplyReader(syntax, prompt_ending=ending), [text]))
         assert said(text, found, "reasoning") == thought
         assert said(text, found) == answer
+
+
+@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["tools", "no tools"])
+@pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=[one.family for one, _ in REPLIES])
+def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(
+    syntax: ReplySyntax, reply: str, tools: tuple[Tool, ...]
+) -> None:
+    if syntax.family == "llama" and tools:
+        return  # half an object may be anything
+    whole = joined(stretches(ReplyReader(syntax, tools=tools), [reply]))
+    for end in range(len(reply)):
+        reader, text = ReplyReader(syntax, tools=tools), reply[:end]
+        found = joined([*reader.push(text), *reader.finish(cut=True)])
+        assert sum(one.length for one in found) == (end if found else 0)
+        kinds: tuple[Kind, ...] = ("content", "reasoning")
+        for kind in kinds:
+            assert said(reply, whole, kind).startswith(said(text, found, kind).rstrip()), text
 
 
 @pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=[one.family for one, _ in REPLIES])

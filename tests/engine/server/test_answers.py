@@ -39,6 +39,24 @@ def saying(*texts: str, ending: str = "", **how: Any) -> Script:
     return play
 
 
+def test_tokens_from_disk_count_as_cached() -> None:
+    """They are found one block after the other, behind the first event."""
+
+    def play(command: Generate) -> Iterator[Step]:
+        for step in script("Hello", id=command.id, prompt_tokens=5000):
+            yield step
+            if isinstance(step, Prefill):
+                yield replace(step, processed=1024, reused=1024)
+                yield replace(step, processed=5000, reused=1024)
+
+    async def ask() -> None:
+        async with asking(play) as (client, _):
+            usage = (await client.post("/v1/chat/completions", json={"messages": HELLO})).json()
+            assert usage["usage"]["prompt_tokens_details"] == {"cached_tokens": 1024}
+
+    run(ask())
+
+
 def answered(target: str, play: Script, **body: Any) -> tuple[dict[str, Any], Generate]:
     """The choice of an answer, which is the same in a stream; and what the engine was asked."""
 

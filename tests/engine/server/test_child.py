@@ -8,27 +8,40 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.events import Failed, Text
+from engine.events import Done, Failed, Text
 from engine.process.protocol import Load, Macs
 from engine.request import Prompt, Request
 from engine.server.child import EngineChild
 from engine.server.link import EngineLink
+from engine.server.pool import Pair
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOST, command
 
+TINY = "/models/tiny"
 HELLO = Prompt(text="hello")
 LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
 
 
 @asynccontextmanager
 async def engine(
-    target: str = "/models/tiny", *, macs: Macs | None = None, command: Sequence[str] = command()
+    target: str = TINY,
+    *,
+    macs: Macs | None = None,
+    command: Sequence[str] = command(),
+    hangs_seconds: float = 60.0,
 ) -> AsyncIterator[tuple[EngineLink, EngineChild, list[str]]]:
     deaths: list[str] = []
     link = EngineLink()
     load = Load("l", target, macs=macs or Macs())
-    child = EngineChild(link, load, command=command, waits_seconds=(0.01,), report=deaths.append)
+    child = EngineChild(
+        link,
+        load,
+        command=command,
+        waits_seconds=(0.01,),
+        hangs_seconds=hangs_seconds,
+        report=deaths.append,
+    )
     loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(child.run(loaded))
     try:
@@ -55,6 +68,21 @@ def test_it_is_loaded_and_answers() -> None:
             assert await said(link, HELLO) == "You said: hello "
             assert child.pid
             assert not deaths
+
+    run(ask())
+
+
+def test_it_is_ended_and_started_again() -> None:
+    async def ask() -> None:
+        pair = Pair(link := EngineLink(), EngineChild(link, Load("l", TINY), command=command()))
+        for _ in range(2):
+            await pair.start()
+            assert (pair.state, await said(link, HELLO)) == ("loaded", "You said: hello ")
+            async with link.generate(LONG, Request()) as events:
+                await anext(events)
+                await pair.stop()
+                assert isinstance([event async for event in events][-1], Done | Failed)
+            assert pair.state == "not loaded"
 
     run(ask())
 
@@ -93,6 +121,27 @@ def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
                 await asyncio.sleep(0.01)
             assert link.loaded.target == "/models/tiny"
             assert await said(link, HELLO) == "You said: hello "
+            assert len(deaths) == 1
+
+    run(ask())
+
+
+def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
+    async def ask() -> None:
+        async with engine(hangs_seconds=0.3) as (link, child, deaths):
+            first = child.pid
+            await asyncio.sleep(0.5)
+            assert child.pid == first, "nothing was due"
+            slow = Prompt(text='{"say": ["a", "b", "c", "d"], "delay": 0.15}')
+            assert await said(link, slow) == "abcd", "longer than it may be silent"
+            async with link.generate(LONG, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert last.cause == "engine"
+            while link.loaded is None:
+                await asyncio.sleep(0.01)
+            assert await said(link, HELLO) == "You said: hello "
+            assert child.pid != first
             assert len(deaths) == 1
 
     run(ask())

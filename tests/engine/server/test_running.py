@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -177,6 +178,71 @@ def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
             assert await process.wait() == 0
             assert not [one for one in engine if one.is_running()]
             assert os.path.exists(key)
+
+    run(ask(), seconds=180)
+
+
+@pytest.mark.slow
+def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path: Path) -> None:
+    shutil.copytree(STORIES, tmp_path / "twin")
+    pair = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
+    several = ("--allow", str(tmp_path / "twin"), "--keep", "2s", "--port", "0")
+
+    async def ask() -> None:
+        async with served(*pair, *several) as process:
+            assert process.stdout is not None
+            line = (await process.stdout.readline()).decode()
+            (address,) = re.findall(r"http://127\.0\.0\.1:\d+", line)
+            async with AsyncClient(base_url=address, timeout=120) as client:
+
+                async def said(model: str) -> str:
+                    body = {**BODY, "model": model, "max_tokens": 20, "temperature": 0}
+                    answer = (await client.post(CHAT, json=body)).json()
+                    assert answer["model"] == model
+                    return str(answer["choices"][0]["message"]["content"])
+
+                async def loaded() -> list[str]:
+                    listed = (await client.get("/v1/models")).json()["data"]
+                    return [each["id"] for each in listed if each["state"] == "loaded"]
+
+                first = await said("stories260K")
+                assert await said("twin") == first
+                texts = await asyncio.gather(*map(said, ("twin", "stories260K") * 3))
+                assert set(texts) == {first}
+                while await loaded():
+                    await asyncio.sleep(0.1)
+                assert not psutil.Process(process.pid).children()
+                assert (await client.get("/health")).status_code == 200
+                assert await said("twin") == first
+                assert await loaded() == ["twin"]
+                unknown = await client.post(CHAT, json={**BODY, "model": "gpt-9"})
+                assert unknown.status_code == 404
+
+    run(ask(), seconds=300)
+
+
+@pytest.mark.slow
+def test_attached_it_loads_other_models_itself() -> None:
+    async def ask() -> None:
+        async with served("--attached", "--port", "0", "--allow", str(STORIES)) as process:
+            assert process.stdin is not None
+            window = Window(process, [], [])
+            taking = asyncio.create_task(window.take())
+            address = (await window.until("address")).address
+            async with AsyncClient(base_url=address, timeout=120) as client:
+                assert (await client.post(CHAT, json=BODY)).status_code == 503
+                send(process.stdin, LOADED)
+                named = {**BODY, "model": "stories260K", "max_tokens": 5}
+                answer = (await client.post(CHAT, json=named)).json()
+                assert answer["model"] == "stories260K"
+                assert not window.taken
+                answer = (await client.post(CHAT, json=BODY)).json()
+                assert answer["model"] == "tiny"
+                while [model.state for model in window.statuses[-1].models] != ["loaded"] * 2:
+                    await asyncio.sleep(0.05)
+            process.stdin.close()
+            assert await process.wait() == 0
+            await taking
 
     run(ask(), seconds=180)
 

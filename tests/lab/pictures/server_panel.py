@@ -1,4 +1,5 @@
-"""Pictures of the local server's panel: off, on, with three requests, with its port taken.
+"""Pictures of the local server's panel: off, on, with three requests, with several models, with its
+port taken.
 
 python -m tests.lab.pictures.server_panel FOLDER
 """
@@ -24,8 +25,11 @@ SIZES = ((900, 600), (1600, 1000))
 _ASKED = " ".join(f"generate:{id}" for id in "123")
 _STATES = "request:1:writing:Zed request:2:reading:claude-cli request:3:waiting:Aider"
 SERVERS = {
-    "on": "listen hang",
-    "requests": f"listen {_ASKED} {_STATES} hang",
+    "on": "listen rest",
+    "requests": f"listen {_ASKED} {_STATES} rest",
+    "models": f"listen {_ASKED} {_STATES} model:loaded:smollm2-135m-instruct "
+    "model:loaded:mlx-community/Qwen3-8B-4bit model:loading:mlx-community/gemma-3-12b-it-4bit "
+    "model:not_loaded:mlx-community/Llama-3.3-70B-Instruct-4bit rest",
     "problem": "listen:Port_8737_is_in_use_by_another_program._Choose_another_one. exit:1",
 }
 
@@ -56,10 +60,11 @@ def draw(application: QApplication, home: Path, folder: Path, *, state: str, dar
         f"ready take load take take take as:2 part:{begun + 1}:{path} "
         "as:3 reading:1920:5447 as:4 waiting:0 take"
     )
-    server = fake_server(home, SERVERS.get(state, "hang"))
+    server = fake_server(home, SERVERS.get(state, "rest"))
     window = make_window(
         application, home, fake_host(home, steps), target=SIMULATED, dark=dark, server=server
     )
+    window.settings.server_models = state == "models"
     window.show()
     window.begin()
     _until(lambda: window.loader.loaded is not None)
@@ -79,11 +84,15 @@ def draw(application: QApplication, home: Path, folder: Path, *, state: str, dar
     panel.resize(panel.minimumSize())
     QTest.qWait(200)
     panel.grab().save(str(folder / f"server-{state}-{name}-programs.png"))
+    panel.show_page(2)
+    QTest.qWait(200)
+    panel.grab().save(str(folder / f"server-{state}-{name}-models.png"))
+    panel.resize(panel.sizeHint())
     window.close()
 
 
 def _until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not holds():
         if time.monotonic() > end:
             raise TimeoutError("the panel did not come to that state")

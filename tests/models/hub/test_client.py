@@ -1,7 +1,6 @@
 """The hub is asked and understood; what it refuses, and what it should not say, is explained."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,13 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.repository import needed, parse_repository
-from tests.support.models.hub_models import CONFIG, NAME, NEEDED, model_files, safetensors
+from tests.support.models.hub_models import CONFIG, NAME, NEEDED, safetensors
 from tests.support.models.hub_server import HubServer, Refusal, Told, git_sha1, serving_hub, sha256
 
 
 @pytest.fixture(autouse=True)
 def nobody_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.hub.client.get_token", lambda: None)
-
-
-@pytest.fixture
-def server() -> Iterator[HubServer]:
-    with serving_hub({NAME: model_files()}) as served:
-        yield served
 
 
 @pytest.fixture

@@ -11,11 +11,6 @@ from tests.support.models.tiny_store import model_files, write
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def disk(tmp_path: Path) -> Path:
     return write(tmp_path / "disk", {"a file": b""})
 

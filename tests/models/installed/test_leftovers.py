@@ -28,16 +28,6 @@ NAME = "org/Model-4bit"
 LONG_AGO = 1_000_000_000
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def settled(folder: Path) -> Path:
     for path in (*folder.rglob("*"), folder):
         os.utime(path, (LONG_AGO, LONG_AGO))

@@ -33,11 +33,6 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def listed(cache: Path) -> dict[str, Installed]:
     return {model.name: model for model in store.installed(cache=cache)}
 

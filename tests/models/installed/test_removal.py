@@ -36,16 +36,6 @@ from tests.support.mostly_slow import mostly_slow
 NAME = "org/Model-4bit"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 @pytest.mark.parametrize("place", ["models", "drafters"])
 def test_ours(home: Path, cache: Path, place: str):
     folder = write(home / place / "a", model_files() if place == "models" else head_files())

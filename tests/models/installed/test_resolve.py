@@ -36,16 +36,6 @@ def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path / "empty")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def refusal(text: str, home: Path, cache: Path) -> Problem:
     with pytest.raises(Problem) as caught:
         resolve_target(text, home=home, cache=cache)

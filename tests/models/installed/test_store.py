@@ -38,16 +38,6 @@ def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def listed(home: Path, cache: Path) -> dict[str, Installed]:
     models = store.installed(home=home, cache=cache)
     named = {model.name: model for model in models}

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from models.memory.machine import Machine, linux, mac, this_machine
+from models.memory.machine import Machine, left_bytes, linux, mac, mac_left, this_machine
+from models.records import Fit
 
 GIB = 1 << 30
 OWN = 400_000_000
@@ -37,6 +38,27 @@ def test_a_control_group_limits_it(group: str, tmp_path: Path) -> None:
     machine = linux(tmp_path)
     assert machine.memory_bytes == 4 * GIB
     assert machine.available_bytes == 2 * GIB - OWN
+
+
+def test_others_leave_what_they_do_not_take() -> None:
+    other = Fit("t", "d", 100, 50, 10, 5, 2, 3, 0, 0, True, "")
+    here = Machine("m", 1000, 500, unified=False)
+    assert other.needed_bytes == 70
+    assert here.beside([other, other]).available_bytes == 500 - 2 * 15, "the weights are gone"
+    metal = Machine("m", 1000, 500, unified=True)
+    assert metal.beside([other, other]).available_bytes == 500 - 2 * 70, "the limit is for all"
+    assert metal.beside([other] * 9).available_bytes == 0
+    assert other.answer_bytes(50) == 3 + 6
+
+
+def test_a_mac_without_pressure_has_enough() -> None:
+    assert [mac_left(level) for level in ("1", "0", "")] == [None] * 3
+    for level in ("2", "4"):
+        left = mac_left(level)
+        assert left is not None
+        assert left >= 0
+    here = left_bytes()
+    assert here is None or 0 <= here < this_machine().memory_bytes
 
 
 def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def file_in(folder: Path, name: str = "plan.txt", text: str = "The roof leaks.")
 
 
 def chips(window: Window) -> list[str]:
-    """What the chips of the composer say."""
+    """Return the texts of the composer's chips."""
     return [chip.accessibleName() for chip in window.composer.documents.chips]
 
 

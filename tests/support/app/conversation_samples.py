@@ -8,7 +8,7 @@ NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 
 
 def conversation(number: int, title: str, *, days: float = 0, pinned: bool = False) -> Conversation:
-    """One whose last message came so many days ago."""
+    """Return a conversation whose last message came `days` days ago."""
     then = NOW - timedelta(days=days)
     return Conversation(number, title, pinned, "", None, "", None, then, then)
 

@@ -106,7 +106,7 @@ class OpeningCommands(FakeCommandRunner):
 
 
 def commands_of(window: Window) -> FakeCommandRunner:
-    """Those of a window that was made with them."""
+    """Return the fake commands that a window was made with."""
     found = window.library.commands
     assert isinstance(found, FakeCommandRunner)
     return found

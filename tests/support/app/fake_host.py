@@ -196,7 +196,7 @@ def draft(command: Command, *, target: str) -> None:
 
 
 def mac(rank: int, state: str) -> RankState:
-    """One of several Macs, with 8 layers of a target where it has joined."""
+    """Return the state of one of several Macs, with 8 layers of a target if it has joined."""
     known = RankState(rank, f"mac-{rank}.local", state)  # type: ignore[arg-type]
     if state == "starting":
         return known

@@ -6,6 +6,7 @@ so on, the last repeated; then what every server is started with. Each word is o
     listen | listen:PROBLEM   say where it can be asked, at the port it was given; or why it cannot,
                               with underscores for spaces
     request:ID:STATE[:CLIENT]   tell of a request, whose generation is http-ID
+    model:STATE:NAME          tell of a model, with an underscore for the space in its state
     over                      tell that there are no requests
     generate:ID | count:ID | cancel:ID   ask the engine, as http-ID
     unload | load | stranger  ask for what a server may not
@@ -36,6 +37,8 @@ from engine.request import Prompt
 from engine.server.status import (
     STATUSES,
     ClientStatus,
+    ModelState,
+    ModelStatus,
     RequestState,
     RequestStatus,
     ServerStatus,
@@ -54,12 +57,20 @@ def main() -> None:
         life = file.tell()
     address = f"http://127.0.0.1:{port}"
     requests: list[RequestStatus] = []
+    models: list[ModelStatus] = []
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
-        do(name, word, address=address, requests=requests)
+        do(name, word, address=address, requests=requests, models=models)
 
 
-def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> None:
+def do(
+    step: str,
+    word: str,
+    *,
+    address: str,
+    requests: list[RequestStatus],
+    models: list[ModelStatus],
+) -> None:
     """Take one step."""
     match step:
         case "listen":
@@ -73,9 +84,17 @@ def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> 
             endpoint = "/messages" if client.startswith("claude") else "/chat/completions"
             known = states.get(name, "waiting")
             requests.append(
-                RequestStatus(id, endpoint, client or "Zed", known, 5, 7, (f"http-{id}",))
+                RequestStatus(
+                    *(id, endpoint, client or "Zed", known, 5, 7, (f"http-{id}",)), model="tiny"
+                )
             )
-            tell(ServerStatus(address, requests=tuple(requests), clients=clients_of(requests)))
+            tell(status(address, requests, models))
+        case "model":
+            known_as, _, name = word.partition(":")
+            states_of: dict[str, ModelState] = {"loaded": "loaded", "loading": "loading"}
+            now = states_of.get(known_as, "not loaded")
+            models.append(ModelStatus(name, now, 4_200_000_000 if now == "loaded" else 0))
+            tell(status(address, requests, models))
         case "over":
             requests.clear()
             tell(ServerStatus(address))
@@ -114,6 +133,15 @@ def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> 
             sys.stdin.buffer.read()
         case _:
             raise ValueError(step)
+
+
+def status(address: str, requests: list[RequestStatus], models: list[ModelStatus]) -> ServerStatus:
+    return ServerStatus(
+        address,
+        requests=tuple(requests),
+        clients=clients_of(requests),
+        models=tuple(models),
+    )
 
 
 def clients_of(requests: list[RequestStatus]) -> tuple[ClientStatus, ...]:

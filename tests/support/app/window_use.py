@@ -1,4 +1,4 @@
-"""What a person does in a window, and what is to be seen there then."""
+"""A person's actions in a window, and what is to be seen there afterwards."""
 
 from collections.abc import Callable
 

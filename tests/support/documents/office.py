@@ -103,21 +103,36 @@ def run(text: str, looks: str = "") -> str:
     return f'<w:r><w:rPr>{looks}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
+def numbering_of(*lists: str, uses: str = "") -> str:
+    """Lists with these levels, numbered from 1. `uses`: more XML, of lists that share them."""
+    kinds = "".join(
+        f'<w:abstractNum w:abstractNumId="{i}">{levels}</w:abstractNum>'
+        for i, levels in enumerate(lists, start=1)
+    )
+    used = "".join(used_list(i, i) for i in range(1, len(lists) + 1))
+    return word_part("numbering", kinds + used + uses)
+
+
+def used_list(number: int, kind: int, overrides: str = "") -> str:
+    return f'<w:num w:numId="{number}"><w:abstractNumId w:val="{kind}"/>{overrides}</w:num>'
+
+
 def numbering() -> str:
     """List 1 has bullets, list 2 has numbers."""
-    kinds = ("bullet", "decimal")
-    levels = [
-        "".join(f'<w:lvl w:ilvl="{level}"><w:numFmt w:val="{kind}"/></w:lvl>' for level in range(3))
-        for kind in kinds
-    ]
-    lists = "".join(
-        f'<w:abstractNum w:abstractNumId="{i}">{level}</w:abstractNum>'
-        for i, level in enumerate(levels)
+    return numbering_of(
+        *(
+            "".join(numbered_level(level, f"%{level + 1}.", kind=kind) for level in range(3))
+            for kind in ("bullet", "decimal")
+        )
     )
-    used = "".join(
-        f'<w:num w:numId="{i + 1}"><w:abstractNumId w:val="{i}"/></w:num>' for i in range(2)
+
+
+def numbered_level(level: int, pattern: str, *, kind: str = "decimal", more: str = "") -> str:
+    """A level of a list, from 0; in `pattern` %1 stands for the number of level 0."""
+    return (
+        f'<w:lvl w:ilvl="{level}"><w:start w:val="1"/><w:numFmt w:val="{kind}"/>{more}'
+        f'<w:lvlText w:val="{pattern}"/></w:lvl>'
     )
-    return word_part("numbering", lists + used)
 
 
 def _styles() -> str:

@@ -15,11 +15,13 @@ endcmap end"""
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`more`: entries of its dictionary, `notes`: what others wrote on it, as content streams."""
+    """`more`: entries of its dictionary, `notes`: what others wrote on it, as content streams,
+    `ticks`: boxes that can be ticked, each by its left and lower edge, and whether it is."""
 
     content: str
     more: str = ""
     notes: Sequence[str] = field(default=())
+    ticks: Sequence[tuple[float, float, bool]] = field(default=())
 
 
 def line(
@@ -47,12 +49,13 @@ def lines(texts: Sequence[str], *, x: float = 20, top: float = 270, apart: float
     return "".join(line(text, x=x, y=top - i * apart) for i, text in enumerate(texts))
 
 
-def pdf(*pages: Page | str, encrypted: bool = False) -> bytes:
-    """A file with these pages; those that are only content are 400 x 300 points."""
+def pdf(*pages: Page | str, encrypted: bool = False, catalog: str = "") -> bytes:
+    """A file with these pages; those that are only content are 400 x 300 points. `catalog`: entries
+    of the dictionary that is its root."""
     made = [page if isinstance(page, Page) else Page(page) for page in pages]
     objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "",  # the pages, which are known later
+        "",  # the catalog, and the pages, which are known later
+        "",
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         "<< /Type /Font /Subtype /Type0 /BaseFont /U /Encoding /Identity-H /ToUnicode 5 0 R"
         " /DescendantFonts [6 0 R] >>",
@@ -67,9 +70,11 @@ def pdf(*pages: Page | str, encrypted: bool = False) -> bytes:
         objects.append(content)
         return len(objects)
 
-    kids = []
+    kids, fields = [], list[int]()
     for page in made:
         notes = [add(_note(add(_appearance(note)))) for note in page.notes]
+        ticks = [add(_tick(*tick, add(_appearance("")))) for tick in page.ticks]
+        notes, fields = notes + ticks, fields + ticks
         annotations = f"/Annots [{' '.join(f'{note} 0 R' for note in notes)}]" if notes else ""
         content = add(_stream(page.content))
         box = "" if "/MediaBox" in page.more else f"/MediaBox [0 0 {WIDTH} {HEIGHT}]"
@@ -79,6 +84,10 @@ def pdf(*pages: Page | str, encrypted: bool = False) -> bytes:
                 f" /Contents {content} 0 R {annotations} {page.more} >>"
             )
         )
+    if fields:
+        listed = " ".join(f"{number} 0 R" for number in fields)
+        catalog += f" /AcroForm << /Fields [{listed}] >>"
+    objects[0] = f"<< /Type /Catalog /Pages 2 0 R {catalog} >>"
     listed = " ".join(f"{kid} 0 R" for kid in kids)
     objects[1] = f"<< /Type /Pages /Kids [{listed}] /Count {len(kids)} >>"
     locked = f"/Encrypt {add(_LOCK)} 0 R /ID [<{'00' * 16}> <{'00' * 16}>]" if encrypted else ""
@@ -94,6 +103,15 @@ def _note(appearance: int) -> str:
     return (
         f"<< /Type /Annot /Subtype /Stamp /F 4 /Rect [0 0 {WIDTH} {HEIGHT}]"
         f" /AP << /N {appearance} 0 R >> >>"
+    )
+
+
+def _tick(left: float, lower: float, ticked: bool, appearance: int) -> str:
+    state = "/Yes" if ticked else "/Off"
+    return (
+        f"<< /Type /Annot /Subtype /Widget /F 4 /FT /Btn /T (t{left}-{lower}) /V {state}"
+        f" /AS {state} /Rect [{left} {lower} {left + 12} {lower + 12}]"
+        f" /AP << /N << /Yes {appearance} 0 R /Off {appearance} 0 R >> >> >>"
     )
 
 

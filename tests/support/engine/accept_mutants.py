@@ -52,7 +52,7 @@ def bonus_from_q(
 def block_stops_at_first_fall(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
 ) -> Verdict:
-    """By block, as if a prefix could only be accepted where all shorter ones are."""
+    """`by_block`, but a prefix is accepted only if all shorter ones are."""
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
     ratios = _of(p[:n], drafted) / _of(q, drafted)

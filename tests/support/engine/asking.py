@@ -15,6 +15,7 @@ from httpx2 import ASGITransport, AsyncClient, Response
 from engine.server.app import App
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
+from engine.server.pool import Pair, Pool
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, TimedProtocol, bound
@@ -45,7 +46,9 @@ async def asking(
     `target` nothing is loaded."""
     async with scripted(play, target=target) as (link, host):
         app = App(
-            Service(link), Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins), ROUTES
+            Service(Pool([Pair(link)])),
+            Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins),
+            ROUTES,
         )
         address = f"http://127.0.0.1:{PORT}"
         async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
@@ -103,7 +106,7 @@ async def listening(
     async with scripted(play) as (link, host):
         sockets = bound("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
-        service = Service(link)
+        service = Service(Pool([Pair(link)]))
         app = App(service, Guard(hosts_of("127.0.0.1", port), origins=origins), ROUTES)
         serving = Serving(app, protocol)
         task = asyncio.create_task(serving.run(sockets))

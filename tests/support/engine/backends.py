@@ -22,9 +22,9 @@ def computing_as(other: Backend) -> Iterator[None]:
 
 @contextmanager
 def on_a_mac() -> Iterator[None]:
-    """As on a Mac's GPU: mlx-lm's own functions and caches, draft and pass under way at once, and
-    products that are rounded by the number of rows. For models in float32: with fewer digits a
-    tiny one makes a difference of every rounding that hides faults."""
+    """Compute as on a Mac's GPU: mlx-lm's own functions and caches, draft and pass under way at
+    once, and products that are rounded by the number of rows. For models in float32: with fewer
+    digits a tiny one makes a difference of every rounding that hides faults."""
     with computing_as(GPU), ExitStack() as patches:
         for owner, name in _PRODUCTS:
             rounded = _rounded(getattr(owner, name))
@@ -35,7 +35,7 @@ def on_a_mac() -> Iterator[None]:
 def _rounded(
     product: Callable[[nn.Module, mx.array], mx.array],
 ) -> Callable[[nn.Module, mx.array], mx.array]:
-    """Of a single row the product itself."""
+    """Round a product by its number of rows; a single row stays as it is."""
 
     def call(module: nn.Module, x: mx.array) -> mx.array:
         result = product(module, x)

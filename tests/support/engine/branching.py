@@ -71,7 +71,7 @@ class Branching(Drafter):
         drafted: dict[int, int],
         sampling: Sampling,
     ) -> list[Row]:
-        """What the table says behind each path of drafted tokens."""
+        """Return the table's distribution behind each path of drafted tokens."""
         texts = [[*tokens, *(drafted[i] for i in path)] for path in paths]
         last_but_one, last = zip(*(text[-2:] for text in texts), strict=True)
         ids = mx.array([drafted.get(i, 0) for i in range(max(drafted, default=-1) + 1)] or [0])
@@ -81,7 +81,7 @@ class Branching(Drafter):
         return list(np.array(rows, dtype=np.float64))
 
     def _left(self, row: Row, before: list[int], *, greedy: bool) -> Row:
-        """What an alternative is drawn from, behind those `before` it."""
+        """Return the distribution of an alternative behind those `before` it."""
         left = row.copy()
         left[before] = 0.0
         if greedy and left.any():
@@ -91,7 +91,7 @@ class Branching(Drafter):
         return left / left.sum() if left.any() else left
 
     def _said(self, row: Row, left: Row) -> Row:
-        """What it says an alternative was drawn from."""
+        """Return the distribution that is reported for an alternative."""
         return left
 
     def _certain(self, token: int) -> Row:

@@ -13,10 +13,8 @@ _FEWEST_EXPECTED = 5.0  # cells that expect less are taken together
 
 
 def excess(counts: NDArray[np.int_], probabilities: NDArray[np.float64]) -> float:
-    """How far the counts are off, in units of what chance explains: above 1 is a proof.
-
-    The last axis has the cells of one distribution, those before it have independent ones.
-    """
+    """Return how far the counts are off, in units of what chance explains: above 1 is a proof. The
+    last axis has the cells of one distribution, those before it have independent ones."""
     statistic, freedom = 0.0, 0
     cells = counts.shape[-1]
     rows = zip(counts.reshape(-1, cells), probabilities.reshape(-1, cells), strict=True)
@@ -33,7 +31,7 @@ def excess(counts: NDArray[np.int_], probabilities: NDArray[np.float64]) -> floa
 
 
 def excess_between(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
-    """As `excess`, for two sets of counts (cells,) that should be of one distribution."""
+    """Return `excess` for two sets of counts (cells,) that should be of one distribution."""
     share = a.sum() / (a.sum() + b.sum())
     both, a, b = _merge((a + b) * min(share, 1 - share), a + b, a, b)
     statistic = np.square(a - both * share) / (both * share)
@@ -42,7 +40,8 @@ def excess_between(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
 
 
 def critical_value(freedom: int) -> float:
-    """Which chi-square is exceeded with chance `ALPHA`: Wilson and Hilferty's approximation."""
+    """Return the chi-square that is exceeded with chance `ALPHA`: Wilson and Hilferty's
+    approximation."""
     spread = 2 / (9 * freedom)
     return float(freedom * (1 - spread + NormalDist().inv_cdf(1 - ALPHA) * spread**0.5) ** 3)
 

@@ -17,7 +17,7 @@ KINDS = ("EAGLE-3", "EAGLE", "P-EAGLE")
 
 
 def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
-    """One for `model`; EAGLE-3 and P-EAGLE cannot propose every third token."""
+    """Return a subject for `model`; EAGLE-3 and P-EAGLE cannot propose every third token."""
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     vocabulary = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = np.array([token for token in range(vocabulary) if token % 3 != 2])

@@ -1,4 +1,4 @@
-"""How a command ended, and what can be said of it."""
+"""Ended commands, and checks of how they ended."""
 
 import json
 import re
@@ -17,7 +17,7 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ended, and what it wrote."""
+    """The exit code of a command, and its output."""
 
     code: int
     out: str
@@ -28,11 +28,12 @@ Command = Callable[..., Run]
 
 
 def assert_refused(ended: Run, *words: str) -> None:
-    """One line on standard error that holds all `words`, nothing else anywhere, exit code 2."""
+    """Assert exit code 2, one line on standard error that holds all `words`, and no other
+    output."""
     assert ended.code == 2, ended
     assert ended.out == ""
     assert ended.err.startswith("slipstream: ")
-    assert ended.err.endswith(".\n")
+    assert ended.err.endswith("\n")
     assert len(ended.err.splitlines()) == 1, ended.err
     assert not CONTROLS.search(ended.err.removesuffix("\n"))
     for word in words:
@@ -40,7 +41,8 @@ def assert_refused(ended: Run, *words: str) -> None:
 
 
 def unlike_refusal(ended: Run, *words: str) -> str:
-    """How it differs from what `assert_refused` wants, for tables; empty where it does not."""
+    """Return the difference from a refusal as `assert_refused` checks it, for tables; empty if
+    there is none."""
     try:
         assert_refused(ended, *words)
     except AssertionError:

@@ -71,7 +71,8 @@ def counted_first_two(
     texts: int,
     length: int = 2,
 ) -> tuple[NDArray[np.int_], int, int]:
-    """How often each pair was written, with drafts of `length`; tokens accepted and proposed."""
+    """Count how often each pair was written, with drafts of `length`. Returns the counts, and the
+    numbers of tokens accepted and proposed."""
     counts = np.zeros((target.vocabulary,) * 2, dtype=np.int_)
     accepted = proposed = 0
     for seed in range(texts):
@@ -91,7 +92,7 @@ def counted_first_two(
 
 
 def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sampling) -> None:
-    """That `model` with a drafter writes pairs of tokens as often as it does alone."""
+    """Assert that `model` with a drafter writes pairs of tokens as often as it does alone."""
     model = flat(model)
     target = Decoder(model)
     counts, accepted, proposed = counted_first_two(
@@ -104,7 +105,8 @@ def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sa
 def assert_q_matters(
     model: nn.Module, make_drafter: MakeDrafter, patch: pytest.MonkeyPatch, *, texts: int
 ) -> None:
-    """That the first token shows it where the drafter draws at another temperature than it says."""
+    """Assert that the first token gives away a drafter that draws at another temperature than it
+    reports."""
     model = flat(model, 0.03)
     target, exact = Decoder(model), exact_first_two(model, COLD, _TEXT).sum(axis=1)
     drafter = make_drafter(target)

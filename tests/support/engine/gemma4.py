@@ -21,7 +21,7 @@ TARGETS: dict[str, Config] = {
 
 @cache
 def build_target(kind: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
-    """One of `TARGETS`."""
+    """Build the target `kind` of `TARGETS`."""
     sizes = TARGETS[kind] | {"vocab_size_per_layer_input": vocabulary}
     return build("gemma4_text", seed=seed, vocabulary=vocabulary, sizes=sizes)
 

@@ -2,6 +2,7 @@
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_map
 
 from engine.core.decoder import Decoder
 from engine.drafters.head_network import BoundHead, head_drafter, new_head, shape_for
@@ -9,7 +10,7 @@ from engine.drafters.states import StateDrafter
 
 
 def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
-    """One that has rows for `every` second token, or third, ..., and borrows the others'."""
+    """Return a head with rows for `every` second token, or third, ..., which borrows the others."""
     vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = mx.arange(0, vocabulary, every, dtype=mx.int32)
     mx.random.seed(0)
@@ -17,5 +18,22 @@ def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
 
 
 def untrained_drafter(target: Decoder) -> StateDrafter:
-    """Drafts with an untrained one."""
+    """Return a drafter with an untrained head."""
     return head_drafter(target, untrained(target.model))
+
+
+def lively_drafter(target: Decoder, *, seed: int = 5) -> StateDrafter:
+    """Drafts with a head in which everything makes a difference; a new one's layer does nothing."""
+    bound = untrained(target.model, every=1)
+    mx.random.seed(seed)
+    bound.head.update(
+        tree_map(
+            lambda weight: (
+                weight + 2.0 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
+                if weight.ndim == 2
+                else weight
+            ),
+            bound.head.parameters(),
+        )
+    )
+    return head_drafter(target, bound)

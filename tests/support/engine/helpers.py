@@ -1,8 +1,8 @@
-"""What the engine's tests share: runs of the loop, fresh replays, scripted models and drafters.
+"""Shared by the engine's tests: runs of the loop, fresh replays, scripted models and drafters.
 
-Two checks are made of everything that is written through here: the laws that tie guesses,
-rulings and tokens together (`write`), and that the caches afterwards are what reading the same
-tokens afresh makes them, bit for bit (`assert_as_fresh`).
+Everything that is written through here is checked twice: drafts, verdicts and tokens keep the laws
+that tie them together (`write`), and the caches afterwards are those of a fresh replay of the same
+tokens, bit for bit (`assert_as_fresh`).
 """
 
 import copy
@@ -45,13 +45,13 @@ MakeDrafter = Callable[[Decoder], Drafter]
 def decoder(
     model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = BLOCK
 ) -> Decoder:
-    """One whose caches move and grow early."""
+    """Return a decoder whose caches move and grow early."""
     trial = functools.cache(functools.partial(can_share, model))
     return Decoder(model, quantized=quantized, block=block, trial=trial)
 
 
 def build_wide(architecture: str, **options: Any) -> nn.Module:
-    """As `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
+    """Build as `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
     wide = dict(tiny._CONFIGS[architecture])
     if "head_dim" in wide and architecture != "qwen2":  # whose heads share the hidden size
         wide["head_dim"] = 32
@@ -66,7 +66,8 @@ def build_wide(architecture: str, **options: Any) -> nn.Module:
 
 @dataclass
 class Run:
-    """What `write` got: the new tokens, and per round its guess, if it had one, and verdict."""
+    """The result of `write`: the new tokens, and of each round its draft, if it had one, and its
+    verdict."""
 
     tokens: list[int] = field(default_factory=list)
     rounds: list[tuple[RoundDraft | None, RoundVerdict]] = field(default_factory=list)
@@ -153,7 +154,7 @@ def plainly(
     quantized: QuantizedCaches | None = None,
     block: int = BLOCK,
 ) -> list[int]:
-    """What the target alone writes: drafter none, token by token."""
+    """Return the tokens that the target writes alone, one by one."""
     run = run_greedily(
         model,
         lambda _: NoDrafter(),
@@ -170,7 +171,8 @@ def plainly(
 def ranked(
     model: nn.Module, tokens: Sequence[int], *, quantized: QuantizedCaches | None = None
 ) -> list[tuple[int, int, float]]:
-    """For every position but the first, read one by one: best, second best, and their margin."""
+    """Return for every position but the first the best token, the second best, and their margin,
+    all read one by one."""
     reader, rows = decoder(model, quantized=quantized), []
     for token in tokens[:-1]:
         logits = reader.read(mx.array([token]))[-1].astype(mx.float32)
@@ -207,10 +209,11 @@ def contents(layer: Any) -> list[mx.array]:
 
 
 def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe: int = 7) -> None:
-    """That the caches of `of` are what reading `tokens[: of.length]` makes those of `fresh`.
+    """Assert that the caches of `of` are those that `fresh` gets from reading `tokens[:
+    of.length]`.
 
-    Shown by the next token's logits and by what the caches hold: bit for bit where rows are exact,
-    and nearly where a pass rounds by their number.
+    Compares the next token's logits, and the contents of the caches: bit for bit where rows are
+    exact, and nearly where a pass rounds by their number.
     """
     length = of.length
     assert length <= len(tokens), "the caches hold more than was committed"
@@ -238,7 +241,7 @@ def _alike(a: mx.array, b: mx.array) -> bool:
 
 
 def keys_held(layer: Any) -> int:
-    """How many positions the arrays of an attention cache have."""
+    """Return the number of positions in the arrays of an attention cache."""
     if layer.keys is None:
         return 0
     keys = layer.keys[0] if isinstance(layer, QuantizedKVCache) else layer.keys
@@ -254,7 +257,7 @@ def up_to(length: int, *, drafter: str = "") -> DraftChoice:
 
 
 def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
-    """What it proposes greedily."""
+    """Return the tokens that it proposes greedily."""
     draft = drafter.propose(tokens, up_to(length), GREEDY, mx.random.key(0))
     assert draft is not None
     ids: list[int] = draft.tokens.tolist()

@@ -10,8 +10,7 @@ from engine.process.protocol import Command, Response
 def hosted(
     commands: Iterable[Command], *, after: Callable[[Response], object] = lambda _: None
 ) -> list[Response]:
-    """What is answered to commands that come one after another; `after` is called with each
-    response."""
+    """Send commands one after another, and return the responses; `after` is called with each."""
     responses: list[Response] = []
 
     def send(response: Response) -> None:

@@ -26,7 +26,7 @@ SHAPE = HeadShape(
 
 
 def lively_head() -> Head:
-    """Livelier than as initialized, so that places, steps and contexts make a difference."""
+    """Return a head in which places, steps and contexts make a difference, unlike a new one."""
     mx.random.seed(3)
     head = Head(SHAPE)
     head.update(
@@ -38,7 +38,7 @@ def lively_head() -> Head:
 
 
 def sayable(tokens: Sequence[int]) -> list[int]:
-    """What can be said behind a text of `tokens` by a head that borrows: the token of each row."""
+    """Return the tokens of a borrowing head's rows behind a text of `tokens`."""
     return [*KEPT, *sorted({*tokens} - {*KEPT})]
 
 
@@ -52,13 +52,14 @@ def logits_behind(
 
 
 def embeddings() -> nn.Embedding:
-    """Of the target that is not there."""
+    """Return made-up embeddings of a target."""
     mx.random.seed(4)
     return nn.Embedding(VOCABULARY, WIDTH)
 
 
 def answer(prompt: int, answered: int, *, likeliest: int = 6) -> RecordedAnswer:
-    """Made up; its chances are of about half of the mass, some of it of tokens without a row."""
+    """Return a made-up answer. Its chances are about half of the mass, some of it of tokens without
+    a row."""
     random = np.random.default_rng(1000 * prompt + answered)
     top = [random.choice(VOCABULARY, likeliest, replace=False) for _ in range(answered)]
     return RecordedAnswer(
@@ -83,8 +84,8 @@ def row_of() -> mx.array:
 def cross_entropy(
     logits: mx.array, one: RecordedAnswer, predicted: int, *, kept: Sequence[int]
 ) -> float:
-    """Of `logits` (rows,) against what the target thought of the token at `predicted`; `kept` has
-    the token of each row."""
+    """Return the cross entropy of `logits` (rows,) and the target's chances of the token at
+    `predicted`; `kept` has the token of each row."""
     values = np.array(logits, dtype=np.float64)
     log_probs = values - np.logaddexp.reduce(values)
     place, total = predicted - one.prompt, 0.0

@@ -26,10 +26,12 @@ def medusa_network(
     return network
 
 
-def untrained_medusa(target: Decoder, *, heads: int = 3, every: int = 1) -> MedusaDrafter:
+def untrained_medusa(
+    target: Decoder, *, heads: int = 3, every: int = 1, seed: int = 7
+) -> MedusaDrafter:
     """Drafts with such heads, which can say `every` second token, or third, ..."""
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     kept = list(range(0, target.vocabulary, every))
-    network = medusa_network(width, heads=heads, rows=len(kept))
+    network = medusa_network(width, heads=heads, rows=len(kept), seed=seed)
     rows = None if every == 1 else Rows(target.vocabulary, kept)
     return MedusaDrafter(target, network, rows=rows)

@@ -82,7 +82,7 @@ PUBLISHED = {
 
 @cache
 def build_target(architecture: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
-    """One of `TARGETS`."""
+    """Build the target `architecture` of `TARGETS`."""
     return build(architecture, seed=seed, vocabulary=vocabulary, sizes=TARGETS[architecture])
 
 
@@ -104,7 +104,7 @@ def drafter_by(
 
 
 def mtp_drafter(target: Decoder, *, seed: int = 0) -> StateDrafter:
-    """An untrained one."""
+    """Return a drafter with an untrained module."""
     return drafter_by(untrained(target.model, seed=seed), target)
 
 

@@ -9,8 +9,9 @@ from engine.near_ties import Fork
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """What passes over `rows` rows made of a text that passes over single ones wrote: the largest
-    `difference` of a logit, and at how many of its `tokens` another token came first: `forks`."""
+    """The rounding of passes over `rows` rows along a text of `tokens` tokens that single rows
+    wrote: the largest `difference` of a logit, and the number of places where another token came
+    first (`forks`)."""
 
     rows: int
     tokens: int
@@ -25,8 +26,8 @@ def first_fork(
     margins: Sequence[float],
     roundings: Sequence[Rounding],
 ) -> Fork | None:
-    """Where `written` leaves the `plain` text, whose `margins` are given token by token; None where
-    it is all of it. A text that only ends elsewhere has left it there: -1 stands for no token."""
+    """Return the first difference of `written` from the `plain` text, whose `margins` are given
+    token by token; None if there is none. The end of a text counts as the token -1."""
     allowed = 2.0 * max((each.difference for each in roundings), default=0.0)
     for at in range(max(len(plain), len(written))):
         ours = plain[at] if at < len(plain) else -1

@@ -1,4 +1,4 @@
-"""What plain decoding writes, and where another greedy text leaves it: by a near tie, or not."""
+"""Plain texts of a target, and the near ties and real differences of other greedy texts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ MOST_TIES = 8  # in one text, behind each of which it is compared anew
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """What plain decoding wrote behind a prompt, and by how much each token came first. Single
-    passes, made again, put another token first at `unrepeated` places."""
+    """A plain text behind a prompt, and the margin by which each token came first. Single passes,
+    made again, put another token first at `unrepeated` places."""
 
     text: list[int]
     margins: list[float]
@@ -26,9 +26,10 @@ class PlainText:
 
 
 class PlainTexts:
-    """What one target writes plainly, behind any prompt; each text is written once.
+    """Writes one target's plain text behind any prompt, each once.
 
-    `decoder` makes a new one. How the device rounds is measured with passes over each of `rows`.
+    `decoder` makes a new decoder. The device's rounding is measured with passes over each of
+    `rows`.
     """
 
     def __init__(self, decoder: Callable[[], Decoder], *, rows: Sequence[int]) -> None:
@@ -36,7 +37,7 @@ class PlainTexts:
         self._plain: dict[tuple[int, ...], PlainText] = {}
 
     def plain(self, prompt: Sequence[int], count: int) -> PlainText:
-        """`count` tokens."""
+        """Return the plain text of `count` tokens behind `prompt`."""
         key = (*prompt, count)
         if key not in self._plain:
             text = write(self._decoder(), NoDrafter(), Fixed(0), list(prompt), task(count)).tokens
@@ -47,15 +48,16 @@ class PlainTexts:
         return self._plain[key]
 
     def roundings(self, prompt: Sequence[int], text: Sequence[int]) -> list[Rounding]:
-        """How passes over several rows round along a text."""
+        """Measure how passes over several rows round along a text."""
         single = self._read(prompt, text, 1)
         return [self._rounding(prompt, text, single, rows) for rows in self._rows]
 
     def forks(
         self, prompt: Sequence[int], written: Sequence[int], roundings: Sequence[Rounding]
     ) -> Iterator[Fork]:
-        """Where a text leaves the plain one; behind a near tie, where it leaves what plain decoding
-        would write there. Nothing is compared behind a real difference."""
+        """Yield the places where a text differs from the plain one; behind a near tie it is
+        compared with what plain decoding would write there, and behind a real difference no
+        further."""
         for _ in range(MOST_TIES):
             plain = self.plain(prompt, len(written))
             fork = first_fork(plain.text, written, margins=plain.margins, roundings=roundings)
@@ -89,5 +91,5 @@ class PlainTexts:
 
 
 def _count(ids: mx.array, text: Sequence[int]) -> int:
-    """At how many places they differ."""
+    """Return the number of places at which they differ."""
     return sum(a != b for a, b in zip(ids.tolist(), text, strict=True))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What tests of draft-length policies are given."""
+"""Made-up pairs and rounds for tests of draft-length policies."""
 
 from hypothesis import strategies as st
 

@@ -80,7 +80,7 @@ class Ranks:
     def call(
         self, function: Callable[..., Any], *arguments: Any, seconds: float = CALL_SECONDS
     ) -> list[Any]:
-        """What `function(group, *arguments)` returns on each rank. Raises `RankFailed`."""
+        """Return the results of `function(group, *arguments)` of all ranks. Raises `RankFailed`."""
         for pipe in self._pipes:
             pipe.send((function, arguments))
         return self._results(seconds)
@@ -171,8 +171,9 @@ class Held:
 
 
 def lead(group: Group, held: Held, work: Callable[..., Any], *arguments: Any) -> Any:
-    """For `Ranks.call`: rank 0 returns `work(target, *arguments)`, whose decoders read with all
-    ranks; the others obey meanwhile, and return what their decoders hold in the end, by number."""
+    """Work for `Ranks.call`: rank 0 returns `work(target, *arguments)`, whose decoders read with
+    all ranks. The others obey meanwhile, and return what their decoders hold in the end, by number.
+    """
     part = held.part(group)
     if group.rank() > 0:
         follower = Follower(part)

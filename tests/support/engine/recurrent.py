@@ -181,6 +181,6 @@ NOT_TAPED: dict[str, tiny.Config] = {
 
 
 def build(architecture: str, **options: Any) -> nn.Module:
-    """As `tiny.build`."""
+    """Build as `tiny.build`."""
     with mock.patch.dict(tiny._CONFIGS, TAPED | NOT_TAPED):
         return tiny.build(architecture, **options)

@@ -1,4 +1,4 @@
-"""What the hub on loopback serves, and commands in processes of their own."""
+"""Repositories for the hub on loopback, and commands in processes of their own."""
 
 import json
 import os
@@ -45,18 +45,9 @@ def lines_of(ended: Run, code: int = 0) -> list[dict[str, Any]]:
 
 
 def answer_of(ended: Run) -> dict[str, Any]:
-    """The one that it printed."""
+    """Return the one answer that it printed."""
     (answer,) = lines_of(ended)
     return answer
-
-
-def assert_refused(ended: Run, *words: str) -> None:
-    """One line on standard error that holds all `words`, nothing else anywhere, exit code 2."""
-    assert (ended.code, ended.out) == (2, ""), ended
-    (line,) = ended.err.splitlines()
-    assert line.startswith("slipstream: ")
-    for word in words:
-        assert word in line
 
 
 def child(*arguments: object, **pipes: Any) -> "subprocess.Popen[str]":

@@ -1,4 +1,4 @@
-"""What tests of conversations share: tiny pairs, and the laws of a session's events and caches."""
+"""Shared by tests of conversations: tiny pairs, and the laws of a session's events and caches."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -186,7 +186,7 @@ def check_laws(
 
 
 def lengths_of(events: Sequence[Event]) -> list[int]:
-    """How much of the text each committed token gave."""
+    """Return the length of text that each committed token gave."""
     return [span.length for event in events if isinstance(event, Text) for span in event.spans]
 
 
@@ -239,7 +239,7 @@ def reused_of(events: Sequence[Event]) -> int:
 
 
 def answer_of(tokenizer: Any, architecture: str) -> list[int]:
-    """What a fresh session without a drafter answers."""
+    """Return the answer of a fresh session without a drafter."""
     session = new_session(tokenizer, architecture, "none")
     return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=24))))
 

@@ -123,5 +123,5 @@ def config_of(name: str) -> Config:
 
 
 def shared_target(name: str) -> nn.Module:
-    """One of `SHARED_TARGETS`, alike in every process."""
+    """Build the target `name` of `SHARED_TARGETS`, alike in every process."""
     return build(name.split()[0], sizes=SHARED_TARGETS[name])

@@ -1,5 +1,5 @@
-"""How many characters each token of a text gave, found from the tokens' bytes alone: the law of
-`engine.events`, worked out another way than the engine does."""
+"""The number of characters that each token of a text gave, found from the tokens' bytes alone: the
+law of `engine.events`, computed in another way than the engine does."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -16,7 +16,8 @@ assert set(_BYTES) == set(pre_tokenizers.ByteLevel.alphabet())
 
 
 def shares(tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """One length for each token; `tokenizer` is byte-level, or SentencePiece with byte fallback."""
+    """Return a length for each token; `tokenizer` is byte-level, or SentencePiece with byte
+    fallback."""
     silent = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     names = ["" if n in silent else tokenizer.convert_ids_to_tokens(n) or "" for n in ids]
     fallback = "<0x00>" in tokenizer.get_vocab()
@@ -65,7 +66,8 @@ def _bytes(name: str, *, fallback: bool) -> bytes:
 
 
 def _characters(raw: bytes, *, all_bad: bool) -> Iterator[tuple[str, int]]:
-    """What bytes decode to: each character, and how many bytes it stands for."""
+    """Return the characters that bytes decode to, each with the number of bytes that it stands
+    for."""
     while raw:
         try:
             good, bad = raw.decode(), b""

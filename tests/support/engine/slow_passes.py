@@ -44,7 +44,7 @@ class SlowPasses(Scripted):
 
 
 def seconds_left() -> float:
-    """How long what is under way still takes. Waits for it."""
+    """Wait for all that is under way; return how long that took."""
     began = perf_counter()
     mx.synchronize()
     return perf_counter() - began

@@ -43,8 +43,8 @@ class World:
 def world(
     vocabulary: int, height: int, *, seed: int = 0, sharpness: float = 1.5, zeros: bool = False
 ) -> World:
-    """A random one, with texts of `height` + 1 tokens; `zeros`: some tokens are impossible, each
-    time others."""
+    """Return a random world, with texts of `height` + 1 tokens; `zeros`: some tokens are
+    impossible, others each time."""
     random = np.random.default_rng(seed)
 
     def rows(size: int) -> Rows:
@@ -79,7 +79,7 @@ def first_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -
 
 
 def last_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
-    """One that is drawn, then a certain guess, which may be the same."""
+    """An alternative that is drawn, then a certain guess, which may be the same."""
     return _certain(world, 1 + sum(path)) if drawn else with_replacement(world, path, drawn)
 
 
@@ -149,7 +149,7 @@ def all_drafts(world: World, tree: Tree, guessing: Guessing) -> Drafts:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule makes of drafts, (drafts, ...): `ends` of `AcceptanceRule`, and for each the row
+    """A rule's verdicts on drafts, (drafts, ...): `ends` of `AcceptanceRule`, and for each the row
     that the target's own token is drawn from."""
 
     ends: Rows
@@ -190,6 +190,6 @@ def written(drafts: Drafts, outcome: Judged) -> Rows:
 
 
 def accepted_tokens(drafts: Drafts, outcome: Judged) -> float:
-    """How many are accepted, on average."""
+    """Return the mean number of accepted tokens."""
     heights = np.array([0, *(depth + 1 for depth in drafts.tree.depths)])
     return float(drafts.likely @ (outcome.ends @ heights))

@@ -1,4 +1,4 @@
-"""What the distiller's tests ask."""
+"""Questions and answers for the distiller's tests."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ def new_story_learner(stories: LoadedModel, *, rows: int = 512) -> HeadLearner:
 
 
 def story_learner(stories: LoadedModel, head: BoundHead) -> HeadLearner:
-    """That head, as it learns."""
+    """Return a learner with that head."""
     model = stories.model
     return HeadLearner(head, embedding(model), partial(output_rows, model))
 
@@ -71,7 +71,7 @@ def by_the_engine(
     *,
     chain: int,
 ) -> ChainAcceptance:
-    """What drafting `chain` tokens does for the same greedy answers."""
+    """Measure the same greedy answers in the engine, with `chain` drafted tokens."""
     session = Session(stories)
     session.drafter = make_drafter(session.decoder)
     session.policy = Fixed(chain)

@@ -170,8 +170,8 @@ def build(
 
 @functools.cache
 def shallow(architecture: str, *, vocabulary: int = 64) -> nn.Module:
-    """One model for all who only read it, with few layers: one of each kind, and a last one that
-    early-exit leaves out."""
+    """Return a model with few layers, one of each kind and a last one that early exit leaves out.
+    It is shared by all tests that only read it."""
     mixed = architecture in ("gemma3_text", "qwen3_5", "lfm2")
     return build(architecture, vocabulary=vocabulary, layers=3 if mixed else 2)
 
@@ -266,7 +266,7 @@ def _config(
 
 
 def _liveliness(path: str, weight: mx.array) -> float:
-    """What `build` multiplies a weight by, the last norm apart."""
+    """Return the factor by which `build` multiplies a weight, except for the last norm."""
     if path.endswith(_EMBEDDINGS):
         return 1 / GAIN
     factor = PEAK if path.endswith(_QUERIES) else 1.0

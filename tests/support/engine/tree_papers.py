@@ -100,7 +100,7 @@ def _normalized(left: Rows, otherwise: Rows) -> Rows:
 
 
 def told(paper: Paper, drafts: Drafts, mistake: Mistake | None = None) -> Judged:
-    """As `small_worlds.judged`."""
+    """Return verdicts as `small_worlds.judged` does."""
     rounds = zip(drafts.tokens, drafts.p, drafts.q, strict=True)
     all_told = [paper(*each, drafts.tree, mistake) for each in rounds]
     ends, own = (np.array(each) for each in zip(*all_told, strict=True))

@@ -34,8 +34,8 @@ def a_tree(rng: random.Random, size: int) -> Tree:
 
 
 class Guessing(Known):
-    """As `Known`; asked for a tree, it proposes a random one of as many tokens, of which one path
-    is the script, as far as it goes on, and whatever else is in it is wrong."""
+    """A `Known` that proposes random trees of as many tokens as are asked for. One path is the
+    script, as far as it goes on; all other tokens are wrong."""
 
     def __init__(
         self,

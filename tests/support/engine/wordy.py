@@ -22,7 +22,8 @@ SIZE = TOOL + 1
 
 
 def wordy_tokenizer(folder: Path) -> Any:
-    """As mlx-lm loads it. Its ids: the 256 bytes, `WORDS`, `SPECIAL`, `ADDED`."""
+    """Return the tokenizer as mlx-lm loads it. Its ids: the 256 bytes, `WORDS`, `SPECIAL`,
+    `ADDED`."""
     letters = letters_of_bytes()
     names = ["".join(letters[byte] for byte in word.encode()) for word in WORDS]
     vocabulary = {letter: byte for byte, letter in enumerate(letters)}

@@ -23,7 +23,7 @@ class DrafterLayout:
 
 
 def layout_names(*, refused: bool) -> list[str]:
-    """Those that must be refused, or all others."""
+    """Return the names of the layouts that must be refused, or of all others."""
     names = sorted(path.stem for path in PLACE.glob("*.json"))
     return [name for name in names if name.startswith("refused-") == refused]
 

@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass
 class Told:
-    """What the listing of models says about one, beside its files."""
+    """Facts about a model in the hub's listing, beside its files."""
 
     downloads: int = 10
     likes: int = 1

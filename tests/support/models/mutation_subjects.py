@@ -1,4 +1,5 @@
-"""What is broken, and what reads it: catalogs, configs, tokenizers, headers of two formats."""
+"""Sound files to be broken, and their readers: catalogs, configs, tokenizers, headers of two
+formats."""
 
 import json
 import math

@@ -142,7 +142,7 @@ def _edit(holder: Any, key: Any, kind: str, name: str, new: Any) -> None:
 
 @st.composite
 def mutations(draw: st.DrawFn, subject: Subject) -> bytes:
-    """One file, broken."""
+    """Draw a broken version of the subject's file."""
     original = draw(st.sampled_from(subject.originals))
     if original.document is None or draw(st.integers(0, 2)) == 0:
         edits = draw(st.lists(_byte_edits, min_size=1, max_size=4))

@@ -171,7 +171,8 @@ ALWAYS_F32 = ("norm.weight", ".bias", "ffn_gate_inp.weight", "conv.weight", "att
 
 @dataclass(frozen=True)
 class TinyGguf:
-    """What to write; every field has a working default, tests change the one they are about."""
+    """The contents to write. Every field has a working default; tests change the one that they are
+    about."""
 
     architecture: str = "llama"
     kind: GGMLQuantizationType = GGMLQuantizationType.F32
@@ -344,7 +345,7 @@ def _architectures() -> dict[str, MODEL_ARCH]:
 
 
 def permuted(rows: numpy.ndarray, heads: int) -> numpy.ndarray:
-    """What llama.cpp's converter does to q and k: (head, 2, d/2) to (head, d/2, 2)."""
+    """Permute q and k as llama.cpp's converter does: (head, 2, d/2) to (head, d/2, 2)."""
     return rows.reshape(heads, 2, -1, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 

@@ -83,7 +83,7 @@ def cached(
 
 
 def partial(cache: Path, name: str, size_bytes: int = 500) -> Path:
-    """What a broken download left of a large file."""
+    """Write the partial file of a large file whose download broke off."""
     blobs = cache / f"models--{name.replace('/', '--')}" / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
     path = blobs / f"{'d' * 64}.0123abcd.incomplete"
@@ -97,7 +97,7 @@ def find(name: str, home: Path, cache: Path) -> Installed:
 
 
 def disk_bytes(folder: Path) -> int:
-    """Of all files in it, those that links lead to left out."""
+    """Return the size of all files in it, without those that links lead to."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -14,7 +14,7 @@ _CODE_START = 0x600
 
 @dataclass(frozen=True)
 class TinyMacho:
-    """What goes into the file. imports: symbol, number of the library from 1, whether weak."""
+    """The contents of the file. imports: symbol, number of the library from 1, whether weak."""
 
     cpu: int = ARM64
     file_type: int = LIBRARY

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from engine.cli.main import main
-from tests.support.engine.ended import Command, Run
+from tests.support.engine.ended import Command
 from tests.support.engine.repositories import NAME, two_files
 from tests.support.models.hub_server import HubServer, serving_hub
 
@@ -29,17 +28,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: No
 
 
 @pytest.fixture
-def run(surroundings: Path, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command line in this process."""
-
-    def run(*arguments: object) -> Run:
-        with pytest.raises(SystemExit) as exit_info:
-            main(list(map(str, arguments)))
-        out, err = capfd.readouterr()
-        code = exit_info.value.code
-        assert code is None or isinstance(code, int)
-        return Run(code or 0, out, err)
-
+def run(surroundings: Path, run: Command) -> Command:
+    """Runs a command line in this process, in these surroundings."""
     return run
 
 

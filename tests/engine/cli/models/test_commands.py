@@ -17,8 +17,8 @@ from models.records import Candidate, Download, Fit, Incomplete, Installed, Pair
 from models.starter import STARTER
 from tests.support.engine import tiny
 from tests.support.engine.adapters import adapter_for
-from tests.support.engine.ended import CONTROLS, Command
-from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of
+from tests.support.engine.ended import CONTROLS, Command, assert_refused
+from tests.support.engine.repositories import NAME, answer_of, lines_of
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_server import HubServer, Refusal, Told
 

@@ -18,8 +18,8 @@ from models.model_folder import ModelFolder
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
-from tests.support.engine.ended import Command, Run
-from tests.support.engine.repositories import NAME, answer_of, assert_refused, child, lines_of
+from tests.support.engine.ended import Command, Run, assert_refused
+from tests.support.engine.repositories import NAME, answer_of, child, lines_of
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_server import HubServer
 from tests.support.models.tiny_gguf import TinyGguf

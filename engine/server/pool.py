@@ -1,0 +1,409 @@
+"""The pairs that a server answers with: links to their engines, by the names that clients use.
+
+Knows which pair a client means, when it is loaded and unloaded, and what waits for memory. Knows no
+HTTP, and nothing of an answer but its number of tokens.
+
+- A pair is loaded when it is asked for, one at a time. The others answer meanwhile.
+- To make room, pairs that nobody uses are unloaded, the least recently used first; none for a pair
+  that would not fit even then.
+- An answer begins once the machine has memory for it, or is refused with the numbers.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from math import inf
+
+from engine.process.protocol import Load, Loaded
+from engine.request import Thinking
+from engine.server.child import EngineChild
+from engine.server.errors import Refusal, not_loaded
+from engine.server.link import EngineLink
+from engine.server.room import Room
+from engine.server.status import ModelState, ModelStatus
+from engine.server.target import name_of
+from models.errors import Problem
+from models.in_words import size
+from models.records import Fit
+
+_TICK_SECONDS = 1.0
+_PATIENCE_SECONDS = 60.0  # that a request waits for memory
+_AGAIN_SECONDS = 10
+_ANY = {"*": ""}  # whatever a client asks for, the preferred pair answers
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """The pairs that clients may ask for beside the first one: their loads, by name.
+
+    `aliases`: names by patterns of other names, as `claude-*`; "" is the first pair's.
+    `keep_seconds`: how long a pair stays loaded without a request. `thinking` and
+    `thinking_budget`: of requests that have none.
+    """
+
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=lambda: _ANY)
+    keep_seconds: float = inf
+    thinking: Thinking = ""
+    thinking_budget: int | None = None
+
+
+class NoRoom(Problem):
+    """There is no memory for a pair: ever, or, `again`, while other pairs are in use."""
+
+    def __init__(self, problem: Problem, *, again: bool) -> None:
+        in_use = " Other models are in use now." if again else ""
+        super().__init__(problem.message + in_use, problem.remedy)
+        self.again = again
+
+    @property
+    def refusal(self) -> Refusal:
+        """For the client."""
+        refusal = Refusal(503, "insufficient_memory", str(self), "model", again=self.again)
+        return replace(refusal, retry_after_seconds=_AGAIN_SECONDS) if self.again else refusal
+
+
+class Pair:
+    """A pair, and the link to its engine.
+
+    Attributes: `users`, the requests that need it now; `used`, when the last one ended, by the
+    loop's clock; `keep_seconds` as in `Offers`, or as the last request wished; `fit`, the memory
+    that it takes while it is loaded, None where that is not known; `loading`, its newest load;
+    `measured`, the loaded pair that `fit` is of; `fresh`, whether its engine has answered nothing.
+    """
+
+    def __init__(
+        self,
+        link: EngineLink,
+        child: EngineChild | None = None,
+        *,
+        name: str = "",
+        keep_seconds: float = inf,
+    ) -> None:
+        """Without a `child` the engine is another's, who decides what is loaded. The `name` is the
+        target's, if none is given."""
+        self.link, self.child = link, child
+        self.keep_seconds = keep_seconds
+        self.users, self.used = 0, 0.0
+        self.fit: Fit | None = None
+        self.measured: Loaded | None = None
+        self.fresh = True
+        self.loading: asyncio.Task[None] | None = None
+        self._name = name
+        self._life: asyncio.Task[None] | None = None  # of the child
+
+    @property
+    def content(self) -> Load | Loaded | None:
+        """What is loaded, or is to be; None where another decides that, and nothing is."""
+        return self.child.load if self.child else self.link.loaded
+
+    @property
+    def target(self) -> str:
+        """The target's folder; "" where nothing is loaded, nor to be."""
+        return self.content.target if self.content else ""
+
+    @property
+    def name(self) -> str:
+        """The name that clients use; "" where nothing is loaded, nor to be."""
+        return self._name or (name_of(self.target) if self.target else "")
+
+    @property
+    def state(self) -> ModelState:
+        """Whether it can answer."""
+        if self.link.loaded is not None:
+            return "loaded"
+        return "loading" if self.begins or self.alive else "not loaded"
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is being loaded."""
+        return self.loading is not None and not self.loading.done()
+
+    @property
+    def expires(self) -> float:
+        """When it is unloaded, if nobody asks it before, by the loop's clock."""
+        return inf if self.users else self.used + self.keep_seconds
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has an engine of its own, which may be about to start again."""
+        return self._life is not None and not self._life.done()
+
+    async def start(self) -> None:
+        """Start its engine; returns once that can answer. Raises Problem."""
+        assert self.child is not None
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.create_task(self.child.run(loaded))
+        self._life.add_done_callback(_retrieve)
+        try:
+            await asyncio.wait((self._life, loaded), return_when=asyncio.FIRST_COMPLETED)
+            if self._life.done():
+                self._life.result()
+        except BaseException:
+            loaded.cancel()
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End its engine. The next request loads the pair again."""
+        life, self._life, self.loading = self._life, None, None
+        self.fit, self.measured, self.fresh = None, None, True
+        if life is not None:
+            life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
+
+
+class Pool:
+    """Attribute: `pairs`, the first of which answers whoever names none."""
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        *,
+        aliases: Mapping[str, str] = _ANY,
+        room: Room | None = None,
+        report: Callable[[str], None] = lambda line: None,
+        patience_seconds: float = _PATIENCE_SECONDS,
+        tick_seconds: float = _TICK_SECONDS,
+    ) -> None:
+        """`report` is called with a line whenever a pair is loaded or unloaded."""
+        self._pairs, self._aliases = tuple(pairs), aliases
+        self._room, self._report = room or Room(), report
+        self._tick_seconds, self._patience = tick_seconds, patience_seconds / tick_seconds
+        self._changing = asyncio.Lock()  # held by whoever changes what is loaded
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All of them, without those that another has loaded too."""
+        first, *rest = self._pairs
+        return (first, *(pair for pair in rest if pair.target != first.target))
+
+    @property
+    def statuses(self) -> tuple[ModelStatus, ...]:
+        """The pairs, for people."""
+        return tuple(
+            ModelStatus(pair.name, pair.state, pair.fit.needed_bytes if pair.fit else 0)
+            for pair in self.pairs
+            if pair.name
+        )
+
+    def named(self, model: str) -> Pair:
+        """The pair that a client calls `model`, in full, without the organization, or by an alias.
+        Raises Refusal."""
+        wanted = model.lower().removesuffix(":latest")
+        meant = [wanted]
+        meant += [
+            name for alias, name in self._aliases.items() if fnmatchcase(wanted, alias.lower())
+        ]
+        for name in meant:
+            if (pair := self._called(name.lower())) is not None:
+                return pair
+        known = ", ".join(filter(None, (pair.name for pair in self.pairs)))
+        message = f"No model {model[:80]!r} is served here. There are: {known or 'none'}."
+        raise Refusal(404, "model_not_found", message, "model")
+
+    @asynccontextmanager
+    async def using(
+        self, pair: Pair, *, keep_seconds: float | None = None
+    ) -> AsyncIterator[EngineLink]:
+        """The link to a pair's engine, which is loaded if need be, and stays so until the end.
+
+        `keep_seconds`: how long it stays loaded behind that; None leaves it as it is. Raises
+        Refusal.
+        """
+        if keep_seconds is not None:
+            pair.keep_seconds = keep_seconds
+        pair.users += 1
+        try:
+            await self._get(pair)
+            yield pair.link
+        finally:
+            pair.users -= 1
+            pair.used = asyncio.get_running_loop().time()
+
+    async def load(self, pair: Pair) -> None:
+        """Load a pair where it is not loaded; nothing where another decides that. Raises
+        Problem."""
+        if pair.child is None:
+            return
+        if pair.loading is None or (pair.loading.done() and not pair.alive):
+            pair.loading = asyncio.create_task(self._start(pair))
+            pair.loading.add_done_callback(_retrieve)
+        await asyncio.shield(pair.loading)
+
+    async def admit(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> None:
+        """Wait until the machine has memory for one more answer of a pair that is in use.
+
+        `tokens()`, of its prompt and text, is only asked where the longest answer might be too
+        much. Raises Refusal with the numbers.
+        """
+        needed, left = await self._needed(pair, tokens)
+        ticks = 0
+        while left is not None and left < needed:
+            if others := self._idle():
+                await self._unload(others[0], "as memory is short")
+            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds caches
+                await self._unload(pair, "as memory is short", users=1)
+                await self._get(pair)
+            elif ticks >= self._patience:
+                raise _short(left, needed)
+            else:
+                ticks += 1
+                await asyncio.sleep(self._tick_seconds)
+            left = await self._room.left_bytes()
+        pair.fresh = False
+
+    async def tend(self) -> None:
+        """Unload each pair that was not asked for as long as it is to stay, and those without room
+        beside another's new pair, until cancelled."""
+        loop, first = asyncio.get_running_loop(), self._pairs[0]
+        while True:
+            await asyncio.sleep(self._tick_seconds)
+            if first.child is None and await self._measure(first):
+                while (idle := self._idle()) and await self._lacks(first, self._there, [first]):
+                    await self._unload(idle[0], "to make room")
+            for pair in self._idle():
+                if loop.time() >= pair.expires or pair not in self.pairs:
+                    await self._unload(pair, "as nobody asked it")
+
+    async def close(self) -> None:
+        """End all engines."""
+        loads = [pair.loading for pair in self._pairs if pair.loading is not None]
+        for load in loads:
+            load.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
+        await asyncio.gather(*(pair.stop() for pair in self._pairs))
+
+    def _called(self, name: str) -> Pair | None:
+        """The pair of this name in lower case, whole or short; the first for ""."""
+        names = {pair.name.lower(): pair for pair in self.pairs}
+        short = [pair for whole, pair in names.items() if whole.rpartition("/")[2] == name]
+        if not name:
+            return self.pairs[0]
+        return names.get(name) or (short[0] if len(short) == 1 else None)
+
+    async def _needed(
+        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
+    ) -> tuple[int, int | None]:
+        """The bytes that an answer needs, or the most that it may, and those that are left."""
+        left = await self._room.left_bytes(old_seconds=_TICK_SECONDS)
+        if left is None or pair.fit is None or pair.link.loaded is None:
+            return 0, None
+        most = pair.fit.answer_bytes(pair.link.loaded.context_length)
+        if left >= most:
+            return most, left
+        return pair.fit.answer_bytes(await tokens()), await self._room.left_bytes()
+
+    async def _get(self, pair: Pair) -> None:
+        """Load a pair where it is not loaded. Raises Refusal."""
+        try:
+            await self.load(pair)
+        except NoRoom as problem:
+            raise problem.refusal from None
+        except Problem as problem:
+            raise Refusal(503, "model_not_loaded", str(problem), "model") from None
+        if pair.link.loaded is None:
+            raise not_loaded()
+        await self._measure(pair)
+
+    async def _measure(self, pair: Pair) -> bool:
+        """Find out what a pair takes that is loaded. Returns whether it is a new one."""
+        loaded = pair.link.loaded
+        if loaded is None or pair.measured is loaded:
+            return False
+        pair.fit, pair.measured = await self._room.taken(loaded), loaded
+        return True
+
+    @property
+    def _there(self) -> list[Pair]:
+        """The pairs that take memory, as far as that is known."""
+        return [each for each in self._pairs if each.fit and (each.alive or each.link.loaded)]
+
+    async def _start(self, pair: Pair) -> None:
+        async with self._changing:
+            await self._make_room(pair)
+            self._report(f"Loading {pair.name}")
+            await pair.start()
+            pair.used = asyncio.get_running_loop().time()
+
+    async def _make_room(self, pair: Pair) -> None:
+        """Unload pairs until this one fits. Raises NoRoom if it would not. An engine that has the
+        machine for itself finds that out alone."""
+        ticks = 0
+        while True:
+            for other in self._pairs:
+                await self._measure(other)
+            if not (there := self._there):
+                return
+            idle = [other for other in self._idle() if other in there]
+            for count in range(len(idle) + 1):
+                problem = await self._lacks(pair, there, idle[:count])
+                if problem is None:
+                    for other in idle[:count]:
+                        self._report(f"Unloading {other.name}, to make room")
+                        await other.stop()
+                    return
+            if (never := await self._lacks(pair, there, there)) is not None:
+                raise NoRoom(never, again=False)
+            if problem is not None and ticks >= self._patience:
+                raise NoRoom(problem, again=True)
+            ticks += 1
+            await asyncio.sleep(self._tick_seconds)
+
+    async def _lacks(
+        self, pair: Pair, there: Sequence[Pair], going: Sequence[Pair]
+    ) -> Problem | None:
+        """Why a pair does not fit beside those that are there, once some are gone."""
+        assert pair.content is not None
+        staying = [other.fit for other in there if other.fit and other not in going]
+        gone = [other.fit for other in going if other.fit]
+        try:
+            await self._room.require(pair.content, beside=staying, instead_of=gone)
+        except Problem as problem:
+            return problem
+        return None
+
+    def _idle(self) -> list[Pair]:
+        """The pairs that can be unloaded, the least recently used first."""
+        alive = (pair for pair in self._pairs if pair.alive)
+        idle = (pair for pair in alive if not pair.users and not pair.begins)
+        return sorted(idle, key=lambda pair: pair.used)
+
+    async def _unload(self, pair: Pair, why: str, *, users: int = 0) -> None:
+        async with self._changing:
+            if pair.alive and pair.users == users:  # it may have been asked meanwhile
+                self._report(f"Unloading {pair.name}, {why}")
+                await pair.stop()
+
+
+def keep_seconds(text: str) -> float:
+    """The seconds that a person or a client wrote, as Ollama has it: "10m", "1h30m", or a number
+    of seconds; below 0 is without an end. Raises Problem."""
+    unsigned = text.strip().removeprefix("-")
+    parts = _PART.findall(unsigned)
+    if not parts or _PART.sub("", unsigned):
+        message = f"A model cannot be kept for {text[:20]!r}."
+        raise Problem(message, "Write 30s, 10m or 2h; 0, or -1 for always.")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return inf if text.strip().startswith("-") else seconds
+
+
+def _short(left: int, needed: int) -> Refusal:
+    message = (
+        f"This answer may need {size(needed)} of memory, and {size(left)} are left. Close other "
+        f"programs, send less, or try again in {_AGAIN_SECONDS} seconds."
+    )
+    return Refusal(
+        503, "insufficient_memory", message, again=True, retry_after_seconds=_AGAIN_SECONDS
+    )
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Take note of a failure for which nobody waits any more."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,96 @@
+"""Whether the machine has memory for a pair, and for one more answer, by the numbers of
+`models.memory.fit`.
+
+Knows folders and sizes; not what is loaded, nor what becomes of a request.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf
+from time import monotonic
+
+from engine.process.protocol import Load, Loaded
+from models.errors import Problem
+from models.installed.resolve import heaviest, resolve_drafters, resolve_target
+from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
+from models.memory.machine import Machine, left_bytes, this_machine
+from models.memory.model_size import ModelSize, weigh
+from models.records import Fit
+
+Sizes = tuple[ModelSize, ModelSize | None]
+
+
+class Room:
+    """The memory of this machine. Weighs each pair once."""
+
+    def __init__(
+        self,
+        machine: Callable[[], Machine] = this_machine,
+        left: Callable[[], int | None] = left_bytes,
+    ) -> None:
+        self._machine, self._left = machine, left
+        self._last: int | None = None
+        self._asked = -inf
+        self._sizes: dict[tuple[str, str], Sizes | None] = {}
+
+    async def taken(self, pair: Load | Loaded) -> Fit | None:
+        """The memory that a loaded pair takes; None where its size is not known."""
+        if (sizes := await self._weighed(pair)) is None:
+            return None
+        machine = (await asyncio.to_thread(self._machine)).usual
+        asked = _context(pair)
+        context = min(asked, sizes[0].shape.context_length or asked)
+        return fit(*sizes, context=context, machine=machine, cache_bits=_bits(pair))
+
+    async def require(
+        self, pair: Load | Loaded, *, beside: Iterable[Fit], instead_of: Iterable[Fit] = ()
+    ) -> None:
+        """Raise `Problem`, with the numbers, where a pair does not fit `beside` pairs that are
+        loaded, once others are unloaded."""
+        if (sizes := await self._weighed(pair)) is None:
+            return
+        machine = await asyncio.to_thread(self._machine)
+        freed = sum(each.held_bytes for each in instead_of)
+        require_fit(
+            *sizes,
+            machine=machine.once_freed(freed).beside(beside),
+            context=_context(pair),
+            cache_bits=_bits(pair),
+        )
+
+    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
+        """As `models.memory.machine.left_bytes`, or as it was at most `old_seconds` ago: to ask the
+        system takes a millisecond."""
+        if monotonic() - self._asked >= old_seconds:
+            self._last = await asyncio.to_thread(self._left)
+            self._asked = monotonic()
+        return self._last
+
+    async def _weighed(self, pair: Load | Loaded) -> Sizes | None:
+        """The sizes of a target and of its heaviest drafter; None where they are not known, or of
+        another Mac too."""
+        if pair.macs.hosts:
+            return None
+        key = pair.target, pair.drafter
+        if key not in self._sizes:
+            self._sizes[key] = await asyncio.to_thread(partial(_weigh, *key))
+        return self._sizes[key]
+
+
+def _weigh(target: str, drafter: str) -> Sizes | None:
+    try:
+        folder = resolve_target(target)
+        sizes = weigh(folder), heaviest(resolve_drafters(drafter, folder))
+        fit(*sizes, context=DEFAULT_CONTEXT, machine=this_machine())
+    except (Problem, OSError):
+        return None  # loading reports what is wrong
+    return sizes
+
+
+def _context(pair: Load | Loaded) -> int:
+    return pair.memory.context or DEFAULT_CONTEXT
+
+
+def _bits(pair: Load | Loaded) -> int | None:
+    return pair.memory.cache_bits or None

@@ -1,0 +1,121 @@
+"""Messages and saved pages, as people see them."""
+
+from collections.abc import Callable
+from email.message import EmailMessage
+
+import pytest
+
+from engine.documents.child import read_bytes
+from engine.documents.mail import read_mail
+from engine.documents.outlook import read_msg
+from engine.documents.web import read_webarchive
+from models.errors import Problem
+from tests.support.documents.messages import compound, eml, mhtml, msg, webarchive
+
+HEADERS = (
+    "From: Zoë Müller <zoe@example.org>\nTo: Ada <ada@example.org>\n"
+    "Date: Mon, 02 Mar 2026 09:30:00 +0100\nSubject: Größe des Büros"
+)
+PAGE = "<html><style>p {color: red}</style><h1>Plan</h1><table><tr><td>Café<td>3 m²</table></html>"
+
+
+def only_text(data: bytes) -> str:
+    (section,) = read_mail(data).sections
+    return section.text
+
+
+def test_a_message_is_who_wrote_what() -> None:
+    data = eml("Es sind 30 m².\n\n> Wie groß?", attached={"Übersicht.pdf": b"%PDF-", "b.pdf": b""})
+    read = read_mail(data)
+    assert [(each.label, each.text) for each in read.sections] == [
+        ("Größe des Büros", f"{HEADERS}\n\nEs sind 30 m².\n\n> Wie groß?")
+    ]
+    assert read.left_out == ("Attachments: Übersicht.pdf, b.pdf.",)
+
+
+def test_of_a_text_and_a_page_the_page_is_read() -> None:
+    assert only_text(eml("see the page", page=PAGE)) == f"{HEADERS}\n\nPlan\n\nCafé | 3 m²"
+
+
+def test_a_forwarded_message_is_an_attachment() -> None:
+    outer, inner = EmailMessage(), EmailMessage()
+    inner["Subject"] = "The old offer"
+    inner.set_content("secret")
+    outer["Subject"] = "Fwd"
+    outer.set_content("See below.")
+    outer.add_attachment(inner)
+    read = read_mail(outer.as_bytes())
+    assert [each.text for each in read.sections] == ["Subject: Fwd\n\nSee below."]
+    assert read.left_out == ("Attachments: The old offer.",)
+
+
+def test_files_of_apples_mail_and_mailboxes() -> None:
+    data = eml("one")
+    apple = f"{len(data)}     \n".encode() + data + b"<?xml version='1.0'?><plist/>"
+    assert only_text(apple) == f"{HEADERS}\n\none"
+    box = b"From zoe@example.org Mon Mar  2 09:30:00 2026\n" + data + b"\n"
+    sections = read_mail(box + box.replace(b"b25lCg==", b"dHdvCg==")).sections
+    assert [(each.number, each.text[-3:]) for each in sections] == [(1, "one"), (2, "two")]
+
+
+def test_damaged_headers_are_shown_as_they_are_written() -> None:
+    for header, shown in (
+        ("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=", "Subject: Größe"),
+        ("Subject: =?x-unknown?q?Gr?=", "Subject: "),
+        ("From: <<<", "From: "),
+    ):
+        assert shown in only_text(f"{header}\nMIME-Version: 1.0\n\ntext".encode())
+
+
+def test_odd_encodings() -> None:
+    for kind, body in (
+        ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),
+        ("text/plain; charset=no-such", "Größe".encode()),
+        ("text/plain", "Größe".encode()),
+        ("text/html", "<meta charset=cp1252>Größe".encode("cp1252")),
+    ):
+        assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")
+
+
+@pytest.mark.parametrize("make", [mhtml, webarchive, lambda page: webarchive(page, binary=False)])
+def test_saved_pages(make: Callable[[str], bytes]) -> None:
+    document = read_bytes("page", make(PAGE))
+    assert [(each.label, each.text) for each in document.sections] == [
+        ("Plan", "Plan\n\nCafé | 3 m²")
+    ]
+
+
+def test_a_message_of_outlook() -> None:
+    def text(value: str) -> bytes:
+        return value.encode("utf-16-le")
+
+    streams = {
+        "0037001F": text("Größe"),
+        "0C1A001F": text("Zoë"),
+        "5D01001F": text("zoe@example.org"),
+        "0E04001F": text("Ada; Ben"),
+        "1000001F": text("Es sind 30 m².\r\n" * 300),
+    }
+    head = (
+        "From: Zoë <zoe@example.org>\nTo: Ada; Ben\nDate: 2026-03-02 08:30 UTC\nSubject: Größe\n\n"
+    )
+    document = read_bytes("a.msg", msg(streams, attached=("Übersicht.pdf", "b.png")))
+    assert (document.format, document.left_out) == ("msg", ("Attachments: Übersicht.pdf, b.png.",))
+    assert document.text == head + "\n".join(["Es sind 30 m²."] * 300)
+    paged = read_msg(msg({**streams, "10130102": PAGE.encode()})).sections[0]
+    assert paged.text == f"{head}Plan\n\nCafé | 3 m²"
+    older = read_msg(msg({"0037001E": "Größe".encode("cp1252"), "1000001E": b"a\r\nb\0"})).sections[
+        0
+    ]
+    assert (older.label, older.text.splitlines()[-2:]) == ("Größe", ["a", "b"])
+
+
+def test_what_is_no_message() -> None:
+    for read, data in (
+        (read_msg, compound({"a": b"b"})[:600]),
+        (read_msg, b"\xd0\xcf\x11\xe0"),
+        (read_webarchive, b"bplist00WebMainResource"),
+        (read_webarchive, b"bplist00"),
+    ):
+        with pytest.raises(Problem):
+            read(data)

@@ -1,0 +1,277 @@
+"""The laws of every drafter that has a network of its own, whatever it reads of the target."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine.core.model_parts
+import engine.drafters.gemma_assistant
+from engine.core.cache import keys_and_values
+from engine.core.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.block import ContextCache
+from engine.drafters.states import StateDrafter
+from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
+from tests.support.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    MakeDrafter,
+    Run,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
+from tests.support.engine.kinds import KINDS, Kind
+from tests.support.mostly_slow import examples, mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+SMALL = 8  # a vocabulary of which random drafters often draft the right token
+SMALL_PROMPT = [token % SMALL for token in PROMPT]
+STATEFUL = [kind for kind in KINDS if kind.reads_states]
+NAMED = {kind.name: kind for kind in KINDS}
+
+Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def ready(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+    list(target.prefill(tokens))
+    list(drafter.prepare(tokens))
+
+
+def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> Draft:
+    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
+    assert draft is not None
+    return draft.tokens.tolist(), draft.q.tolist()
+
+
+def fresh(kind: Kind, architecture: str, tokens: list[int], **options: Any) -> Draft:
+    """What it drafts for a target that has read `tokens` for the first time."""
+    target, drafter = kind.pair(architecture, **options)
+    ready(target, drafter, tokens)
+    return proposed(drafter, tokens)
+
+
+def assert_same(one: Draft, other: Draft) -> None:
+    assert one[0] == other[0]
+    assert one[1] == pytest.approx(other[1], rel=1e-3)
+
+
+# Drafts depend on the committed tokens alone
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 9), st.booleans()), min_size=1, max_size=6
+)
+
+
+@pytest.mark.quick(3)
+@every_kind
+@settings(max_examples=examples(8), deadline=None, derandomize=True)
+@given(journey=STEPS)
+def test_any_journey_ends_as_if_it_were_the_first_draft(
+    kind: Kind, journey: list[tuple[int, int, bool]]
+) -> None:
+    """Rounds that accept some tokens, and texts that are taken back, once with drafts since."""
+    architecture = kind.architectures[0]
+    target, drafter = kind.pair(architecture)
+    tokens = list(TOKENS)
+    ready(target, drafter, tokens)
+    for accepted, back, drafts in journey:
+        if drafts:
+            guessed, _ = proposed(drafter, tokens)
+            target.read(mx.array([*tokens[target.length :], *guessed]))
+            tokens += [*guessed[:accepted], 7]
+            target.rewind(len(tokens) - 1)
+            drafter.accept(range(min(accepted, len(guessed))))
+        if back:
+            del tokens[max(len(tokens) - back, 3) :]
+            target.rewind(len(tokens) - 1)
+            drafter.rewind(len(tokens) - 1)
+        list(target.prefill(tokens))
+    draft = proposed(drafter, tokens)
+    assert_same(draft, fresh(kind, architecture, tokens))
+    assert_same(draft, proposed(drafter, tokens))  # asking twice changes nothing
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize(
+    ("kind", "architecture"),
+    [(kind, each) for kind in KINDS for each in kind.architectures],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind: Kind, architecture: str) -> None:
+    """Also where the target's states can only be taken back to marks."""
+    target, drafter = kind.pair(architecture, vocabulary=SMALL)
+    tokens = list(SMALL_PROMPT)
+    for seed in range(3):
+        to_do = task(1 + 3 * seed, sampling=SAMPLINGS["warm"], seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+    list(target.prefill(tokens))
+    assert_same(proposed(drafter, tokens), fresh(kind, architecture, tokens, vocabulary=SMALL))
+
+
+def keep_a_guess(patch: pytest.MonkeyPatch) -> None:
+    def keep_one(drafter: StateDrafter) -> None:
+        for layer in drafter._cache:
+            layer.trim(max(0, layer.offset - drafter._read - 1))
+
+    patch.setattr(StateDrafter, "_forget_drafted", keep_one)
+
+
+def keep_the_block(patch: pytest.MonkeyPatch) -> None:
+    def beside(self: Any, keys: mx.array, values: mx.array) -> Any:
+        return self._held.update_and_fetch(keys, values)
+
+    patch.setattr(ContextCache, "beside", beside)
+
+
+def read_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
+    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+        layer = copy.copy(layer)
+        layer.offset += 1
+        return keys_and_values(layer)
+
+    patch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("head", keep_a_guess),
+        ("EAGLE", keep_a_guess),
+        ("P-EAGLE", keep_a_guess),
+        ("MTP", keep_a_guess),
+        ("dspark", keep_the_block),
+        ("Gemma-4 assistant", read_a_rejected_token),
+    ],
+)
+def test_a_cache_that_keeps_a_guess_is_noticed(
+    name: str, mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = NAMED[name]
+    architecture = kind.architectures[0]
+    target, drafter = kind.pair(architecture)
+    ready(target, drafter, TOKENS)
+    guess, _ = proposed(drafter, TOKENS)
+    target.read(mx.array([*TOKENS, *guess][target.length :]))
+    tokens = [*TOKENS, guess[0], 7]
+    target.rewind(len(tokens) - 1)
+    list(target.prefill(tokens))
+    expected = fresh(kind, architecture, tokens)
+    mutant(monkeypatch)
+    drafter.accept(range(1))
+    proposed(drafter, tokens)
+    with pytest.raises(AssertionError):
+        assert_same(proposed(drafter, tokens), expected)
+
+
+# What it reads of the target
+
+
+@pytest.mark.parametrize("kind", STATEFUL, ids=lambda kind: kind.name)
+def test_before_the_target_has_read_anything_it_has_no_idea(kind: Kind) -> None:
+    target, drafter = kind.pair(kind.architectures[0])
+    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
+    list(target.prefill(TOKENS))
+    late = kind.drafter(Decoder(target.model), kind.architectures[0], 0)
+    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
+    assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is not None
+
+
+@pytest.mark.parametrize("name", ["head", "EAGLE-3", "EAGLE", "P-EAGLE", "MTP", "dflash"])
+def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = NAMED[name]
+    architecture = kind.architectures[0]
+    expected = fresh(kind, architecture, TOKENS)
+    for module in ("states", "eagle", "block"):
+        monkeypatch.setattr(f"engine.drafters.{module}.PREFILL_ROWS", 4)
+    for prepared in (True, False):
+        target, drafter = kind.pair(architecture)
+        list(target.prefill(TOKENS))
+        if prepared:
+            assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
+        assert_same(proposed(drafter, TOKENS), expected)
+
+
+@pytest.mark.parametrize("name", ["head", "P-EAGLE", "dspark"])
+def test_states_that_are_gone_are_done_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
+    target, drafter = NAMED[name].pair("llama")
+    tokens = list(TOKENS)
+    target.read(mx.array(tokens[:-1]))
+    for token in range(20):
+        tokens.append(token)
+        target.read(mx.array(tokens[-2:-1]))
+        if token % 7 == 6:  # between, so much is read that some of it is lost
+            assert len(proposed(drafter, tokens)[0]) == 4
+            drafter.accept(())
+
+
+# The text is the target's
+
+
+QUICK = [("MTP", "glm4_moe_lite"), ("EAGLE-3", "gemma3_text"), ("P-EAGLE", "qwen3_5")]
+QUICK += [("Gemma-4 assistant", "small"), ("recurrent", "llama"), ("PARD", "llama")]
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    mostly_slow([(kind.name, each) for kind in KINDS for each in kind.architectures], quick=QUICK),
+)
+def test_greedy_text_is_the_targets_own(name: str, architecture: str) -> None:
+    """Of every kind; `test_lossless` has a head and a block, with every architecture and length."""
+    kind, accepted = NAMED[name], 0
+    model = kind.model(architecture, SMALL)
+
+    def written(make_drafter: MakeDrafter, length: int) -> Run:
+        exact = kind.is_exact(architecture)
+        return run_greedily(
+            model, make_drafter, length, count=20, prompt=SMALL_PROMPT, check_caches=exact
+        )
+
+    plain = written(lambda _: NoDrafter(), 0).tokens
+    for length, seed in ((3, 0), (8, 1)):
+        run = written(lambda target: kind.drafter(target, architecture, seed), length)  # noqa: B023
+        assert run.tokens == plain, (length, seed)
+        accepted += run.accepted
+    assert accepted > 0
+
+
+DISTRIBUTIONS = [(kind.name, kind.architectures[0], "top-p") for kind in KINDS]
+DISTRIBUTIONS += [("MTP", "qwen3_5", "penalty"), ("MTP", "glm4_moe_lite", "warm")]
+DISTRIBUTIONS += [("Gemma-4 assistant", "small", "penalty")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "architecture", "sampling"), DISTRIBUTIONS)
+def test_sampled_text_has_the_targets_distribution(
+    name: str, architecture: str, sampling: str
+) -> None:
+    kind = NAMED[name]
+    model = kind.model(architecture, SMALL)
+    assert_the_targets(
+        model, lambda target: kind.drafter(target, architecture, 0), SAMPLINGS[sampling]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["MTP", "Gemma-4 assistant"])
+def test_q_before_the_sampler_chain_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = NAMED[name]
+    model: nn.Module = kind.model(kind.architectures[0], SMALL)
+    assert_q_matters(
+        model,
+        lambda target: kind.drafter(target, kind.architectures[0], 0),
+        monkeypatch,
+        texts=200,
+    )

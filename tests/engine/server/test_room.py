@@ -1,0 +1,63 @@
+"""Whether there is memory for a pair, by the numbers of its files."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+
+import pytest
+
+from engine.process.protocol import Load, Loaded, Macs, Memory
+from engine.server.room import Room
+from models.errors import Problem
+from models.memory.machine import Machine
+from models.records import Fit
+
+STORIES = str(Path(__file__).parents[2] / "data" / "stories260K")
+PAIR = Load("l", STORIES, "lookup")
+
+
+def taken(pair: Load | Loaded, machine: Machine) -> Fit | None:
+    return asyncio.run(Room(lambda: machine).taken(pair))
+
+
+def machine(available_bytes: int, *, unified: bool = True) -> Machine:
+    return Machine("m", 1 << 34, available_bytes, unified=unified)
+
+
+def test_a_pair_takes_more_with_a_longer_context() -> None:
+    short, usual = (
+        taken(Load("l", STORIES, "lookup", memory=Memory(64)), machine(1 << 33)),
+        taken(PAIR, machine(1 << 33)),
+    )
+    assert short is not None
+    assert usual is not None
+    assert short.held_bytes == usual.held_bytes > 0
+    assert short.needed_bytes < usual.needed_bytes
+
+
+@pytest.mark.parametrize("unified", [True, False])
+def test_it_needs_room_beside_the_others(unified: bool) -> None:
+    fit = taken(PAIR, machine(1 << 33))
+    assert fit is not None
+
+    def required(pairs: float, **others: list[Fit]) -> Coroutine[None, None, None]:
+        here = machine(int(pairs * fit.needed_bytes), unified=unified)
+        return Room(lambda: here).require(PAIR, **{"beside": [], **others})
+
+    asyncio.run(required(1.1))
+    for pairs, others in ((0.2, {}), (1.1, {"beside": [fit] * 9})):
+        with pytest.raises(Problem) as refused:
+            asyncio.run(required(pairs, **others))
+        assert "available" in refused.value.message
+    asyncio.run(required(10.1, beside=[fit] * 9))
+    if not unified:  # where there is no limit, the weights come back
+        with pytest.raises(Problem):
+            asyncio.run(required(0.2))
+        asyncio.run(required(0.2, instead_of=[fit] * 9))
+
+
+def test_what_is_not_known_is_not_refused(tmp_path: Path) -> None:
+    none = machine(0)
+    assert taken(Load("l", str(tmp_path)), none) is None
+    assert taken(Load("l", STORIES, macs=Macs("/hosts.json")), none) is None
+    asyncio.run(Room(lambda: none).require(Load("l", str(tmp_path)), beside=[]))

@@ -1,0 +1,152 @@
+"""Pools of pairs whose engines are scripted, in the test's own event loop, and whose sizes are made
+up."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from httpx2 import ASGITransport, AsyncClient
+
+from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load, Loaded
+from engine.server.app import App
+from engine.server.child import EngineChild
+from engine.server.guard import Guard, hosts_of
+from engine.server.link import EngineLink
+from engine.server.pool import Pair, Pool
+from engine.server.room import Room
+from engine.server.routes import ROUTES
+from engine.server.service import Service
+from models.errors import Problem
+from models.records import Fit
+from tests.support.engine.scripted_host import Script, ScriptedHost, told
+
+MB = 1_000_000
+PORT = 8737
+
+
+class ScriptedChild(EngineChild):
+    """An engine in this event loop. Attributes: `lives`, how often it was started; `host`, the
+    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded."""
+
+    def __init__(self, link: EngineLink, load: Load, *, play: Script = told) -> None:
+        super().__init__(link, load)
+        self._play = play
+        self.link = link
+        self.host = ScriptedHost(play)
+        self.lives = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.problem: Problem | None = None
+
+    async def run(self, loaded: asyncio.Future[None]) -> None:
+        self.lives += 1
+        await self.gate.wait()
+        if self.problem is not None:
+            raise self.problem
+        self.host = ScriptedHost(self._play)
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
+        far = await asyncio.open_connection(sock=theirs, limit=LONGEST_RESPONSE_BYTES)
+        tasks = [
+            asyncio.create_task(self.host.serve(*far)),
+            asyncio.create_task(self.link.run(reader, writer)),
+        ]
+        try:
+            await asyncio.sleep(0)
+            await self.link.load(self.load)
+            loaded.set_result(None)
+            await asyncio.Event().wait()
+        finally:
+            writer.close()
+            await asyncio.gather(*tasks)
+
+
+class MadeUpRoom(Room):
+    """A machine with `total` MB. A pair takes what `sizes` say of its target, in MB, and 1 kB for
+    each token of an answer. Attribute: `left`, as of the machine."""
+
+    def __init__(self, total: int, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.total, self.sizes = total, sizes
+        self.left: int | None = None
+
+    async def taken(self, pair: Load | Loaded) -> Fit | None:
+        weights = self.sizes.get(pair.target)
+        return None if weights is None else _fit(weights * MB)
+
+    async def require(
+        self, pair: Load | Loaded, *, beside: Iterable[Fit], instead_of: Iterable[Fit] = ()
+    ) -> None:
+        free = self.total * MB - sum(fit.needed_bytes for fit in beside)
+        needed = _fit(self.sizes[pair.target] * MB).needed_bytes
+        if needed > free:
+            raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
+
+    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
+        return self.left
+
+
+def _fit(weights: int) -> Fit:
+    """The memory of a pair with 100 tokens of 1 kB each."""
+    return Fit("", "", 100, weights, 100_000, 0, 0, 0, 0, 0, True, "")
+
+
+class Pooled:
+    """A pool, a client of its server, and its children by name."""
+
+    def __init__(self, pool: Pool, client: AsyncClient, children: dict[str, ScriptedChild]) -> None:
+        self.pool, self.client, self.children = pool, client, children
+
+    async def asked(self, model: str | None, said: str = "hello", **more: Any) -> Any:
+        """The response to a chat with a model."""
+        body = {"messages": [{"role": "user", "content": said}], **more}
+        named = {} if model is None else {"model": model}
+        return await self.client.post("/v1/chat/completions", json={**named, **body})
+
+    @property
+    def loaded(self) -> list[str]:
+        """The models that are loaded now."""
+        return [each.name for each in self.pool.statuses if each.state == "loaded"]
+
+
+@asynccontextmanager
+async def pooled(
+    *names: str,
+    room: MadeUpRoom | None = None,
+    play: Script = told,
+    window: EngineLink | None = None,
+    aliases: Mapping[str, str] | None = None,
+    keep_seconds: float = float("inf"),
+    patience_seconds: float = 0.0,
+) -> AsyncIterator[Pooled]:
+    """A server of these models, none of which is loaded; `window`: with its engine as the first."""
+    children: dict[str, ScriptedChild] = {}
+    pairs: list[Pair] = [] if window is None else [Pair(window)]
+    for name in names:
+        link = EngineLink()
+        children[name] = ScriptedChild(link, Load(name, f"/models/{name}"), play=play)
+        pairs.append(Pair(link, children[name], name=name, keep_seconds=keep_seconds))
+    pool = Pool(
+        pairs,
+        aliases={} if aliases is None else aliases,
+        room=room or MadeUpRoom(0, {}),
+        patience_seconds=patience_seconds,
+        tick_seconds=0.01,
+    )
+    tending = asyncio.create_task(pool.tend())
+    app = App(Service(pool), Guard(hosts_of("127.0.0.1", PORT)), ROUTES)
+    try:
+        address = f"http://127.0.0.1:{PORT}"
+        async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
+            yield Pooled(pool, client, children)
+    finally:
+        tending.cancel()
+        await asyncio.gather(tending, return_exceptions=True)
+        await pool.close()
+
+
+def sized(total: int, **sizes: int) -> MadeUpRoom:
+    """A machine with `total` MB for models of these sizes in MB."""
+    return MadeUpRoom(total, {f"/models/{name}": size for name, size in sizes.items()})
