@@ -27,6 +27,7 @@ from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
+from models.memory.fit import DEFAULT_CONTEXT
 
 MOST_WAITING = 32
 
@@ -143,10 +144,11 @@ class Service:
         async def tokens() -> int:
             prompts = (ask.prompt, *ask.more_prompts)
             read = [await self._counted(prompt, ask.request.thinking) for prompt in prompts]
-            most = max(counted.tokens for counted in read) + ask.request.max_tokens
-            return min(most, self.loaded.context_length) * min(ask.answers, self.loaded.parallel)
+            text = min(ask.request.max_tokens, DEFAULT_CONTEXT)  # most clients name no limit
+            each = min(max(one.tokens for one in read) + text, self.loaded.context_length)
+            return each * min(ask.answers, self.loaded.parallel)
 
-        await self.pool.admit(self.pair, tokens)
+        await call.held.enter_async_context(self.pool.admitted(self.pair, tokens))
         return await for_model(ask, (await self.texts()).syntax, self._ending)
 
     async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
