@@ -45,13 +45,12 @@ def _request(
     body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
 ) -> Request:
     options, most = body.options, loaded.context_length
+    wanted = options.num_predict
     seed = None if options.seed == -1 else options.seed
     given = options.stop or []
     return Request(
         sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
-        max_tokens=min(options.num_predict or most, most)
-        if (options.num_predict or 0) > 0
-        else most,
+        max_tokens=min(wanted, most) if wanted is not None and wanted > 0 else most,
         stops=(*([given] if isinstance(given, str) else given), *stops),
         overflow="rolling" if body.truncate else "stop",
         thinking=_thinking(body.think),
