@@ -235,8 +235,9 @@ class SettingsDialog(QDialog):
         self._delete.clicked.connect(self.deletion_asked)
         return _explained_box(
             "Keep on disk what the model has read of documents",
-            "A document is then read once, also after a restart. The files are private and "
-            "contain its text; deleting the document or a conversation with it deletes them. "
+            "A document is then read once, also after a restart, and so are long instructions of "
+            "programs that use the local server. The files are private and contain the text; "
+            "deleting the document or a conversation with it deletes them. "
             "Changes load the model again.",
             _row(self._kept, self._delete),
             on=self._settings.keep_documents,

@@ -204,8 +204,9 @@ class Request:
     answer's text has the names of special tokens in it, but for those that end it.
 
     `keep_as`: the digests of the documents that the prompt has in it. What is read of it may be
-    kept on disk, where the engine keeps such things, and goes with any of them; empty keeps
-    nothing: see `engine.conversation.kept_prefixes`.
+    kept on disk, where the engine keeps such things, and goes with any of them. Without documents
+    `keep_instructions` says whether the system prompt and the tools may be kept: see
+    `engine.conversation.kept_prefixes`.
     """
 
     sampling: Sampling | None = field(default_factory=Sampling)
@@ -220,6 +221,7 @@ class Request:
     prompt_logprobs: bool = False
     special: bool = False
     keep_as: tuple[str, ...] = ()
+    keep_instructions: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -107,7 +107,7 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
 
 
 def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
-    """Return the chats, at least one. Raises Problem."""
+    """Return `chats` if there are any, and otherwise raise Problem."""
     if not chats:
         raise Problem("The file holds no messages.", _KINDS)
     return chats

@@ -23,7 +23,8 @@ PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejec
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One token of the answer; a rejected or discarded token is where it would have been.
+    """A token of the answer, or a rejected or discarded token at the place where it would have
+    been.
 
     Of a tree, only the tokens of one branch are pieces: the accepted branch, and its most promising
     continuation.

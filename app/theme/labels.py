@@ -77,7 +77,7 @@ class ToneLabel(QLabel):
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
-        """Show `words` in this tone, or in the last one. An empty text hides the label."""
+        """Show `words` in `tone`, by default in the tone so far. An empty text hides the label."""
         words = clean(words)
         self._tone = tone or self._tone
         self.setVisible(bool(words))

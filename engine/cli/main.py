@@ -16,6 +16,7 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
+from engine.cli.agent import agent
 from engine.cli.cluster import app as cluster_app
 from engine.cli.folders import target_folder
 from engine.cli.models.commands import CONVERT_EXAMPLES, convert
@@ -93,6 +94,10 @@ class GenerateOptions(AnswerOptions):
         *(False, "Ask each part, then the notes, to sum up.", "", "--section-by-section"),
         panel=Panel.DOCUMENTS,
     )
+    passages: bool = option(
+        *(False, "Give passages where all of a file takes long to read.", "", "--passages"),
+        panel=Panel.DOCUMENTS,
+    )
 
 
 @app.command(
@@ -119,21 +124,25 @@ def generate(options: GenerateOptions) -> None:
     text = _standard_input() if options.prompt == "-" else options.prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    if options.section_by_section and not options.attach:
+    if (options.section_by_section or options.passages) and not options.attach:
         raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     request = options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
         closing(open_session(options, quiet=options.json)) as session,
-        closing(Attachments(session, errors, documents)) as attachments,
+        closing(
+            Attachments(session, errors, documents, weights_bytes=session.target.folder.size_bytes)
+        ) as attachments,
     ):
         request = replace(request, keep_as=attachments.digests)
         before = [ChatMessage("system", options.system)] * bool(options.system)
         if options.section_by_section:
             asked = attachments.write_by_section(text, request, before=before)
         else:
-            asked = attachments.write(text, request, before=before, more=False)
+            asked = attachments.write(
+                text, request, before=before, more=False, passages=options.passages
+            )
         messages = [*before, asked]
         answer = session.answer(
             messages,
@@ -186,7 +195,9 @@ def chat(options: ChatOptions) -> None:
     documents = [read_attached(path, console, read_document) for path in options.attach or ()]
     with (
         closing(open_session(options)) as session,
-        closing(Attachments(session, console, documents)) as attachments,
+        closing(
+            Attachments(session, console, documents, weights_bytes=session.target.folder.size_bytes)
+        ) as attachments,
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing
@@ -195,6 +206,10 @@ def chat(options: ChatOptions) -> None:
 
 
 app.command(rich_help_panel=ANSWERS, epilog=epilog())(serve)
+app.command(
+    rich_help_panel=ANSWERS,
+    epilog=examples("slipstream agent claude --target MODEL -- --continue", words=WORDS),
+)(agent)
 
 
 @app.command(
@@ -372,7 +387,7 @@ def doctor(options: DoctorOptions) -> None:
 def kept(
     *, forget: Annotated[bool, described("Delete all of it.", "", "--forget")] = False
 ) -> None:
-    """Say what is kept on disk of documents, or delete it."""
+    """Say what is kept on disk of documents and long instructions, or delete it."""
     from engine.conversation.kept_blocks import forget_all, held_bytes, kept_blocks_folder
     from models.in_words import size
 

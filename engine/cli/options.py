@@ -67,6 +67,11 @@ def option(default: Any, *words: str, **more: Any) -> Any:
     return field(default=default, metadata={_DESCRIPTION: described(*words, **more)})
 
 
+def positional(default: Any, help: str, metavar: str) -> Any:
+    """A field of an options object that is an argument. `MISSING` makes it required."""
+    return field(default=default, metadata={_DESCRIPTION: argument(help, metavar)})
+
+
 def examples(*lines: str, words: Iterable[str] = ()) -> str:
     """The end of a command's help: the meaning of these `WORDS`, and lines to copy."""
     meanings = [f"{word}: {WORDS[word]}" for word in words]
@@ -80,7 +85,6 @@ _answer, _model, _sampling, _documents, _macs = (
 TARGET = "The model that answers; else the starter.", "MODEL"
 ON_THE_MACS = "Hold the target on the Macs in this file.", "HOSTFILE"
 MAX_TOKENS = "Tokens of the longest answer.", "N"
-THINKING_BUDGET = "After so many tokens it stops thinking and answers.", "N"
 AS_JSON = "Print JSON instead.", "", "--json"
 
 
@@ -126,6 +130,9 @@ class ModelOptions(PairOptions, MacsOptions):
     draft_length: str = _model("auto", "Tokens to guess a round.", "LENGTH")
     context: int = _model(0, "Tokens of a chat; 0: all it can read.", "N", show_default=False)
     cache_bits: int = _model(0, "Bits in caches of long chats: 8 or 4.", "N", show_default=False)
+    kept: bool = _model(
+        True, "Keep on disk what was read of long instructions, documents.", "", "--kept/--no-kept"
+    )
     learn: bool = _model(False, "Guess from earlier answers; keep new ones.", "", "--learn")
     measure: bool = _model(False, "Measure what drafting costs again.", "", "--measure")
     temperature: float | None = _sampling(None, "How much is left to chance.", "X")
@@ -136,6 +143,10 @@ class ModelOptions(PairOptions, MacsOptions):
     presence_penalty: float | None = _sampling(None, "Lower the score of used tokens.", "X")
     frequency_penalty: float | None = _sampling(None, "Lower it once for each use.", "X")
     seed: int | None = _sampling(None, "The same seed writes the same text.", "N")
+    thinking: ThinkingWish | None = _answer(None, "Whether it thinks first, how much.", "EFFORT")
+    thinking_budget: int | None = _answer(
+        None, "After so many tokens it stops thinking and answers.", "N", min=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,6 +159,7 @@ class ModelOptions(PairOptions, MacsOptions):
             *(id, str(folder.path), self.drafter, self.draft_length, self._memory),
             sampling=self._sampling_for(folder),
             learn=self.learn,
+            keep_bytes=None if self.kept else 0,
             measure=self.measure,
             macs=self.macs,
             **more,
@@ -181,14 +193,11 @@ class AnswerOptions(ModelOptions):
     """Also the options of answers that this command asks for itself. Raises `Problem`."""
 
     system: str = _answer("", "The system prompt.", "TEXT")
-    thinking: ThinkingWish | None = _answer(None, "Whether it thinks first, how much.", "EFFORT")
-    thinking_budget: int | None = _answer(None, *THINKING_BUDGET, min=0)
     max_tokens: int = _answer(512, *MAX_TOKENS, min=1)
     stop: list[str] | None = _answer(None, "End before this text; repeatable.", "TEXT")
     schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")
     regex: str | None = _answer(None, "Answer with a text that matches this.", "REGEX")
     attach: list[Path] | None = _documents(None, "Give the model a file or folder.", "PATH")
-    keep: bool = _documents(True, "Keep what was read of them.", "", "--keep/--no-keep")
 
     def request(self, *, overflow: Overflow = "stop") -> Request:
         """How to answer; the sampling is the model's, as loaded. Raises `Problem`."""
@@ -200,6 +209,7 @@ class AnswerOptions(ModelOptions):
             stops=tuple(self.stop or ()),
             grammar=self._grammar,
             overflow=overflow,
+            keep_instructions=True,
         )
 
     @property
@@ -238,6 +248,7 @@ def _parameters(kind: type[Any]) -> Iterator[Parameter]:
 
 
 def _place(parameter: Parameter) -> int:
-    """The place of its group in --help."""
+    """The place of its group in --help; arguments come first."""
     (described,) = parameter.annotation.__metadata__
-    return [*Panel].index(described.rich_help_panel)
+    panel = described.rich_help_panel
+    return -1 if panel is None else [*Panel].index(panel)

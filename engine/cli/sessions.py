@@ -56,9 +56,7 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
     steps = Steps(console)
     folder = target_folder(options.target, steps)
     learning_folder(options.learn)
-    command = options.load(
-        folder, id=uuid4().hex, parallel=1, keep_bytes=None if options.keep else 0
-    )
+    command = options.load(folder, id=uuid4().hex, parallel=1)
     if command.macs.hosts:
         tell: Callable[[str], None] = (lambda line: None) if quiet else show_remarks
         with console.status("Loading the target on several Macs"):

@@ -1,12 +1,13 @@
-"""Stores the keys and values of documents' tokens in files, a block of tokens each.
+"""Stores the keys and values of documents' and instructions' tokens in files, a block of tokens
+each, and what other layers hold behind a block in another file.
 
 A block's name is a digest of its own tokens, of the name of the block before it, and, for the
 first block, of everything else that the content depends on. So a name stands for one content: what
 reading those tokens anew would give. A file whose content does not fit its name is deleted.
 
-The documents can be read from these files. So they are private, and in a folder for each set of
-documents, which is deleted with any of them. If they grow too large together, the least recently
-used go first. Knows files and bytes; no model, no MLX.
+The texts can be read from these files. So they are private, and in a folder for each set of
+documents, which is deleted with any of them; instructions are in the folder of no document. If they
+grow too large together, the least recently used go first. Knows files and bytes; no model, no MLX.
 """
 
 import hashlib
@@ -30,6 +31,7 @@ _MOST_OF_THE_DISK = 0.1
 _LOCK_SECONDS = 5.0  # to wait for another process, which needs less for a block
 _STEP_NS = 1_000_000  # by which a block counts as used before the one in front of it
 _SUFFIX = ".safetensors"
+_STATE = "-state"
 _DOCUMENTS = "documents.json"
 _DIGEST = "sha256"
 _DIGEST_LAYOUT = TensorLayout("U8", (32,))
@@ -49,6 +51,11 @@ def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
         name = hashlib.sha256(f"{name} {own}".encode()).hexdigest()
         names.append(name)
     return names
+
+
+def state_name(block: str) -> str:
+    """The name of what is held behind a block beside keys and values of every position."""
+    return f"{block}{_STATE}"
 
 
 def used_ns(place: int, *, now: int) -> int:
@@ -83,10 +90,16 @@ class KeptBlocks:
         held = sum(file.size_bytes for file in _files(self._folder))
         return min(MOST_BYTES, int(_MOST_OF_THE_DISK * (free + held)))
 
-    def find(self, names: Sequence[str]) -> list[Path]:
-        """The files of these blocks, up to the first that is missing. They count as used now."""
+    def find(self, names: Sequence[str], *, state: bool = False) -> list[Path]:
+        """The files of these blocks, up to the first that is missing; with `state`, up to the last
+        that has a state, whose file comes last. They count as used now."""
         there = {file.path.stem: file.path for file in _files(self._folder)}
-        found = [there[name] for name in takewhile(there.__contains__, names)]
+        held = list(takewhile(there.__contains__, names))
+        if state:
+            while held and state_name(held[-1]) not in there:
+                held.pop()
+            held += [state_name(name) for name in held[-1:]]
+        found = [there[name] for name in held]
         now = time_ns()
         for place, path in enumerate(found):
             with suppress(OSError):
@@ -105,10 +118,10 @@ class KeptBlocks:
         return None
 
     def begin(self, documents: Sequence[str]) -> Path:
-        """Make the folder for the blocks of documents with these digests. Raises OSError."""
+        """Make the folder for the blocks of documents with these digests; without one, for those
+        of instructions. Raises OSError."""
         wanted = tuple(sorted(set(documents)))
-        listed = json.dumps(wanted)
-        folder = self._folder / hashlib.sha256(listed.encode()).hexdigest()[:32]
+        folder = self._folder / _folder_name(wanted)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self._folder, seconds=_LOCK_SECONDS):
             for each in (self._folder, folder):
@@ -117,7 +130,7 @@ class KeptBlocks:
             if not (self._folder / _TAG).exists():
                 write_text(self._folder / _TAG, _TAG_TEXT)
             if _documents(folder) != wanted:
-                write_text(folder / _DOCUMENTS, listed)
+                write_text(folder / _DOCUMENTS, json.dumps(wanted))
         return folder
 
     def write(
@@ -175,7 +188,10 @@ def forget(folder: Path, document: str) -> None:
         return
     with locked(folder, seconds=_LOCK_SECONDS):
         for each in folder.iterdir():
-            if each.is_dir() and document in (_documents(each) or (document,)):
+            if not each.is_dir():
+                continue
+            listed = _documents(each)
+            if listed is None or document in listed:
                 shutil.rmtree(each)
 
 
@@ -195,13 +211,18 @@ def _files(folder: Path) -> Iterator[_File]:
                 yield _File(path, found.st_size, found.st_mtime_ns)
 
 
-def _documents(folder: Path) -> tuple[str, ...]:
-    """The digests of the documents that a folder is for; empty if its list cannot be read."""
+def _documents(folder: Path) -> tuple[str, ...] | None:
+    """The digests of the documents that a folder is for; None if its list is not that of its
+    name."""
     with suppress(OSError, ValueError, RecursionError):
         listed = json.loads((folder / _DOCUMENTS).read_text(encoding="utf-8"))
-        if isinstance(listed, list):
+        if isinstance(listed, list) and _folder_name(listed) == folder.name:
             return tuple(map(str, listed))
-    return ()
+    return None
+
+
+def _folder_name(documents: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(documents).encode()).hexdigest()[:32]
 
 
 def _named(layouts: Sequence[TensorLayout]) -> dict[str, TensorLayout]:

@@ -8,7 +8,7 @@ A race is two answers to one prompt, with drafts and without. Nothing runs besid
 turns of a part of a second, so that whatever else the machine does slows both alike.
 
 Sessions that have nothing to do are kept for their caches: the next answer takes the session
-whose text its prompt continues furthest.
+whose text its prompt continues furthest, or a copy of it.
 """
 
 import sys
@@ -321,33 +321,36 @@ class Scheduler:
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
-        """The session that has read most of a prompt: an idle one, a copy of a running one, or, if
-        none has read much, a new one.
+        """The session that has read most of a prompt, so that this is not read again; if none has
+        read much, a new one.
 
-        Idle ones are dropped while they hold more than `spare` tokens: the least recently used
-        first.
+        An idle one is cut to the beginning that it shares with the prompt, if that is half of it or
+        more. If it is less, and if the session is running, it is kept, and a copy is cut.
         """
 
         def read(session: Session) -> int:
             return session.shared(answer.tokens)
 
-        kept = max(self._idle, key=read, default=None)
-        lender = max((each.session for each in self._running), key=read, default=None)
-        if lender and read(lender) >= max(_WORTH_SHARING, read(kept) + 1 if kept else 0):
-            chosen = lender.copy()
-        elif kept and 2 * read(kept) >= min(kept.length, len(answer.tokens)):
-            chosen = kept
-        elif len(self._idle) + len(self._running) < self._parallel:
-            chosen = self.session.another()
-        else:
-            chosen = self._idle[0]
-        if chosen in self._idle:
-            self._idle.remove(chosen)
+        best = max([*self._idle, *(each.session for each in self._running)], key=read)
+        shared = read(best)
+        if best in self._idle and 2 * shared >= best.length:
+            self._idle.remove(best)
+            self._make_room(spare)
+            return best
+        dropped = self._make_room(spare)
+        if shared < _WORTH_SHARING:
+            return self.session.another()
+        return best if best in dropped else best.copy()
+
+    def _make_room(self, spare: int) -> list[Session]:
+        """Drop idle sessions, the least recently used first: while there are as many sessions as
+        answers at once, and while the idle ones hold more than `spare` tokens. Returns them."""
+        dropped = list[Session]()
         while len(self._idle) + len(self._running) >= self._parallel or (
             self._idle and sum(session.length for session in self._idle) > spare
         ):
-            self._idle.pop(0)
-        return chosen
+            dropped.append(self._idle.pop(0))
+        return dropped
 
     def _end(self, running: _Running, session: Session) -> None:
         running.close()

@@ -98,7 +98,7 @@ class Session:
         kept: KeptBlocks | None = None,
     ) -> None:
         """`earlier`: the folder of earlier answers, which are drafted from; new ones are added.
-        `kept`: where the caches of prompts about documents are kept, if a request asks for it."""
+        `kept`: where the caches of prompts' beginnings are kept, if a request asks for it."""
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
         decoder = target.decoder(target.model, quantized=quantized, trial=trial)
         tokenizer, size = target.tokenizer, decoder.vocabulary
@@ -263,12 +263,12 @@ class Session:
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         messages = prompt.messages
-        if messages and not _says_something(messages[-1]):
-            if messages[-1].tool_calls:
-                raise Problem(
-                    "The last message calls tools, and their results are missing.",
-                    "Send the result of each call, or what the user says next.",
-                )
+        if messages and messages[-1].tool_calls and not _says_something(messages[-1]):
+            raise Problem(
+                "The last message calls tools, and their results are missing.",
+                "Send the result of each call, or what the user says next.",
+            )
+        if messages and not any(map(_says_something, messages)):
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokenizer = self.target.tokenizer
         prompt = with_thinking(tokenizer, prompt, request.thinking)
@@ -317,9 +317,21 @@ class Session:
             text,
             prediction=encode_text(request.prediction) if request.prediction else [],
             prompt_logprobs=request.prompt_logprobs,
-            keep_as=frozenset(request.keep_as),
+            keep_as=frozenset(request.keep_as)
+            if request.keep_as or request.keep_instructions
+            else None,
+            recurring=partial(
+                self._recurring, without(prompt, gap), tokens, about=bool(request.keep_as)
+            ),
             skippable=partial(skippable, messages, sources),
         )
+
+    def _recurring(self, prompt: Prompt, tokens: list[int], *, about: bool) -> int:
+        """The number of tokens at the beginning of a prompt that another question will have, too:
+        `about` the same documents, or behind the same instructions, which a mere text has not."""
+        if not prompt.messages:
+            return len(tokens) if about else 0
+        return common(tokens, self.encode(another_question(prompt)))
 
     def _reader(
         self, prompt: Prompt, tokens: Sequence[int], *, certain: bool
@@ -477,9 +489,14 @@ class Session:
         began, prompt, gap = perf_counter(), answer.tokens, answer.left_out
         held = min(self.shared(prompt), len(prompt) - 1)
         before, self._kept, prefixes = self._kept, None, self._shared.prefixes
-        if prefixes is not None:
+        if prefixes is not None and answer.keep_as is not None:
             self._kept = prefixes.of(
-                prompt, answer.keep_as, decoder=self.decoder, held=held, before=before
+                prompt,
+                answer.keep_as,
+                recurring=answer.recurring,
+                decoder=self.decoder,
+                held=held,
+                before=before,
             )
         if self._kept is not None:
             held = self._kept.start(held)
@@ -509,6 +526,10 @@ class Session:
             for reused in self._kept.read(first.reused):
                 yield read(reused)
             reused = self.decoder.length
+            if reused < self._kept.stop:
+                for length in self.decoder.prefill(prompt[: self._kept.stop + 1]):
+                    yield read(length)
+                self.decoder.bookmark()
         for length in self.decoder.prefill(prompt):
             yield read(length)
         if self._drafter_reads(prompt):
@@ -529,6 +550,19 @@ def _says_something(message: ChatMessage) -> bool:
     return bool((message.content + message.reasoning).strip() or message.tool_call_id)
 
 
+def another_question(prompt: Prompt) -> Prompt:
+    """A chat that asks something else: about the same documents or, without documents, behind the
+    same instructions."""
+    messages, another = prompt.messages, "?"
+    about = [number for number, message in enumerate(messages) if message.attached]
+    if about:
+        message = messages[about[-1]]
+        asked = replace(message, content=message.content[: message.attached] + another)
+        return replace(prompt, messages=(*messages[: about[-1]], asked))
+    system = [message for message in messages if message.role == "system"]
+    return replace(prompt, messages=(*system, ChatMessage("user", another)))
+
+
 def common(one: Sequence[int], other: Sequence[int]) -> int:
     """The number of tokens that two texts begin with alike."""
     pairs = zip(one, other, strict=False)
@@ -541,8 +575,10 @@ class Answer:
 
     Attributes: `tokens`, the prompt; `left_out`, the numbers of the messages that it is without;
     `sources`, where the others stand in it; `task` and `text`, what the loop writes and how it is
-    read; `prediction`, tokens to draft from; `keep_as` as in `Request`; `skippable` finds the
-    tokens of the prompt that a drafter need not read.
+    read; `prediction`, tokens to draft from; `keep_as`, the digests of the documents with which
+    what is read may be kept on disk, None if it may not be; `recurring` counts the tokens at the
+    beginning of the prompt that another question will have, too; `skippable` finds the tokens of
+    the prompt that a drafter need not read.
     """
 
     generation: str
@@ -553,7 +589,8 @@ class Answer:
     text: AnswerText
     prediction: list[int]
     prompt_logprobs: bool
-    keep_as: frozenset[str] = frozenset()
+    keep_as: frozenset[str] | None = None
+    recurring: Callable[[], int] = int
     skippable: Callable[[], Sequence[range]] = tuple
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.conversation.sources import Sources
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex, choose
-from engine.documents.plan import looked_for
+from engine.documents.question import looked_for
 from engine.request import ChatMessage
 
 MOST_READ = 2048

@@ -68,7 +68,7 @@ class AlignedCache(KVCache):
         self.base = 0
         self._dropped: list[tuple[Any, Any, int]] | None = None  # in a round: keys, values, base
 
-    def _base_for(self, position: int) -> int:
+    def base_for(self, position: int) -> int:
         """The first position that is kept for a query at `position`."""
         if self.window is None:
             return 0
@@ -86,7 +86,7 @@ class AlignedCache(KVCache):
         """The number of rows that the next pass may have."""
         steps = [self._end_for(self.offset + 1)]
         if self.window is not None:
-            steps.append(self._base_for(self.offset) + self.block + self.window - 1)
+            steps.append(self.base_for(self.offset) + self.block + self.window - 1)
         return min(steps) - self.offset
 
     @property
@@ -117,7 +117,7 @@ class AlignedCache(KVCache):
 
     def span(self, rows: int) -> tuple[int, int]:
         """(base, end): the key positions visible to a pass of `rows` rows."""
-        return self._base_for(self.offset), self._end_for(self.offset + rows)
+        return self.base_for(self.offset), self._end_for(self.offset + rows)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append (batch, heads, rows, dim); returns the keys and values at `[base, end)`."""
@@ -308,32 +308,73 @@ class Timeline:
         """Whether the full-attention layers are quantized by now."""
         return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
 
-    def held(self, start: int, end: int) -> list[mx.array] | None:
-        """Return the keys and values at positions `[start, end)`, layer by layer.
+    @property
+    def has_states(self) -> bool:
+        """Whether a layer does not hold every position: a sliding window, or a recurrent one."""
+        return not all(map(_keeps_all, self.layers))
+
+    def held(self, start: int, end: int) -> list[mx.array]:
+        """Return the keys and values at positions `[start, end)`, layer by layer, of the layers
+        that hold every position.
 
         (batch, heads, positions, dim) each; a quantized layer has three arrays in place of each.
-        None if a layer does not hold every position from the first one on.
         """
-        if not all(map(_holds_all, self.layers)):
-            return None
-        pairs: Any = [(layer.keys, layer.values) for layer in self.layers]
+        pairs: Any = [(layer.keys, layer.values) for layer in self.layers if _keeps_all(layer)]
         parts: Any = tree_flatten(pairs)
         return [part[..., start:end, :] for _, part in parts]
 
-    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
-        """Fill an empty timeline with the first `length` positions, as `held` returned them."""
-        parts = iter(held)
+    def states(self, length: int) -> list[mx.array] | None:
+        """Return what the other layers hold behind the first `length` tokens, layer by layer: the
+        keys and values that a window still sees there, or recurrent states.
+
+        None if neither the timeline nor a bookmark is at that length, or for caches of a kind that
+        is not known. Without such layers the list is empty.
+        """
+        copies = [mark.copies for mark in self._bookmarks if mark.length == length]
+        if not copies and self.has_states and self.length != length:
+            return None
+        at = copies[-1] if copies else self.layers
+        others = [layer for layer in at if layer is not None and not _keeps_all(layer)]
+        if not all(_is_window(layer) or type(layer) is ArraysCache for layer in others):
+            return None
+        states = [state for layer in others for state in _states(layer, length)]
+        return None if any(state is None for state in states) else states
+
+    def seen(self, length: int) -> list[int | None]:
+        """Return for each array of `states` how many positions it has behind the first `length`
+        tokens; None for a recurrent state."""
+        seen = list[int | None]()
+        for layer in self.layers:
+            if _is_window(layer):
+                seen += [length - layer.base_for(length)] * 2
+            elif isinstance(layer, ArraysCache):
+                seen += [None] * len(layer.cache)
+        return seen
+
+    def fill(
+        self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
+    ) -> None:
+        """Fill an empty timeline with the first `length` positions, as `held` and `states` returned
+        them."""
+        parts, others = iter(held), iter(states)
         for i, layer in enumerate(self.layers):
+            if isinstance(layer, ArraysCache):
+                layer.cache = [next(others) for _ in layer.cache]
+                continue
             if quantized and self.quantized and _keeps_all(layer):
                 layer = self.layers[i] = QuantizedKVCache(
                     self.quantized.group_size, self.quantized.bits
                 )
                 layer.floor = self.quantized.start
                 layer.keys, layer.values = [tuple(islice(parts, 3)) for _ in range(2)]
+            elif _is_window(layer):
+                layer.keys, layer.values = next(others), next(others)
+                layer.base = layer.base_for(length)
             else:
                 layer.keys, layer.values = next(parts), next(parts)
             layer.offset = length
         self.length = length
+        self.bookmark()
 
     def move(self, positions: Sequence[int], to: int) -> None:
         """Move the tokens at `positions` (ascending) to the positions from `to` on."""
@@ -422,9 +463,14 @@ def _can_be_cut(layer: Any) -> bool:
     return isinstance(layer, AlignedCache) or _keeps_all(layer)
 
 
-def _holds_all(layer: Any) -> bool:
-    """Return whether a layer holds every position from the first one on."""
-    return _keeps_all(layer) or (isinstance(layer, AlignedCache) and layer.base == 0)
+def _states(layer: Any, length: int) -> list[Any]:
+    """What a window or a recurrent layer holds behind the first `length` tokens."""
+    if isinstance(layer, ArraysCache):
+        return list(layer.cache)
+    if layer.keys is None:
+        return [None]
+    seen = slice(layer.base_for(length) - layer.base, length - layer.base)
+    return [part[..., seen, :] for part in (layer.keys, layer.values)]
 
 
 def _floor(layer: Any) -> int:

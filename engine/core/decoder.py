@@ -167,11 +167,13 @@ class Decoder:
                 block = border
             yield self.length
 
-    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
-        """Hold the first `length` tokens from the arrays that `Timeline.held` gave of them: see
-        `Timeline.fill`. There are no recordings of these tokens."""
+    def fill(
+        self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
+    ) -> None:
+        """Hold the first `length` tokens from the arrays that `Timeline.held` and `states` gave of
+        them: see `Timeline.fill`. There are no recordings of these tokens."""
         self.rewind(0)
-        self.timeline.fill(length, held, quantized=quantized)
+        self.timeline.fill(length, held, states, quantized=quantized)
         self._in_blocks = length
 
     def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:

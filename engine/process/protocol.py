@@ -85,7 +85,7 @@ class Load:
     it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
     the others. `learn`: earlier answers are drafted from, and these are kept for that: see
     `engine.earlier_answers`. `measure`: the pair is calibrated again. `sampling`: the default in
-    place of the target's own. `keep_bytes`: the most that is kept on disk of documents;
+    place of the target's own. `keep_bytes`: the most that is kept on disk of prompts;
     None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
     on these alone, and on none once they are unloaded: another process can.
     """

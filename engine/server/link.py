@@ -73,9 +73,9 @@ class EngineLink:
     """One engine at a time. Attributes: `ranks_changed`, called when `ranks` has changed; `heard`,
     the number of its lines so far."""
 
-    def __init__(self, *, thinking_budget: int | None = None) -> None:
-        """`thinking_budget`: of requests that have none."""
-        self._thinking_budget = thinking_budget
+    def __init__(self, *, thinking: Thinking = "", thinking_budget: int | None = None) -> None:
+        """`thinking` and `thinking_budget`: of requests that have none."""
+        self._thinking, self._thinking_budget = thinking, thinking_budget
         self.ranks_changed: Callable[[], None] = lambda: None
         self.heard = 0
         self._client = EngineClient(without_engine=_AGAIN)
@@ -131,7 +131,7 @@ class EngineLink:
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> Counted:
         """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
-        counted: Counted = await self._ask(Count(_id(), prompt, thinking))
+        counted: Counted = await self._ask(Count(_id(), prompt, thinking or self._thinking))
         return counted
 
     @asynccontextmanager
@@ -139,6 +139,9 @@ class EngineLink:
         self, prompt: Prompt, request: Request, *, conversation: str = ""
     ) -> AsyncIterator[Generation]:
         """The events of an answer. To leave this cancels it where it is not over."""
+        request = replace(
+            request, thinking=request.thinking or self._thinking, keep_instructions=True
+        )
         if request.thinking_budget is None:
             request = replace(request, thinking_budget=self._thinking_budget)
         generation = Generation(_id())

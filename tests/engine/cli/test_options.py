@@ -36,7 +36,7 @@ def test_a_command_gets_one_object() -> None:
 
 def test_all_that_answers_has_the_options_of_a_model() -> None:
     names = [each.name.replace("_", "-") for each in fields(ModelOptions)]
-    for command in ("generate", "chat", "serve"):
+    for command in ("generate", "chat", "serve", "agent"):
         printed = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100"}).output
         assert [name for name in names if f"--{name} " not in printed] == [], command
 
@@ -69,6 +69,7 @@ def test_what_was_chosen_is_loaded(target: Path) -> None:
     assert load(target, chosen) == Load(
         *("1", str(target), "suffix", "4", Memory(100, 8)), parallel=2, learn=True, measure=True
     )
+    assert load(target, ModelOptions(kept=False)).keep_bytes == 0
     assert load(target, ModelOptions(hosts=Path("/a"), trust_network=True)).macs == Macs("/a", True)
 
 

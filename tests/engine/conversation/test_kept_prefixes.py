@@ -1,8 +1,12 @@
 """What was read of a document and kept on disk: answers and caches are as if it were read anew."""
 
+import copy
+import itertools
 import json
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +16,7 @@ import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlx_lm.models.cache import ArraysCache
 
 import engine.conversation.kept_prefixes
 import engine.core.decoder
@@ -24,7 +29,8 @@ from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters.lookup import LookupDrafter
 from engine.events import Event, Prefill
-from engine.request import Request, Sampling
+from engine.request import ChatMessage, Prompt, Request, Sampling, chat
+from engine.speculate import alone
 from models.files import models_folder
 from models.model_folder import inspect
 from models.starter import STARTER
@@ -93,9 +99,17 @@ def new(
     return session
 
 
-def answer(session: Session, prompt: Sequence[int], request: Request = GREEDY) -> list[Event]:
-    """The events, their laws and the caches checked, then what is to be kept is kept."""
-    events = list(session.complete(prompt, request))
+def answer(
+    session: Session,
+    prompt: Sequence[int],
+    request: Request = GREEDY,
+    *,
+    said: Prompt | None = None,
+) -> list[Event]:
+    """The events, their laws and the caches checked, then what is to be kept is kept. `said`: the
+    chat, in place of its tokens."""
+    begun = session.prepare(said or Prompt(tokens=tuple(prompt)), request)
+    events = list(alone(session.decoder, session.begin(begun)))
     check_laws(events, session.target.tokenizer)
     check(session)
     if session.keep():
@@ -180,24 +194,73 @@ def test_what_is_read_before_caches_are_quantized_serves_any(targets: Any, folde
     assert reused_of(given) == QUANTIZED.start // ROWS * ROWS
 
 
-def test_windows_that_have_not_moved_are_kept(targets: Any, folder: Path) -> None:
-    target = targets("gemma3_text")  # whose windows have 16 tokens
-    session = new(target, folder)
-    answer(session, DOCUMENT)
-    assert len(files(folder)) == 5
-    assert reused_of(answer(new(target, folder), [*DOCUMENT, 3])) == 5 * ROWS
-    session = new(target, folder)
-    answer(session, [3, *DOCUMENT, *DOCUMENT])
-    assert session.unkept is Unkept.LAYERS
-    assert len(files(folder)) == 5
+STATES = ["gemma3_text", "qwen3_5", "lfm2", "mamba"]  # windows of 16 tokens; recurrent layers
 
 
-@pytest.mark.parametrize("architecture", ["qwen3_5", "lfm2", "mamba"])
-def test_recurrent_states_are_not_kept_and_it_is_said(
-    targets: Any, folder: Path, architecture: str
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5", "gemma3_text"]))
+@pytest.mark.parametrize("length", [5 * ROWS + 3, 200], ids=["short", "long"])
+def test_windows_and_recurrent_states_are_kept_at_the_last_border(
+    targets: Any, folder: Path, architecture: str, length: int
 ) -> None:
-    session = new(targets(architecture), folder)
-    answer(session, DOCUMENT)
+    target, border = targets(architecture), length // ROWS * ROWS
+    document = [65 + 7 * i % 26 for i in range(length)]
+    answer(new(target, folder), [*document, 1, 2, 3])
+    assert len(files(folder)) == length // ROWS + 1
+    for question in ([1, 2, 3], [7, 7, 90, 60], [5] * 70):
+        session = new(target, folder)
+        given = answer(session, [*document, *question])
+        assert reused_of(given) == border
+        assert tokens_of(given) == tokens_of(answer(new(target, None), [*document, *question]))
+        again = answer(session.copy(), [*document, 9])
+        assert reused_of(again) >= border, "the border is marked"
+    earlier = [*document[: border - ROWS], 9, 9]
+    given = answer(new(target, folder), earlier)
+    assert reused_of(given) == 0, "states cannot be cut"
+    assert tokens_of(given) == tokens_of(answer(new(target, None), earlier))
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("damaged", ["lost", "bent"])
+@pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5"]))
+def test_blocks_without_their_state_count_as_not_there(
+    targets: Any, folder: Path, architecture: str, damaged: str
+) -> None:
+    target = targets(architecture)
+    expected = tokens_of(answer(new(target, folder), DOCUMENT))
+    (state,) = (path for path in files(folder) if path.stem.endswith("-state"))
+    if damaged == "lost":
+        state.unlink()
+    else:
+        state.write_bytes(state.read_bytes()[:-1] + b"?")
+    given = answer(new(target, folder), DOCUMENT)
+    assert (reused_of(given), tokens_of(given)) == (0, expected)
+    assert reused_of(answer(new(target, folder), DOCUMENT)) == 5 * ROWS, "it is kept again"
+
+
+@pytest.mark.slow
+def test_windows_beside_quantized_caches(targets: Any, folder: Path) -> None:
+    target = targets("gemma3_text wide")
+    for question in ([1, 2, 3], [4, 5]):
+        expected = answer(new(target, None, quantized=QUANTIZED), [*DOCUMENT, *question])
+        given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, *question])
+        assert tokens_of(given) == tokens_of(expected)
+    assert reused_of(given) == 5 * ROWS
+
+
+def test_caches_of_another_kind_are_not_kept_and_it_is_said(
+    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(ArraysCache):
+        """Holds more than its arrays, for all that is known."""
+
+    target = targets("qwen3_5")
+    caches = target.model.make_cache()
+    others = [Other(len(each.cache)) if isinstance(each, ArraysCache) else each for each in caches]
+    monkeypatch.setattr(target.model, "make_cache", lambda: copy.deepcopy(others), raising=False)
+    session = new(target, folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert not session.keep()
     assert session.unkept is Unkept.LAYERS
     assert not folder.exists()
 
@@ -336,7 +399,7 @@ Patch = pytest.MonkeyPatch
 
 def blocks_in_another_order(patch: Patch) -> None:
     find = KeptBlocks.find
-    patch.setattr(KeptBlocks, "find", lambda *given: find(*given)[::-1])
+    patch.setattr(KeptBlocks, "find", lambda *given, **how: find(*given, **how)[::-1])
 
 
 def names_that_leave_out_the_kind_of_caches(patch: Patch) -> None:
@@ -528,6 +591,91 @@ def test_the_prompt_is_told_as_it_is_found(targets: Any, folder: Path) -> None:
     assert prefills[0].ending
 
 
+# Instructions
+
+
+INSTRUCTED = replace(GREEDY, keep_as=(), keep_instructions=True)
+SYSTEM = ChatMessage("system", "Answer in as few words as you can. " * 2)
+BEGINNING = (1 + len(SYSTEM.content) + 1) // ROWS  # in whole blocks, with the roles
+
+
+def ask(session: Session, *said: str, system: ChatMessage = SYSTEM, tools: str = "") -> list[Event]:
+    """As `answer`, for a chat behind instructions."""
+    roles = itertools.cycle(("user", "assistant"))
+    messages = [system, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]
+    prompt = replace(chat(messages), tools=tools)
+    return answer(session, (), INSTRUCTED, said=prompt)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", mostly_slow(["llama", *STATES], quick=["llama", "lfm2"]))
+def test_instructions_are_kept_and_what_is_said_is_not(
+    targets: Any, folder: Path, architecture: str
+) -> None:
+    target, long = targets(architecture), "Where? And when, and how? " * 4
+    ask(new(target, folder), long)
+    states = architecture != "llama"
+    assert len(files(folder)) == BEGINNING + states
+    for said in (("Why?",), (long,), ("Why?", "Who knows.", long)):
+        given = ask(new(target, folder), *said)
+        assert reused_of(given) == BEGINNING * ROWS
+        assert tokens_of(given) == tokens_of(ask(new(target, None), *said))
+    assert len(files(folder)) == BEGINNING + states
+
+
+def test_tools_are_instructions_too(targets: Any, folder: Path) -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    ask(new(targets("llama"), folder), "Why?", tools=json.dumps([tool]))
+    assert len(files(folder)) > 10
+    given = ask(new(targets("llama"), folder), "And where?", tools=json.dumps([tool]))
+    assert reused_of(given) == len(files(folder)) * ROWS
+
+
+def test_other_instructions_that_begin_alike_add_what_differs(targets: Any, folder: Path) -> None:
+    target = targets("llama")
+    ask(new(target, folder), "Why?")
+    other = replace(SYSTEM, content=SYSTEM.content[:40] + "But say why. " * 3)
+    given = ask(new(target, folder), "Why?", system=other)
+    assert reused_of(given) == 41 // ROWS * ROWS
+    added = (1 + len(other.content) + 1) // ROWS - 41 // ROWS
+    assert len(files(folder)) == BEGINNING + added
+
+
+def test_short_instructions_are_not_kept(targets: Any, folder: Path) -> None:
+    ask(new(targets("llama"), folder), "Why? " * 40, system=ChatMessage("system", "Be brief."))
+    assert not folder.exists()
+
+
+def test_instructions_go_with_no_document(targets: Any, folder: Path) -> None:
+    ask(new(targets("llama"), folder), "Why?")
+    answer(new(targets("llama"), folder), [90, *DOCUMENT])
+    assert len(files(folder)) == BEGINNING + 5
+    forget(folder, A)
+    assert len(files(folder)) == BEGINNING
+    (own,) = {path.parent for path in files(folder)}
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in files(folder)} == {0o600}
+
+
+def test_a_text_or_tokens_have_no_instructions(targets: Any, folder: Path) -> None:
+    answer(new(targets("llama"), folder), DOCUMENT, INSTRUCTED)
+    assert not folder.exists()
+
+
+def test_a_document_is_kept_behind_its_question_by_states(targets: Any, folder: Path) -> None:
+    """Of a chat about documents states are kept where the next question begins, not at its end."""
+    text, target = "It was a dark and stormy night, and the rain fell. " * 3, targets("qwen3_5")
+
+    def about(session: Session, question: str) -> list[Event]:
+        prompt = chat([ChatMessage("user", text + question, attached=len(text))])
+        return answer(session, (), GREEDY, said=prompt)
+
+    about(new(target, folder), "Who is there, and what did they see that night? " * 2)
+    given = about(new(target, folder), "Why?")
+    assert reused_of(given) == (len(text) + len("?")) // ROWS * ROWS
+    assert tokens_of(given) == tokens_of(about(new(target, None), "Why?"))
+
+
 # Drafters
 
 
@@ -678,3 +826,55 @@ def test_a_second_conversation_about_a_document_starts_at_once(tmp_path: Path) -
     assert first["reused"] == without["reused"] == 0
     assert again["reused"] == 1024 < again["prompt"]
     assert again["text"] == without["text"]
+
+
+_WRITER = """
+import sys
+import time
+from pathlib import Path
+import engine.conversation.kept_prefixes, engine.core.decoder
+from engine.conversation.kept_blocks import KeptBlocks
+from engine.conversation.loading import load
+from engine.conversation.session import Session
+from engine.request import ChatMessage, Request, Sampling
+from models.model_folder import inspect
+target, folder, rows = sys.argv[1:]
+engine.conversation.kept_prefixes.PREFILL_ROWS = engine.core.decoder.PREFILL_ROWS = int(rows)
+session = Session(load(inspect(Path(target))), kept=KeptBlocks(Path(folder), most_bytes=1 << 30))
+request = Request(sampling=Sampling(), max_tokens=1, keep_instructions=True)
+said = [ChatMessage("system", "Answer in a few words. " * 8), ChatMessage("user", "Why?")]
+for _ in session.answer(said, request):
+    pass
+print("read", flush=True)
+while session.keep():
+    pass
+print("kept", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_while_it_is_written_leaves_nothing_half(targets: Any, folder: Path) -> None:
+    """Twenty kills, later and later: what is there is whole, and answers are as without it."""
+    target = targets("qwen3_5")
+    command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]
+    system, said = ChatMessage("system", "Answer in a few words. " * 8), ("Why?",)
+    expected = tokens_of(ask(new(target, None), *said, system=system))
+    left, reused = set[int](), set[int]()
+    for kill in range(20):
+        process = subprocess.Popen(
+            command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "read\n"
+        time.sleep(0.012 * kill)
+        process.kill()
+        process.communicate()
+        left.add(len(files(folder)))
+        session = new(target, folder)
+        events = list(session.answer([system, ChatMessage("user", said[0])], INSTRUCTED))
+        assert tokens_of(events) == expected
+        reused.add(reused_of(events))
+        check(session)
+        shutil.rmtree(folder, ignore_errors=True)
+    assert len(left) > 2, "no kill came while it was being written"
+    assert reused == {0, (len(system.content) + 2) // ROWS * ROWS}, "states are there or not"

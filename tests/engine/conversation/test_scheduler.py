@@ -1,10 +1,12 @@
 """Answers side by side: each is what it is alone, whoever else is answered, cancelled or fails."""
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest import mock
+from weakref import WeakSet
 
 import pytest
 
@@ -387,6 +389,53 @@ def test_the_next_turn_finds_its_conversation_again(make: Callable[..., Session]
         assert reused(events) >= len(of.session.encode(chat([question])))
 
 
+LONG = [65 + 7 * i % 26 for i in range(160)]
+GOES_ON, TURNS_OFF = [*LONG, *[66] * 20], [*LONG[:40], *[67] * 60]
+
+
+def continued(tokens: Sequence[int]) -> Job:
+    """A prompt of tokens that is answered with two of them."""
+    request = replace(GREEDY, max_tokens=2)
+    return Job("t", Prompt(tokens=tuple(tokens)), request, cancelled=lambda: False)
+
+
+def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(
+    make: Callable[..., Session],
+) -> None:
+    """As behind reasoning that a template drops: the next prompt leaves the text early."""
+    of = scheduler(make("llama", "none"))
+    run(of, [continued(LONG)])
+    assert reused(run(of, [continued(TURNS_OFF)])["t"]) == 40
+    assert reused(run(of, [continued(GOES_ON)])["t"]) == 160
+
+
+def test_most_of_a_conversation_is_cut(make: Callable[..., Session]) -> None:
+    of = scheduler(make("llama", "none"))
+    run(of, [continued(LONG)])
+    first = of.session
+    assert reused(run(of, [continued([*LONG[:100], 1, 2])])["t"]) == 100
+    assert of.session is first
+
+
+@pytest.mark.parametrize("limits", [{"parallel": 1}, {"room": 200}], ids=["one", "no room"])
+def test_where_no_other_conversation_fits_the_old_one_is_cut(
+    make: Callable[..., Session], limits: dict[str, int]
+) -> None:
+    of = scheduler(make("llama", "none"), **limits)
+    run(of, [continued(LONG)])
+    first = of.session
+    assert reused(run(of, [continued(TURNS_OFF)])["t"]) == 40
+    assert of.session is first
+    assert reused(run(of, [continued(GOES_ON)])["t"]) == 40
+
+
+def test_what_begins_like_none_leaves_all_as_they_are(make: Callable[..., Session]) -> None:
+    of = scheduler(make("llama", "none"))
+    run(of, [continued(LONG)])
+    assert reused(run(of, [continued([68] * 50)])["t"]) == 0
+    assert reused(run(of, [continued(GOES_ON)])["t"]) == 160
+
+
 def test_two_that_begin_alike_read_it_once(make: Callable[..., Session]) -> None:
     of = scheduler(make("llama", "none"))
     question = QUESTIONS[3]
@@ -402,17 +451,19 @@ def test_two_that_begin_alike_read_it_once(make: Callable[..., Session]) -> None
 
 def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> None:
     of = scheduler(make("llama", "none"), parallel=3)
-    made: list[Session] = []
+    made = WeakSet[Session]()
     another = Session.another
 
     def counting(session: Session) -> Session:
-        made.append(another(session))
-        return made[-1]
+        other = another(session)
+        made.add(other)
+        return other
 
     with mock.patch.object(Session, "another", counting):
         for start in range(0, 8, 2):
             run(of, [job(number) for number in range(start, start + 2)])
-    assert len(made) <= 2
+            gc.collect()
+            assert len(made) <= 3
     assert isinstance(of.session.drafter, NoDrafter)
 
 

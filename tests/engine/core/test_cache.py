@@ -282,7 +282,7 @@ def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
     """All rows within `room` have the same first and last key, and one row more would not."""
 
     def bounds(cache: AlignedCache, position: int) -> tuple[int, int]:
-        return cache._base_for(position), cache._end_for(position + 1)
+        return cache.base_for(position), cache._end_for(position + 1)
 
     for window, block, position in product([None, 1, 2, 16], [1, 7, 8], range(80)):
         cache = AlignedCache(window, block=block)

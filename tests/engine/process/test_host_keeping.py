@@ -79,10 +79,9 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(
 
 
 def test_why_nothing_is_kept_is_said_once(
-    tmp_path: Path, kept: Any, capsys: pytest.CaptureFixture[str]
+    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_folder("qwen3_5", tmp_path / "recurrent", layers=2)
-    recurrent = Load("1", str(tmp_path / "recurrent"))
-    hosted([recurrent, about_a_document("g"), about_a_document("h")])
+    monkeypatch.setattr("engine.core.cache.Timeline.states", lambda *_: None)
+    hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
     assert not kept()
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.events import Done, Failed, Text
-from engine.process.protocol import Cancel, Generate
+from engine.process.protocol import Cancel, Count, Generate
 from engine.request import ChatMessage, Prompt, Request
 from engine.server.link import EngineFailed
 from tests.support.engine.asking import run
@@ -29,16 +29,23 @@ def test_the_events_of_an_answer_come_in_order_and_end() -> None:
     assert isinstance(events[-1], Done)
 
 
-def test_a_budget_for_reasoning_holds_where_a_request_has_none() -> None:
-    async def budgets() -> list[int | None]:
-        async with scripted(thinking_budget=9) as (link, host):
-            for request in (Request(), Request(thinking_budget=5)):
+def test_how_to_think_holds_where_a_request_does_not_say() -> None:
+    async def ask() -> None:
+        async with scripted(thinking="low", thinking_budget=9) as (link, host):
+            for request in (Request(), Request(thinking="off", thinking_budget=5)):
                 async with link.generate(HELLO, request) as events:
                     assert [event async for event in events]
-            taken = (command for command in host.taken if isinstance(command, Generate))
-            return [command.request.thinking_budget for command in taken]
+                await link.count(HELLO, request.thinking)
+            asked = [command.request for command in host.taken if isinstance(command, Generate)]
+            assert [(one.thinking, one.thinking_budget) for one in asked] == [
+                ("low", 9),
+                ("off", 5),
+            ]
+            assert all(one.keep_instructions for one in asked)
+            counted = [command for command in host.taken if isinstance(command, Count)]
+            assert [one.thinking for one in counted] == ["low", "off"]
 
-    assert run(budgets()) == [9, 5]
+    run(ask())
 
 
 def test_to_leave_a_generation_cancels_it_and_it_is_forgotten() -> None:

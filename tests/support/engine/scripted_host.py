@@ -298,11 +298,11 @@ class ScriptedHost:
 
 @asynccontextmanager
 async def scripted(
-    play: Script = told, *, target: str = LOADED.target, thinking_budget: int | None = None
+    play: Script = told, *, target: str = LOADED.target, **defaults: Any
 ) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
     """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
-    loaded."""
-    host, link = ScriptedHost(play), EngineLink(thinking_budget=thinking_budget)
+    loaded. `defaults`: of the link."""
+    host, link = ScriptedHost(play), EngineLink(**defaults)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
     hosting = asyncio.create_task(

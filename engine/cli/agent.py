@@ -1,0 +1,207 @@
+"""`slipstream agent`: an agent in the terminal, with the local server behind it for this run.
+
+Knows options, processes and the terminal. An agent gets its settings in its environment and its
+arguments (`engine.server.clients`); no file of a person is changed.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import MISSING, dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from engine.cli.folders import learning_folder, target_folder
+from engine.cli.options import ModelOptions, option, positional, with_options
+from engine.cli.serve import DEFAULT_PORT
+from engine.process.interrupts import noting
+from engine.server.clients import NO_KEY, Agent, Server, agents
+from models.errors import Problem
+from models.memory.fit import DEFAULT_CONTEXT
+
+if TYPE_CHECKING:
+    from engine.process.protocol import Loaded
+    from engine.server.running import Place
+
+PROGRAMS = tuple(agents(Server("", "")))
+_SECONDS = 2.0  # in which a running server answers
+_ARGUMENTS = "What the agent is given: behind -- if it begins with -."
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions(ModelOptions):
+    """Also which agent, and where a server may run already."""
+
+    program: str = positional(MISSING, "The agent: " + ", ".join(PROGRAMS) + ".", "AGENT")
+    arguments: list[str] | None = positional(None, _ARGUMENTS, "ARG")
+    port: int = option(DEFAULT_PORT, "Use the server that runs here, if one does.", "N", min=1)
+    key_file: Path | None = option(None, "The key that it asks for, in a file.", "FILE")
+
+
+@with_options
+def agent(options: AgentOptions) -> None:
+    """Start an agent with the server behind it, for this run only."""
+    if options.program not in PROGRAMS:
+        known = f"{', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]}"
+        raise Problem(f"There is no agent {options.program}.", f"Name {known}.")
+    found = agents(Server("", ""))[options.program]
+    if shutil.which(found.program) is None:
+        raise Problem(f"{found.name} is not installed.", f"Run {found.install} first.")
+    running = _running(options)
+    if running is None:
+        status = _with_a_server(options)
+    else:
+        say(f"{running.model} at {running.address}")
+        command, environment = _started(agents(running)[options.program], options)
+        with noting(signal.SIGINT):  # a Ctrl-C is the agent's
+            status = subprocess.run(command, env=environment, check=False).returncode
+    raise typer.Exit(status if status >= 0 else 128 - status)
+
+
+def say(line: str) -> None:
+    """Print a line about the server on standard error."""
+    print(f"slipstream: {line}", file=sys.stderr, flush=True)
+
+
+def _started(agent: Agent, options: AgentOptions) -> tuple[list[str], dict[str, str]]:
+    """An agent's command and its environment."""
+    program = shutil.which(agent.program) or agent.program
+    command = [program, *agent.arguments, *(options.arguments or ())]
+    return command, {**os.environ, **agent.variables}
+
+
+def _running(options: AgentOptions) -> Server | None:
+    """The server that runs already; None if there is none, or none with the target that is asked
+    for. Raises Problem."""
+    from engine.server.keys import default_key_file, read_key
+    from engine.server.target import name_of
+
+    path = default_key_file() if options.key_file is None else options.key_file.expanduser()
+    key, (status, body) = NO_KEY, _listed(options.port, NO_KEY)
+    if status == HTTPStatus.UNAUTHORIZED and path.exists():
+        key = read_key(path)
+        status, body = _listed(options.port, key)
+    if status == HTTPStatus.UNAUTHORIZED:
+        raise Problem(
+            f"The server at port {options.port} asks for another key.",
+            "Give its file with --key-file, or another --port.",
+        )
+    models = _models(body)
+    if not models:
+        return None
+    wanted = next(iter(models))
+    if options.target is not None:
+        wanted = name_of(str(target_folder(options.target).path))
+    address = f"http://127.0.0.1:{options.port}"
+    return Server(address, wanted, key, models[wanted]) if wanted in models else None
+
+
+def _listed(port: int, key: str) -> tuple[int, bytes]:
+    """The status and the body with which a server lists its models; 0 if there is no server."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
+    with closing(connection), suppress(OSError, HTTPException):
+        connection.request("GET", "/v1/models", headers={"authorization": f"Bearer {key}"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    return 0, b""
+
+
+def _models(body: bytes) -> dict[str, int]:
+    """The models that a Slipstream lists, with their contexts; empty for other servers."""
+    with suppress(ValueError, KeyError, TypeError):
+        listed = json.loads(body)["data"]
+        ours = [one for one in listed if one["owned_by"] == "slipstream"]
+        return {str(one["id"]): int(one.get("context_length") or DEFAULT_CONTEXT) for one in ours}
+    return {}
+
+
+def _with_a_server(options: AgentOptions) -> int:
+    """Run the agent beside a server of its own. Returns its exit status. Raises Problem."""
+    from engine.server.pool import Offers
+    from engine.server.running import Place, serve
+    from engine.server.target import name_of
+
+    folder = target_folder(options.target)
+    learning_folder(options.learn)
+    offers = Offers(
+        loads={name_of(str(folder.path)): options.load(folder, id="agent", parallel=8)},
+        thinking=options.thinking or "",
+        thinking_budget=options.thinking_budget,
+    )
+    # A key of this run: no other program of this machine can ask.
+    place = Place(port=0, key=secrets.token_urlsafe(24))
+    with _without_standard_error() as errors:
+        running = _Beside(options, errors)
+        asyncio.run(serve(place, offers, loaded=running.begin, report=running.report))
+    for remark in running.remarks:
+        say(remark)
+    return running.status
+
+
+class _Beside:
+    """The agent beside a server that is being served.
+
+    Attributes: `status`, with which it ended; `remarks`, what happened to the server meanwhile.
+    """
+
+    def __init__(self, options: AgentOptions, errors: int) -> None:
+        self.status, self.remarks = 1, list[str]()
+        self._options, self._errors = options, errors
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, place: "Place", loaded: "Loaded") -> None:
+        """Start the agent, once the server answers. With the agent the server ends."""
+        from engine.server.target import name_of
+
+        assert place.key is not None
+        server = Server(place.address, name_of(loaded.target), place.key, loaded.context_length)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)  # the agent's
+        self._task = asyncio.create_task(self._run(server))
+
+    def report(self, line: str) -> None:
+        """Show what happens to the server: at once, or after the agent, whose screen it is."""
+        if self._task is not None:
+            self.remarks.append(line)
+        else:
+            os.write(self._errors, f"slipstream: {line}\n".encode())
+
+    async def _run(self, server: Server) -> None:
+        command, environment = _started(agents(server)[self._options.program], self._options)
+        process = None
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, env=environment, stderr=self._errors
+            )
+            self.status = await process.wait()
+        finally:
+            if process is not None and process.returncode is None:
+                process.terminate()
+            signal.raise_signal(signal.SIGTERM)
+
+
+@contextmanager
+def _without_standard_error() -> Iterator[int]:
+    """Whatever this process and the engine print there meanwhile would disturb the agent's screen.
+    Yields standard error as it was."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+            yield before
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)

@@ -1,0 +1,176 @@
+"""`slipstream agent`, with a program that writes down with what it was started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+
+import engine.server.running
+from engine.server.clients import Server, agents
+from engine.server.keys import default_key_file, read_key
+from tests.support.engine import scripted_host
+from tests.support.engine.ended import Command
+
+ROOT = Path(__file__).parents[3]
+STORIES = ROOT / "tests" / "data" / "stories260K"
+_PROGRAM = """#!{python}
+import json, os, sys, urllib.request
+answered = 0
+if address := os.environ.get("ANTHROPIC_BASE_URL"):
+    token = os.environ["ANTHROPIC_AUTH_TOKEN"]
+    asked = urllib.request.Request(address + "/v1/models", headers={{"x-api-key": token}})
+    answered = urllib.request.urlopen(asked).status
+record = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "answered": answered}}
+with open({record!r}, "w") as file:
+    json.dump(record, file)
+print("the agent is here", file=sys.stderr)
+{more}
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Puts a program of this name on the path, which is otherwise empty. Returns its record."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def install(name: str, more: str = "") -> Path:
+        record, program = tmp_path / "record.json", folder / name
+        text = _PROGRAM.format(python=sys.executable, record=str(record), more=more)
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+        return record
+
+    return install
+
+
+def recorded(path: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+@contextmanager
+def listing(models: list[dict[str, Any]], *, key: str = "") -> Iterator[int]:
+    """The port of a server that lists these models to whoever shows the key."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown = self.headers["authorization"] or "Bearer " + self.headers["x-api-key"]
+            self.send_response(401 if key and shown != f"Bearer {key}" else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"data": models}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+OURS = {"id": "tiny-4bit", "owned_by": "slipstream", "context_length": 512}
+
+
+@pytest.mark.parametrize("program", ["claude", "codex"])
+def test_it_is_started_with_the_server_that_runs(
+    run: Command, install: Callable[..., Path], program: str
+) -> None:
+    record = install(program)
+    with listing([OURS]) as port:
+        ended = run("agent", program, "--port", port, "--", "--continue", "why?")
+        expected = agents(Server(f"http://127.0.0.1:{port}", "tiny-4bit", context=512))[program]
+    assert ended.code == 7
+    found = recorded(record)
+    assert found["arguments"] == [*expected.arguments, "--continue", "why?"]
+    assert expected.variables.items() <= found["environment"].items()
+    assert "tiny-4bit" in ended.err
+    assert "the agent is here" in ended.err
+
+
+def test_a_server_with_a_key_is_shown_ours(run: Command, install: Callable[..., Path]) -> None:
+    record, key = install("claude"), read_key(default_key_file())
+    with listing([OURS], key=key) as port:
+        assert run("agent", "claude", "--port", port).code == 7
+    assert recorded(record)["environment"]["ANTHROPIC_AUTH_TOKEN"] == key
+    with listing([OURS], key="another one, by far") as port:
+        refused = run("agent", "claude", "--port", port)
+    assert (refused.code, "--key-file" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("there", ["nothing", "another program", "another model"])
+def test_a_server_of_its_own_ends_with_it(
+    run: Command,
+    install: Callable[..., Path],
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: str,
+) -> None:
+    record, served = install("claude"), engine.server.running.serve
+    scripted = partial(served, command=scripted_host.command())
+    monkeypatch.setattr(engine.server.running, "serve", scripted)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with listing([OURS | {"owned_by": "us"}] if there == "another program" else [OURS]) as port:
+        port = 1 if there == "nothing" else port
+        ended = run("agent", "claude", "--port", port, "--target", target, "hello")
+    assert ended.code == 7, ended.err
+    found = recorded(record)
+    assert (found["answered"], found["arguments"]) == (200, ["hello"])
+    assert found["environment"]["ANTHROPIC_BASE_URL"] != f"http://127.0.0.1:{port}"
+    assert "the agent is here" in ended.err
+    assert not [one for one in psutil.Process().children() if one.is_running()]
+
+
+def test_what_is_missing_is_one_line(run: Command, install: Callable[..., Path]) -> None:
+    for program, words in (("aider", "aider-chat"), ("nobody", "claude")):
+        ended = run("agent", program)
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert words in ended.err
+
+
+@pytest.mark.slow
+def test_a_ctrl_c_is_the_agents(install: Callable[..., Path], tmp_path: Path) -> None:
+    waits = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(3))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    record = install("claude", waits)
+    command = [sys.executable, "-m", "engine", "agent", "claude", "--target", str(STORIES)]
+    process = subprocess.Popen(
+        [*command, "--drafter", "lookup", "--draft-length", "4", "--port", "1"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    children = psutil.Process(process.pid).children()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert errors.splitlines() == ["slipstream: Loading stories260K", "the agent is here"]
+    assert recorded(record)["answered"] == 200
+    until = time.monotonic() + 10
+    while [one for one in children if one.is_running()] and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [one for one in children if one.is_running()]
