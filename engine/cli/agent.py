@@ -27,12 +27,12 @@ from engine.cli.folders import learning_folder, target_folder
 from engine.cli.options import ModelOptions, option, positional, with_options
 from engine.cli.serve import DEFAULT_PORT
 from engine.process.interrupts import noting
-from engine.process.protocol import Loaded
 from engine.server.clients import NO_KEY, Agent, Server, agents
 from models.errors import Problem
 from models.memory.fit import DEFAULT_CONTEXT
 
 if TYPE_CHECKING:
+    from engine.process.protocol import Loaded
     from engine.server.running import Place
 
 PROGRAMS = tuple(agents(Server("", "")))
@@ -135,21 +135,16 @@ def _with_a_server(options: AgentOptions) -> int:
 
     folder = target_folder(options.target)
     learning_folder(options.learn)
-    load = options.load(folder, id="agent", parallel=8)
+    offers = Offers(
+        loads={name_of(str(folder.path)): options.load(folder, id="agent", parallel=8)},
+        thinking=options.thinking or "",
+        thinking_budget=options.thinking_budget,
+    )
     # A key of this run: no other program of this machine can ask.
     place = Place(port=0, key=secrets.token_urlsafe(24))
     with _without_standard_error() as errors:
         running = _Beside(options, errors)
-        asyncio.run(
-            serve(
-                place,
-                Offers(loads={name_of(load.target): load}),
-                thinking=options.thinking or "",
-                thinking_budget=options.thinking_budget,
-                loaded=running.begin,
-                report=running.report,
-            )
-        )
+        asyncio.run(serve(place, offers, loaded=running.begin, report=running.report))
     for remark in running.remarks:
         say(remark)
     return running.status
@@ -166,7 +161,7 @@ class _Beside:
         self._options, self._errors = options, errors
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, place: "Place", loaded: Loaded) -> None:
+    def begin(self, place: "Place", loaded: "Loaded") -> None:
         """Start the agent, once the server answers. With the agent the server ends."""
         from engine.server.target import name_of
 

@@ -93,16 +93,7 @@ def serve(options: ServeOptions) -> None:
         if loaded.remark:
             report(loaded.remark)
 
-    asyncio.run(
-        run(
-            place,
-            offers,
-            thinking=options.thinking or "",
-            thinking_budget=options.thinking_budget,
-            loaded=loaded,
-            report=report,
-        )
-    )
+    asyncio.run(run(place, offers, loaded=loaded, report=report))
 
 
 def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offers":
@@ -125,7 +116,13 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
     if not options.allow:
         aliases["*"] = ""  # clients invent names
     keep = inf if options.keep is None else keep_seconds(options.keep)
-    return Offers(loads=loads, aliases=aliases, keep_seconds=keep)
+    return Offers(
+        loads=loads,
+        aliases=aliases,
+        keep_seconds=keep,
+        thinking=options.thinking or "",
+        thinking_budget=options.thinking_budget,
+    )
 
 
 def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from engine.process.protocol import Load, Loaded
+from engine.request import Thinking
 from engine.server.child import EngineChild
 from engine.server.errors import Refusal, not_loaded
 from engine.server.link import EngineLink
@@ -41,12 +42,15 @@ class Offers:
     """The pairs that clients may ask for beside the first one: their loads, by name.
 
     `aliases`: names by patterns of other names, as `claude-*`; "" is the first pair's.
-    `keep_seconds`: how long a pair stays loaded without a request.
+    `keep_seconds`: how long a pair stays loaded without a request. `thinking` and
+    `thinking_budget`: of requests that have none.
     """
 
     loads: Mapping[str, Load] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=lambda: _ANY)
     keep_seconds: float = inf
+    thinking: Thinking = ""
+    thinking_budget: int | None = None
 
 
 class NoRoom(Problem):

@@ -13,7 +13,6 @@ from typing import Any
 
 from engine.pipes import claim_pipes
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Loaded
-from engine.request import Thinking
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
@@ -84,13 +83,11 @@ async def _serving(
         await task
 
 
-def _own(
-    offers: Offers, *, thinking: Thinking = "", thinking_budget: int | None = None, **more: Any
-) -> Iterator[Pair]:
+def _own(offers: Offers, **more: Any) -> Iterator[Pair]:
     """The pairs that are offered, each with a link to an engine of its own. `more`: as for
     `EngineChild`."""
     for name, load in offers.loads.items():
-        link = EngineLink(thinking=thinking, thinking_budget=thinking_budget)
+        link = EngineLink(thinking=offers.thinking, thinking_budget=offers.thinking_budget)
         child = EngineChild(link, load, **more)
         yield Pair(link, child, name=name, keep_seconds=offers.keep_seconds)
 
@@ -99,8 +96,6 @@ async def serve(
     place: Place,
     offers: Offers,
     *,
-    thinking: Thinking = "",
-    thinking_budget: int | None = None,
     command: Sequence[str] = (),
     loaded: Callable[[Place, Loaded], None] = lambda place, loaded: None,
     report: Report = lambda line: None,
@@ -108,17 +103,10 @@ async def serve(
     """Serve with engines of its own until SIGINT or SIGTERM. The first pair is loaded at once.
 
     `loaded` is called once requests are answered; `report` with what happens later. `command`
-    starts an engine; ours where it is empty. `thinking`, `thinking_budget`: of requests that have
-    none. Raises Problem.
+    starts an engine; ours where it is empty. Raises Problem.
     """
     sockets, place = place.bind()
-    pairs = _own(
-        offers,
-        command=command,
-        thinking=thinking,
-        thinking_budget=thinking_budget,
-        report=report,
-    )
+    pairs = _own(offers, command=command, report=report)
     pool = Pool([*pairs], aliases=offers.aliases, report=report)
     first, ending = pool.pairs[0], _signalled()
     async with _serving(place, sockets, pool, Board()) as http:

@@ -408,7 +408,7 @@ def test_the_next_question_about_a_file_is_answered_at_once(
 ) -> None:
     file = tmp_path / "long.txt"
     file.write_text("About zebras and other animals. " * 40)
-    texts = {text_of(events_in(generate("--attach", file, "--no-keep", "--json")))}
+    texts = {text_of(events_in(generate("--attach", file, "--no-kept", "--json")))}
     assert not kept_blocks_folder().exists()
     for reused in (0, 1024):
         events = events_in(generate("--attach", file, "--json"))
