@@ -739,6 +739,15 @@ def test_only_blocks_that_were_read_whole_are_kept(
     assert other.decoder.another()._in_blocks == 0
 
 
+def test_states_are_marked_where_a_block_ends(targets: Any, folder: Path, in_blocks: Any) -> None:
+    session = in_blocks(new(targets("qwen3_5"), folder))
+    answer(session, DOCUMENT[: ROWS // 2], replace(GREEDY, keep_as=(), max_tokens=1))
+    expected = answer(session, DOCUMENT)
+    assert len(files(folder)) == 5 + 1
+    given = answer(in_blocks(new(targets("qwen3_5"), folder)), DOCUMENT)
+    assert (reused_of(given), tokens_of(given)) == (5 * ROWS, tokens_of(expected))
+
+
 def test_a_turn_that_goes_on_reads_nothing_again(
     targets: Any, folder: Path, in_blocks: Any
 ) -> None:
