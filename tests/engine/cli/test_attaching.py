@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -21,7 +22,7 @@ from engine.conversation.loading import LoadedModel, load
 from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
-from engine.documents.reading import Cancelled
+from engine.documents.reading import Cancelled, Progress
 from engine.events import Done, Event, Prefill, Stats, Text, from_json
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
 from engine.stretches import Stretch
@@ -61,7 +62,7 @@ class Table:
         request = Request(max_tokens=12, overflow=overflow)
         self.chat = TerminalChat(self.session, console, request, self.attachments, read=self.read)
 
-    def read(self, path: Path, *, cancelled: Callable[[], bool]) -> Document:
+    def read(self, path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
         if path.name not in self.files:
             raise Problem(f"There is no file {path.name}.", "Look for it.")
         return self.files[path.name]
@@ -236,7 +237,32 @@ def test_ctrl_c_between_parts_keeps_the_notes_so_far(table: Table) -> None:
 
 def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
     assert "to read" not in table.say("/attach note.pdf", "Why? " * 20)
-    assert "s to read" in table.say("/attach long.pdf", "Tell me of dragons")
+    assert " to read" in table.say("/attach long.pdf", "Tell me of dragons")
+
+
+def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> None:
+    file = StringIO()
+    session = Session(loaded(Scripted(ANSWERS), tokenizer))
+    console = Console(file=file, width=200)
+    request = Request(max_tokens=12)
+    with closing(Attachments(session, console, [LONG], weights_bytes=4 * 10**9)) as attachments:
+        asked = attachments.write("Tell me of dragons", request, before=[], more=False)
+        assert "whole, " in file.getvalue()
+        assert "about 35 s to read (an estimate)" in file.getvalue()
+        assert "--passages gives only what the question is about: about 20 s" in file.getvalue()
+        fewer = attachments.write(
+            "Tell me of dragons", request, before=[], more=False, passages=True
+        )
+    assert asked.content.count("About ") == len(SUBJECTS)
+    assert "About dragons" in fewer.content
+    assert fewer.content.count("About ") < len(SUBJECTS)
+
+
+def test_passages_are_asked_for_in_a_chat(table: Table) -> None:
+    table.say("/attach long.pdf", "/passages Tell me of dragons")
+    assert "About dragons" in table.asked[0]
+    assert table.asked[0].count("About ") < len(SUBJECTS)
+    assert "no question" in table.say("/passages")
 
 
 def test_what_was_copied_is_told(tokenizer: Any) -> None:
@@ -264,12 +290,12 @@ def test_what_nobody_sees_in_a_file_is_told() -> None:
     file = StringIO()
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
     console = Console(file=file, width=200)
-    assert read_attached(Path("scan.pdf"), console, lambda path, *, cancelled: scanned) is scanned
+    assert read_attached(Path("scan.pdf"), console, lambda path, **_: scanned) is scanned
     assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in file.getvalue()
 
 
 def test_reading_can_be_interrupted() -> None:
-    def read(path: Path, *, cancelled: Callable[[], bool]) -> Document:
+    def read(path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
         assert not cancelled()
         signal.raise_signal(signal.SIGINT)
         assert cancelled()
@@ -368,8 +394,9 @@ def test_generate_asks_section_by_section(generate: Command, tmp_path: Path) -> 
     assert ended.out
 
 
-def test_section_by_section_needs_a_file(generate: Command) -> None:
+def test_section_by_section_and_passages_need_a_file(generate: Command) -> None:
     assert_refused(generate("--section-by-section"), "--attach")
+    assert_refused(generate("--passages"), "--attach")
 
 
 def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(
