@@ -444,6 +444,19 @@ def test_mutants_fail_the_conversation(
         conversation(targets("llama wide"), folder)
 
 
+def test_states_of_another_place_are_noticed(
+    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind the answer, in place of those at the border."""
+    states, target = engine.core.cache.Timeline.states, targets("qwen3_5")
+    monkeypatch.setattr(
+        engine.core.cache.Timeline, "states", lambda self, length: states(self, self.length)
+    )
+    answer(new(target, folder), DOCUMENT)
+    with pytest.raises(AssertionError, match="differ"):
+        answer(new(target, folder), [*DOCUMENT, 1])
+
+
 # What is kept, and when
 
 
