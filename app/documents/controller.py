@@ -34,6 +34,7 @@ from engine.documents.by_section import Ask
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, SentDocument
+from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
 from engine.events import Prefill
 from engine.process.protocol import Loaded
 from models.errors import Problem
@@ -43,9 +44,6 @@ _AFTER_MS = 300  # after the last key
 _MOST_FOR_AN_ANSWER = 0.25  # of the context
 _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
-_SLOW_SECONDS = 20  # of reading documents; then passages are offered
-_LEAST_FOR_PASSAGES = 2048  # tokens
-_BYTES_A_SECOND = 4e11  # of weights that an early Mac multiplies by a token, if they have 4 bits
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 BY_SECTION = "Answer section by section"
@@ -147,7 +145,7 @@ class DocumentsController(QObject):
         """Estimate from the size of the weights how long a token takes to read."""
         size = yield in_thread(lambda: _weights_bytes(Path(target)))
         if target == self._target and not self._measured:
-            self._seconds = size / _BYTES_A_SECOND
+            self._seconds = estimated_seconds(size)
             self._show()
 
     def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
@@ -337,7 +335,7 @@ class DocumentsController(QObject):
         message = self._to_plan(question, documents, still_read, conversation=record.id)
         if not (self._in_passages and self._seconds):
             return message
-        most = max(_LEAST_FOR_PASSAGES, int(_SLOW_SECONDS / self._seconds))
+        most = room_in_time(self._seconds)
         return replace(message, room=lambda count: min(most, message.room(count)))
 
     def _to_plan(
@@ -505,11 +503,9 @@ class DocumentsController(QObject):
             tokens = self._plan.whole_tokens
             size = f"About {tokens:,} tokens{self._to_read(tokens)}"
             return (ALL_OF_IT, size) if tokens else ("", "")
-        documents = zip(self._plan.sent.documents, self._plan.tokens, strict=True)
-        whole = sum(tokens for document, tokens in documents if document.whole)
-        if whole * self._seconds < _SLOW_SECONDS or whole <= _LEAST_FOR_PASSAGES:
+        if not is_slow(self._plan, self._seconds):
             return "", ""
-        passages = max(_LEAST_FOR_PASSAGES, int(_SLOW_SECONDS / self._seconds)) // 2
+        passages = room_in_time(self._seconds) // 2
         return ONLY_PASSAGES, f"What your question is about{self._to_read(passages)}"
 
     def _choose(self) -> None:
@@ -566,7 +562,7 @@ class DocumentsController(QObject):
         if not self._seconds:
             return ""
         estimated = "" if self._measured else " (an estimate)"
-        return f", {_to_read(tokens * self._seconds)}{estimated}"
+        return f", {to_read(tokens * self._seconds)}{estimated}"
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""
@@ -581,13 +577,3 @@ def _weights_bytes(target: Path) -> int:
 def _estimate(text: str) -> int:
     """Return more tokens than most texts have."""
     return len(text) // _CHARACTERS_IN_A_TOKEN + 1
-
-
-def _to_read(seconds: float) -> str:
-    """Say about how long the model takes to read."""
-    if seconds < 1.5:
-        return "about a second to read"
-    if seconds < 90:
-        rounded = round(seconds) if seconds < 10 else round(seconds / 5) * 5
-        return f"about {rounded} s to read"
-    return f"about {round(seconds / 60)} min to read"

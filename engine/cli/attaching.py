@@ -25,6 +25,7 @@ from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled, Progress
+from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
 from engine.events import Event, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request, chat
@@ -73,14 +74,22 @@ class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
     def __init__(
-        self, session: AnySession, console: Console, documents: Sequence[Document] = ()
+        self,
+        session: AnySession,
+        console: Console,
+        documents: Sequence[Document] = (),
+        *,
+        weights_bytes: int = 0,
     ) -> None:
+        """`weights_bytes`: of the target, by which the time of reading is estimated until it is
+        measured; 0: no time is told before."""
         self._session, self._console = session, console
         self._closing = ExitStack()
         self._documents = dict(enumerate(documents, start=1))
         self._sent: dict[str, Sent] = {}  # by the text of a message
         self._words: dict[int, WordIndex] = {}
-        self._seconds_per_token: float | None = None
+        self._seconds_per_token = estimated_seconds(weights_bytes)
+        self._measured = False
 
     def attach(self, document: Document) -> None:
         """Give the document to the model with the next message."""
@@ -99,28 +108,46 @@ class Attachments:
         return self._closing.enter_context(PassageIndex())
 
     def write(
-        self, question: str, request: Request, *, before: Sequence[ChatMessage], more: bool
+        self,
+        question: str,
+        request: Request,
+        *,
+        before: Sequence[ChatMessage],
+        more: bool,
+        passages: bool = False,
     ) -> ChatMessage:
         """A message: the question, and what it needs of the documents.
 
         `before`: the messages before it that are still read. `more`: other questions may follow,
-        and need room too. Raises Problem where a document has none.
+        and need room too. `passages`: of documents that take long to read, only these. Raises
+        Problem where a document has no room.
         """
         if not self._documents:
             return ChatMessage("user", question)
         sent = self._sent_in(before)
+        room = self._room([*before, ChatMessage("user", question)], request, more=more)
+        if passages:
+            room = min(room, room_in_time(self._seconds_per_token))
         made = plan(
             question,
             self._documents,
             index=self._index,
             count=self._count,
-            room=self._room([*before, ChatMessage("user", question)], request, more=more),
+            room=room,
             share=0.5 if more else 1.0,
             before=sent,
             asked_before=sent[-1].question if sent else "",
         )
         for document in made.sent.documents:
             _tell(self._console, self._told(made, document))
+        if is_slow(made, self._seconds_per_token):
+            seconds = room_in_time(self._seconds_per_token) * self._seconds_per_token
+            how = "/passages QUESTION" if more else "--passages"
+            _tell(
+                self._console,
+                f"{how} gives only what the question is about: {to_read(seconds)} at most.",
+                "yellow",
+            )
         if made.about_all:
             _tell(
                 self._console,
@@ -188,6 +215,7 @@ class Attachments:
         read = stats.prompt_tokens - stats.reused_tokens
         if read >= _FEWEST_READ:
             self._seconds_per_token = stats.prefill_seconds / read
+            self._measured = True
 
     def show_copied(self, answer: str) -> None:
         """Print how much of an answer stands word for word in the documents, and where."""
@@ -230,10 +258,10 @@ class Attachments:
         return (", " if size else " ").join(told) + self._seconds(made, document)
 
     def _seconds(self, made: Plan, document: SentDocument) -> str:
-        if self._seconds_per_token is None:
+        if not self._seconds_per_token:
             return ""
         seconds = made.tokens[made.sent.documents.index(document)] * self._seconds_per_token
-        return f", about {seconds:,.0f} s to read"
+        return f", {to_read(seconds)}{'' if self._measured else ' (an estimate)'}"
 
     def _room(self, messages: Sequence[ChatMessage], request: Request, *, more: bool) -> int:
         """How many tokens documents may take in the last of these messages. In a conversation that

@@ -23,7 +23,7 @@ from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request
-from engine.stretches import said
+from engine.stretches import folded, said
 from models.errors import Problem
 from models.in_words import clean
 
@@ -35,6 +35,7 @@ _HELP = """\
 /system TEXT         set the system prompt; the conversation starts anew
 /attach FILE         give a file or a folder to the model, with the next message
 /attachments         the files; /attachments N prints what the model gets of one
+/passages QUESTION   give only passages of files that take long to read
 /sections QUESTION   ask it of each part of the files, then of the notes on them
 /save FILE           write the conversation to a .json or .md file
 /help                this list
@@ -109,6 +110,8 @@ class TerminalChat:
                 self._attach(argument)
             case "/attachments":
                 self._list(argument)
+            case "/passages":
+                self._ask(argument, passages=True)
             case "/sections":
                 self._ask_by_section(argument)
             case "/save":
@@ -117,14 +120,19 @@ class TerminalChat:
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
             case _:
-                asked = self._attachments.write(
-                    line, self._request, before=self._still_read, more=True
-                )
-                self._answer([*self.messages, asked])
+                self._ask(line)
 
     @property
     def _still_read(self) -> list[ChatMessage]:
         return [each for i, each in enumerate(self.messages) if i not in self._left_out]
+
+    def _ask(self, question: str, *, passages: bool = False) -> None:
+        if not question:
+            raise Problem("There is no question.", "For example: /passages When does it end?")
+        asked = self._attachments.write(
+            question, self._request, before=self._still_read, more=True, passages=passages
+        )
+        self._answer([*self.messages, asked])
 
     def _ask_by_section(self, question: str) -> None:
         if not question:
@@ -218,7 +226,8 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     Raises Problem if the file is there already or cannot be written.
     """
     if path.suffix == ".md":
-        text = "\n\n".join(f"**{m.role}**\n\n{m.content}" for m in messages) + "\n"
+        parts = (f"**{m.role}**\n\n{folded(m.reasoning, m.content)}" for m in messages)
+        text = "\n\n".join(parts) + "\n"
     elif path.suffix == ".json":
         listed = [
             {"role": m.role, "content": m.content}

@@ -48,6 +48,7 @@ class FarTarget:
     tokenizer: Any
     context_length: int
     sampling: Sampling
+    folder: ModelFolder
 
 
 class ChildSession:
@@ -75,7 +76,7 @@ class ChildSession:
         loaded = self._begin()
         with without_byte_order_marks(folder.path) as place:
             tokenizer = load_tokenizer(place, {"trust_remote_code": False})
-        self.target = FarTarget(tokenizer, loaded.context_length, loaded.sampling)
+        self.target = FarTarget(tokenizer, loaded.context_length, loaded.sampling, folder)
 
     @property
     def loaded(self) -> Loaded | None:

@@ -94,6 +94,10 @@ class GenerateOptions(AnswerOptions):
         *(False, "Ask each part, then the notes, to sum up.", "", "--section-by-section"),
         panel=Panel.DOCUMENTS,
     )
+    passages: bool = option(
+        *(False, "Give passages where all of a file takes long to read.", "", "--passages"),
+        panel=Panel.DOCUMENTS,
+    )
 
 
 @app.command(
@@ -120,21 +124,25 @@ def generate(options: GenerateOptions) -> None:
     text = _standard_input() if options.prompt == "-" else options.prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    if options.section_by_section and not options.attach:
+    if (options.section_by_section or options.passages) and not options.attach:
         raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     request = options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
         closing(open_session(options, quiet=options.json)) as session,
-        closing(Attachments(session, errors, documents)) as attachments,
+        closing(
+            Attachments(session, errors, documents, weights_bytes=session.target.folder.size_bytes)
+        ) as attachments,
     ):
         request = replace(request, keep_as=attachments.digests)
         before = [ChatMessage("system", options.system)] * bool(options.system)
         if options.section_by_section:
             asked = attachments.write_by_section(text, request, before=before)
         else:
-            asked = attachments.write(text, request, before=before, more=False)
+            asked = attachments.write(
+                text, request, before=before, more=False, passages=options.passages
+            )
         messages = [*before, asked]
         answer = session.answer(
             messages,
@@ -187,7 +195,9 @@ def chat(options: ChatOptions) -> None:
     documents = [read_attached(path, console, read_document) for path in options.attach or ()]
     with (
         closing(open_session(options)) as session,
-        closing(Attachments(session, console, documents)) as attachments,
+        closing(
+            Attachments(session, console, documents, weights_bytes=session.target.folder.size_bytes)
+        ) as attachments,
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing

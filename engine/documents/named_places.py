@@ -17,7 +17,7 @@ Kind = Literal["page", "row", "chapter", "clause"]
 # Without accents. A presentation's pages are its slides, and a PDF of slides has pages.
 _NAMES: Mapping[Kind, str] = {
     "page": r"pages?|pp?\.|pg\.|seiten?|s\.|pagin(?:as?|e)|pag\.|bladzijden?|blz\.|slides?|folien?"
-    r"|(?:dia)?positivas?|diapos?|diapositives?|dia's|lamin(?:as?)",
+    r"|diapositiv[ae]s?|diapos?|dia's|laminas?",
     "row": r"rows?|lines?|zeilen?|reihen?|filas?|lineas?|renglon(?:es)?|lignes?|righ?[ae]|linhas?"
     r"|rij(?:en)?|regels?",
     "chapter": r"chapters?|ch\.|chap\.|kapiteln?|kapitels?|kap\.|capitul?os?|cap\.|capitoli?"
@@ -28,15 +28,15 @@ _NAMES: Mapping[Kind, str] = {
     r"|alineas?|clausol[ae]|articol[oi]|sezion[ei]|paragraf[oi]|punt[oi]|artigos?|secao|secoes"
     r"|secties?|paragra(?:af|fen)",
 }
-_ROMAN = r"(?!I\s[a-z])[IVXLC]+"
-_NUMBER = rf"(?:\d+(?:\.\d+)*|{_ROMAN})(?!\w)"
+_ROMAN = r"(?!I\s[a-z])[IVXLC]{1,9}"
+_NUMBER = rf"(?:\d{{1,7}}(?:\.\d{{1,4}})*|{_ROMAN})(?!\w)"
 _TO = r"\s*[-–—]\s*|\s(?:to|through|until|bis|a|al|hasta|jusqu'a|ate|tot)\s"
-_AND = r"\s*[,&]\s+|,?\s(?:and|or|und|oder|y|o|et|ou|e|en|of)\s"
+_AND = r"\s*[,&]\s+|,?\s(?:and|or|und|oder|y|o|et|ou|e|en)\s"
 _NAMED = {
     kind: re.compile(
-        rf"(?<!\w)(?i:{names})\s*(?i:(?:no|nr|num|n[°º])\.?\s*)?"
+        rf"(?<!\w)(?i:{names})(?:\s+|(?<=[.§])\s*)(?i:(?:no|nr|num|n[°º])\.?\s*)?"
         rf"(?P<numbers>{_NUMBER}(?:(?i:{_TO}|{_AND}){_NUMBER})*)"
-        rf"|(?<!\w)(?P<ordinal>\d+)(?i:st|nd|rd|th|\.|ª|º|a|o|e|er|eme|de)\s(?i:{names})(?!\w)"
+        rf"|(?<!\w)(?P<ordinal>\d{{1,7}})(?i:st|nd|rd|th|\.|ª|º|a|o|e|er|eme|de)\s(?i:{names})(?!\w)"
     )
     for kind, names in _NAMES.items()
 }
@@ -45,20 +45,27 @@ _UNSPACED: Mapping[str, Kind] = {
     "行": "row", "章": "chapter", "장": "chapter", "条": "clause", "條": "clause", "節": "clause",
     "节": "clause", "조": "clause", "항": "clause", "페이지": "page", "쪽": "page",
 }  # fmt: skip
-_NAMED_UNSPACED = re.compile(rf"第?\s*(?P<number>\d+)\s*(?P<kind>{'|'.join(_UNSPACED)})目?")
+_NAMED_UNSPACED = re.compile(
+    rf"第?\s*(?<!\d)(?P<number>\d{{1,7}})\s*(?P<kind>{'|'.join(_UNSPACED)})目?"
+)
 _ROMAN_VALUES: Mapping[str, int] = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _ROMAN_LETTERS = (
     (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"),
     (1, "i"),
 )  # fmt: skip
+_NO_ROMAN = 400
 _PAGES: Collection[SectionKind] = ("page", "slide")
 _ROWS: Collection[SectionKind] = ("lines", "sheet")
 
+_READ = 10_000  # characters of a question: a longer one is mostly a text
+_MOST_NAMED = 16
 _MOST_ALIKE = 8  # places with the same number, as in a table of contents; of more none is meant
 _MARKS = r"^[ \t#*>_]*"  # before a heading
 _NUMBERED_LINE = re.compile(
-    rf"{_MARKS}(?P<number>\d+(?:\.\d+)+|\d+)(?=[.):]*\s+[^\W\d_a-z]|[.):]+\s)", re.MULTILINE
+    rf"{_MARKS}(?P<number>\d{{1,7}}(?:\.\d{{1,4}})*)(?=[.):]*\s+[^\W\d_a-z]|[.):]+\s)",
+    re.MULTILINE,
 )
+_HEADED = re.compile(r"[.:)\]–—-]*[ \t]*(?:$|[^\W\d_a-z]|[\"“„(])", re.MULTILINE)  # no reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,8 @@ class NamedPlace:
 
 
 def named_places(question: str) -> tuple[NamedPlace, ...]:
-    """The places that a question (NFC) names, in order."""
+    """The places that the beginning of a question names, in order, at most `_MOST_NAMED`."""
+    question = question[:_READ]
     plain = without_accents(question)
     found = [
         NamedPlace(kind, first, last, *match.span())
@@ -88,7 +96,7 @@ def named_places(question: str) -> tuple[NamedPlace, ...]:
         NamedPlace(_UNSPACED[match["kind"]], match["number"], match["number"], *match.span())
         for match in _NAMED_UNSPACED.finditer(question)
     ]
-    return tuple(sorted(found, key=lambda each: each.start))
+    return tuple(sorted(found, key=lambda each: each.start)[:_MOST_NAMED])
 
 
 def ranges_of(place: NamedPlace, document: Document) -> tuple[tuple[int, int], ...]:
@@ -141,16 +149,19 @@ def _rows(place: NamedPlace, document: Document) -> list[tuple[int, int]]:
 
 def _under_names(place: NamedPlace, document: Document) -> list[tuple[int, int]]:
     """The ranges from a line that begins with the place's name, such as "Article 5" or "§ 5", to
-    the next line that begins with such a name."""
-    plain = folded(document.text)
-    names = f"{_MARKS}(?:{_NAMES[place.kind]})"
-    numbers = "|".join(map(re.escape, _spellings(place.first)))
-    found = []
-    for match in re.finditer(rf"{names}\s*(?:{numbers})(?![\w]|\.\d)", plain, re.MULTILINE):
-        following = re.compile(rf"{names}\s*(?:\d|[ivxlc]+\b)", re.MULTILINE)
-        end = following.search(plain, match.end())
-        found.append((match.start(), end.start() if end else len(plain)))
-    return found
+    the next line that begins with such a name; of headings, where there are any."""
+    text, plain = document.text, folded(document.text)
+    names = f"{_MARKS}(?:{_NAMES[place.kind]})\\s*"
+    numbers = "|".join(map(re.escape, _spellings(place)))
+    begins = re.compile(rf"{names}(?:{numbers})(?!\w|\.\d)", re.MULTILINE).finditer(plain)
+    following = re.compile(rf"{names}(?:\d|[ivxlc]+\b)", re.MULTILINE)
+    found = [match.span() for match in begins]
+    found = [span for span in found if _HEADED.match(text, span[1])] or found
+    ends = (following.search(plain, end) for _, end in found)
+    return [
+        (start, end.start() if end else len(text))
+        for (start, _), end in zip(found, ends, strict=True)
+    ]
 
 
 def _under_numbers(place: NamedPlace, document: Document) -> list[tuple[int, int]]:
@@ -188,17 +199,19 @@ def _value(number: str) -> int:
     )
 
 
-def _spellings(number: str) -> tuple[str, ...]:
-    """A number in the ways in which a heading has it, in small letters: "7", "vii"."""
-    if "." in number:
-        return (number,)
-    value = _value(number)
-    return str(value), _roman(value)
+def _spellings(place: NamedPlace) -> list[str]:
+    """The numbers of a place as headings have them, in small letters: "7", "vii"."""
+    if "." in place.first + place.last:
+        return [place.first, place.last]
+    first, last = _value(place.first), _value(place.last)
+    values = range(first, min(last, first + _MOST_NAMED) + 1)
+    return [spelling for value in values for spelling in (str(value), _roman(value)) if spelling]
 
 
 def _roman(value: int) -> str:
+    """A number in Roman letters; "" if it has too many."""
     written = ""
-    for worth, letters in _ROMAN_LETTERS:
+    for worth, letters in _ROMAN_LETTERS if value < _NO_ROMAN else ():
         written += letters * (value // worth)
         value %= worth
     return written

@@ -12,6 +12,7 @@ from engine.documents.languages import ENGLISH, function_words, languages_of
 from engine.documents.named_places import named_places
 from engine.documents.words import folded
 
+_READ = 10_000  # characters of a question: a longer one is mostly a text
 _MOST_TERMS = 64
 _FEW_TERMS = 3  # a question with fewer, which refers to the one before, is joined with it
 _LONGEST_SUFFIX = 2  # letters behind an apostrophe: we'll, what's
@@ -145,7 +146,7 @@ def asks_about_all(question: str) -> bool:
     question = unicodedata.normalize("NFKC", question)
     if named_places(question):
         return False
-    plain = folded(question).replace("’", "'")
+    plain = folded(question[:_READ]).replace("’", "'")
     languages = [each for each in languages_of(question) if each in _ABOUT_ALL] or _ABOUT_ALL
     return _ABOUT_ALL_UNSPACED.search(question) is not None or any(
         _ABOUT_ALL[language].search(plain) for language in languages

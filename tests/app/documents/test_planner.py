@@ -28,7 +28,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     passages = PassageIndex.passages
 
     def spy(self: PassageIndex, number: int, document: Document) -> object:
-        if number not in self._passages:
+        if number not in self._documents:
             names.append(document.name)
         return passages(self, number, document)
 

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -236,7 +237,32 @@ def test_ctrl_c_between_parts_keeps_the_notes_so_far(table: Table) -> None:
 
 def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
     assert "to read" not in table.say("/attach note.pdf", "Why? " * 20)
-    assert "s to read" in table.say("/attach long.pdf", "Tell me of dragons")
+    assert " to read" in table.say("/attach long.pdf", "Tell me of dragons")
+
+
+def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> None:
+    file = StringIO()
+    session = Session(loaded(Scripted(ANSWERS), tokenizer))
+    console = Console(file=file, width=200)
+    request = Request(max_tokens=12)
+    with closing(Attachments(session, console, [LONG], weights_bytes=4 * 10**9)) as attachments:
+        asked = attachments.write("Tell me of dragons", request, before=[], more=False)
+        assert "whole, " in file.getvalue()
+        assert "about 35 s to read (an estimate)" in file.getvalue()
+        assert "--passages gives only what the question is about: about 20 s" in file.getvalue()
+        fewer = attachments.write(
+            "Tell me of dragons", request, before=[], more=False, passages=True
+        )
+    assert asked.content.count("About ") == len(SUBJECTS)
+    assert "About dragons" in fewer.content
+    assert fewer.content.count("About ") < len(SUBJECTS)
+
+
+def test_passages_are_asked_for_in_a_chat(table: Table) -> None:
+    table.say("/attach long.pdf", "/passages Tell me of dragons")
+    assert "About dragons" in table.asked[0]
+    assert table.asked[0].count("About ") < len(SUBJECTS)
+    assert "no question" in table.say("/passages")
 
 
 def test_what_was_copied_is_told(tokenizer: Any) -> None:
@@ -368,8 +394,9 @@ def test_generate_asks_section_by_section(generate: Command, tmp_path: Path) -> 
     assert ended.out
 
 
-def test_section_by_section_needs_a_file(generate: Command) -> None:
+def test_section_by_section_and_passages_need_a_file(generate: Command) -> None:
     assert_refused(generate("--section-by-section"), "--attach")
+    assert_refused(generate("--passages"), "--attach")
 
 
 def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(

@@ -38,6 +38,8 @@ def at(question: str, one: Document) -> list[str]:
         ("What is in row 581?", [("row", "581", "581")]),
         ("Zeile 20", [("row", "20", "20")]),
         ("¿Qué pone en la línea 7?", [("row", "7", "7")]),
+        ("page 3 of 10", [("page", "3", "3")]),
+        ("p.12", [("page", "12", "12")]),
         ("Summarize Chapter VII", [("chapter", "VII", "VII")]),
         ("capítulo 15", [("chapter", "15", "15")]),
         ("clause 4.2", [("clause", "4.2", "4.2")]),
@@ -60,6 +62,8 @@ def test_other_numbers_name_no_place() -> None:
         "Is the homepage 3 years old?",
         "What is article about?",
         "rowing 3 miles",
+        "What does page2.html show?",
+        f"page {'9' * 5000}",
     ):
         assert named(question) == [], question
 
@@ -99,6 +103,9 @@ def test_chapters_are_found_by_name_or_number() -> None:
 def test_clauses_are_found_by_name_or_number() -> None:
     lease = document("§ 2 Rent\nIt is high, see\n§ 4.\n§ 3 Pets\nNone.")
     assert at("What does § 3 say?", lease) == ["§ 3 Pets\nNone."]
+    law = document("\n".join(f"Section {n}: Title\nsee\nsection 4 of it." for n in range(1, 20)))
+    assert at("section 4", law) == ["Section 4: Title\nsee"]
+    assert at("sections 4-5", law) == ["Section 4: Title\nsee", "Section 5: Title\nsee"]
     contract = document(
         "4. Insurance\n4.1 Fire\nThe supplier.\n4.2 Hail\n30 days later:\n1. roof\n2. walls\n"
         "4.2.1 Of cars\nNobody.\n4.3 Flood\nThe customer.\n5. Delivery"

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+WIDE = "/MediaBox [0 0 700 300]"
+"""Of a PDF's page that has lines of 90 characters."""
+
 type Language = Literal["English", "German", "Spanish"]
 type Kind = Literal["contract", "handbook", "table", "slides", "novel", "machine"]
 type Style = Literal["words", "forms", "place", "number", "other words"]

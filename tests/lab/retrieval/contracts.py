@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from textwrap import wrap
 
-from tests.lab.retrieval.case import Case, Question, paragraph
+from tests.lab.retrieval.case import WIDE, Case, Question, paragraph
 from tests.support.documents import office, pdfs
 
 # English
@@ -67,7 +67,7 @@ def _english() -> Case:
             text = paragraph(chance, _SENTENCES, _WORDS, count=7, fact=_CLAUSES.get(number, ""))
             lines += [*wrap(f"{number} {text}", 90), ""]
     pages = [lines[i : i + 38] for i in range(0, len(lines), 38)]
-    made = (pdfs.lines(page, top=280, apart=7) for page in pages)
+    made = (pdfs.Page(pdfs.lines(page, top=280, apart=7), WIDE) for page in pages)
     return Case("supply.pdf", "contract", "English", pdfs.pdf(*made), _QUESTIONS)
 
 

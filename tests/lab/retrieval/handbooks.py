@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from textwrap import wrap
 
-from tests.lab.retrieval.case import Case, Question, paragraph
+from tests.lab.retrieval.case import WIDE, Case, Question, paragraph
 from tests.support.documents import pdfs
 
 # English
@@ -57,7 +57,8 @@ def _english() -> Case:
         fact = _PAGES.get(number, "")
         text = paragraph(chance, _SENTENCES, _WORDS, count=20, fact=fact)
         title = f"Maintenance of the {chance.choice(_WORDS['unit'])}"
-        pages.append(pdfs.lines([title, "", *wrap(text, 90)], top=280, apart=8))
+        lines = [title, "", *wrap(text, 90)]
+        pages.append(pdfs.Page(pdfs.lines(lines, top=280, apart=8), WIDE))
     return Case("handbook.pdf", "handbook", "English", pdfs.pdf(*pages), _QUESTIONS)
 
 

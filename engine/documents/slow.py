@@ -1,0 +1,36 @@
+"""Computes how long documents take to read, and what is read in good time in their place."""
+
+from engine.documents.plan import Plan
+
+SLOW_SECONDS = 20
+"""Who waits longer for a model that reads documents may choose passages."""
+
+_FEWEST = 2048  # tokens of documents that are never slow
+_BYTES_A_SECOND = 4e11  # of weights that an early Mac multiplies by a token, if they have 4 bits
+
+
+def estimated_seconds(weights_bytes: int) -> float:
+    """The seconds that a target takes to read a token, before anything is measured."""
+    return weights_bytes / _BYTES_A_SECOND
+
+
+def room_in_time(seconds_per_token: float) -> int:
+    """The tokens of documents that are read in good time."""
+    return max(_FEWEST, int(SLOW_SECONDS / seconds_per_token)) if seconds_per_token else _FEWEST
+
+
+def is_slow(plan: Plan, seconds_per_token: float) -> bool:
+    """Whether the documents that a message has whole take long to read."""
+    documents = zip(plan.sent.documents, plan.tokens, strict=True)
+    whole = sum(tokens for document, tokens in documents if document.whole)
+    return whole > _FEWEST and whole * seconds_per_token >= SLOW_SECONDS
+
+
+def to_read(seconds: float) -> str:
+    """Say about how long a model takes to read."""
+    if seconds < 1.5:
+        return "about a second to read"
+    if seconds < 90:
+        rounded = round(seconds) if seconds < 10 else round(seconds / 5) * 5
+        return f"about {rounded} s to read"
+    return f"about {round(seconds / 60)} min to read"
