@@ -314,13 +314,12 @@ class ComposerController(QObject):
         loaded = self._loaded()
         limit = loaded.context_length if loaded else None
         leaves_out = self._conversation.settings.overflow != "stop"
+        count, text, excess = self.tokens.counting, self._composer.text, 0
+        if limit is not None and count is not None and text.strip():
+            system_prompt, _ = self._conversation.configured
+            kept = (system_prompt, *self.documents.texts, text)  # never left out
+            least = sum(count(each) + AROUND_A_MESSAGE for each in kept if each)
+            excess = max(0, (least if leaves_out else tokens) - limit)
+        attachable = count is not None and 0 < excess < count(text)
+        self._composer.set_excess(excess, attachable=attachable)
         self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)
-        count, text = self.tokens.counting, self._composer.text
-        if limit is None or count is None or not text.strip():
-            self._composer.set_excess(0, attachable=False)
-            return
-        system_prompt, _ = self._conversation.configured
-        kept = (system_prompt, *self.documents.texts, text)  # never left out
-        least = sum(count(each) + AROUND_A_MESSAGE for each in kept if each)
-        excess = max(0, (least if leaves_out else tokens) - limit)
-        self._composer.set_excess(excess, attachable=0 < excess < count(text))

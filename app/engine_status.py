@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 from app.chat.composer import Composer
 from app.models.readiness import RESTART, Matter, Readiness
 from app.notices import Notices, Offer
+from app.theme.labels import Tone
 
 
 class EngineStatus(QObject):
@@ -32,6 +33,7 @@ class EngineStatus(QObject):
         text = self._readiness.matters.get(matter, "")
         offer = Offer(RESTART, self._readiness.restart) if matter == "silence" else None
         if text:
-            self._notices.say(matter, text, "warning", offer=offer)
+            tone: Tone = "muted" if matter == "machine" else "warning"  # nothing is to be done
+            self._notices.say(matter, text, tone, offer=offer)
         else:
             self._notices.take_back(matter)

@@ -37,6 +37,7 @@ class SidePanels(QObject):
         self._columns, self._sides, self._settings = columns, dict(sides), settings
         self._actions, self._hidden = actions, hidden
         self._wanted: set[str] = set()
+        self._resting: set[str] = set()
         self._first = next(iter(self._sides))
         middle.setMinimumWidth(_NARROW)
 
@@ -77,13 +78,20 @@ class SidePanels(QObject):
     def show(self, name: str) -> None:
         """Show a panel; if there is not enough room, instead of others."""
         self._first = name
+        self._resting.discard(name)
         self._want(name, True)
+
+    def rest(self, names: Collection[str]) -> None:
+        """Hide these panels, and no others, until the next call or until they are asked for."""
+        self._resting = set(names)
+        self.fit()
 
     def fit(self) -> None:
         """Show the wanted panels that have room. Call this when the window's width changes."""
         left = self._columns.window().width() - _COMFORTABLE - self._handles
         fitting: list[str] = []
-        for name in sorted(self._wanted, key=lambda name: (name != self._first, self._order(name))):
+        wanted = self._wanted - self._resting
+        for name in sorted(wanted, key=lambda name: (name != self._first, self._order(name))):
             left -= self._sides[name].minimumWidth() + (_FURTHER if len(fitting) == 2 else 0)
             if left >= 0 or not fitting:
                 fitting.append(name)

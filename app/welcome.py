@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.formatting import short_model, target_name
+from app.models.formatting import target_name
 from app.models.loader import ModelLoader
 from app.rounds.recorded_loop import RecordedLoop, read_recording
 from app.theme.card import Card
@@ -43,7 +43,7 @@ EXAMPLES = (
     ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
 )
 _WIDEST = 600  # pixels, at the normal size of the text
-_LOW = 470  # pixels, without room for the title
+_LOW, _LOWER = 470, 390  # pixels, without room for the title, and for more than two examples
 _PADDING = 12
 
 
@@ -74,7 +74,7 @@ class Welcome(QScrollArea):
         self.loop = RecordedLoop(recording, still=motion_is_reduced())
         steps = len(recording.rounds)
         self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
-        self._gain.setToolTip(f"Recorded with {short_model(recording.target)}")
+        self._gain.setToolTip(f"Recorded with {in_words.short_model(recording.target)}")
         self._explain, self._library = _link("What am I looking at?"), _link("Library")
         self._stage = Card(radius=10)
         self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
@@ -140,6 +140,8 @@ class Welcome(QScrollArea):
         super().resizeEvent(event)
         for label in (self._title, self._words):
             label.setVisible(self.height() > _LOW)
+        for card in self.examples[2:]:
+            card.setVisible(self.height() > _LOWER)
 
     def _show_stage(self) -> None:
         """Show the state of the model, for a window that is opened later."""
@@ -170,7 +172,7 @@ class Welcome(QScrollArea):
         self._model.setText("Loading the model. You can write meanwhile.")
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        name = short_model(target_name(loaded.target))
+        name = in_words.short_model(target_name(loaded.target))
         tail = ", a small model to begin with" if self._loader.starter else ""
         self._model.setText(f"{name}{tail}, is ready." if tail else f"{name} is ready.")
 

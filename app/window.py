@@ -386,6 +386,7 @@ class Window(QMainWindow):
             self.transcript.hide()
             self.composer.hide()
             view.show()
+            self.sides.rest(("rounds", "document"))  # they are about an answer
         self.library_controller.open(page)
 
     def leave_library(self) -> None:
@@ -397,6 +398,7 @@ class Window(QMainWindow):
         if self.transcript.isHidden():
             self.transcript.show()
             self.composer.show()
+            self.sides.rest(())
             self.composer.setFocus()
 
     # The window's place

@@ -5,6 +5,7 @@ Knows the input of each; not its contents.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -20,7 +21,7 @@ from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
 from app.documents.controller import DocumentsController
 from app.menus import KeysDialog, Menus
-from app.models.formatting import drafter_name
+from app.models.formatting import drafts_in_words
 from app.models.memory_dialog import MemoryDialog
 from app.notices import Notices
 from app.race.dialog import RaceDialog
@@ -33,7 +34,6 @@ from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps, in_thread
-from engine.events import Event
 from engine.process.protocol import Loaded
 from engine.request import BALANCED, ChatMessage
 from models.errors import Problem
@@ -131,7 +131,7 @@ class WindowDialogs(QObject):
                 application.race,
                 lines,
                 self._conversation.settings,
-                names=(target, drafter_name(drafter)),
+                names=(target, drafts_in_words(drafter, "auto")),
                 parent=self._window,
             )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -140,22 +140,18 @@ class WindowDialogs(QObject):
     def replay(self, answer: int) -> None:
         """Open the replay of an answer."""
         if answer:
-            self._conversation.trace(answer, lambda events: self._open_replay(answer, events))
+            self._conversation.trace(answer, Replay, partial(self._open_replay, answer))
 
-    def _open_replay(self, answer: int, events: tuple[Event, ...]) -> None:
-        def steps() -> Steps:
-            replay = yield in_thread(lambda: Replay(events))
-            dialog = ReplayDialog(replay, parent=self._window)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.scrubber.export_wanted.connect(self._export_trace)
-            dialog.scrubber.page_wanted.connect(lambda: self._export_page(answer, replay))
-            dialog.open()
-
-        self._stepper.run(steps(), failed=self.failed.emit)
+    def _open_replay(self, answer: int, replay: Replay) -> None:
+        dialog = ReplayDialog(replay, parent=self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.scrubber.export_wanted.connect(self._export_trace)
+        dialog.scrubber.page_wanted.connect(lambda: self._export_page(answer, replay))
+        dialog.open()
 
     def _export_trace_of(self, answer: int) -> None:
         if answer:
-            self._conversation.trace(answer, lambda events: self._export_trace(to_document(events)))
+            self._conversation.trace(answer, to_document, self._export_trace)
 
     def _export_trace(self, document: str) -> None:
         self._export("Export the trace", "trace.json", document)

@@ -110,7 +110,7 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One answer to write: at most `max_tokens` tokens, up to a token of `ends`.
+    """An answer to write: at most `max_tokens` tokens, up to a token of `ends`.
 
     `accept`: the acceptance rule for sampling; greedy decoding and repeatable sampling have their
     own. `logprobs`: as in `engine.request.Request`. `clock`: gives the seconds of the rounds; it

@@ -67,6 +67,14 @@ def said(text: str, stretches: Sequence[Stretch], kind: Kind = "content") -> str
     return "\n\n".join(part for each, part in divided(text, stretches) if each == kind)
 
 
+def folded(reasoning: str, answer: str) -> str:
+    """An answer as Markdown, with its reasoning folded above it."""
+    if not reasoning:
+        return answer
+    fold = f"<details>\n<summary>Thinking</summary>\n\n{reasoning}\n\n</details>"
+    return f"{fold}\n\n{answer}" if answer else fold
+
+
 def blanked(text: str, stretches: Sequence[Stretch]) -> str:
     """The text with spaces in place of all that is not content, so that each word stays in its
     place."""

@@ -59,7 +59,7 @@ class Tree:
 
     @cached_property
     def judges(self) -> tuple[int, ...]:
-        """For each token the row of the pass that judges it: the row behind its parent."""
+        """The row of the pass that judges each token: the row behind its parent."""
         return tuple(parent + 1 for parent in self.parents)
 
     @cached_property

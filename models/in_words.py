@@ -1,4 +1,4 @@
-"""Sizes and times in words, and other people's texts made fit to be shown.
+"""Sizes, times and names of models in words, and other people's texts made fit to be shown.
 
 Knows what a person reads in a terminal or a window; nothing of what it is about.
 """
@@ -20,6 +20,12 @@ _AGES = (  # from so many seconds on, the length of one, and its name
     (3_600, "hour"),
     (60, "minute"),
 )
+_SIZE = re.compile(r"(a|e)?\d+(\.\d+)?[mb]|\d+x\d+b", re.IGNORECASE)
+_PACKAGING = re.compile(  # what a name says of files, not of the model
+    r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|i?q\d|k|m|s|\.gguf",
+    re.IGNORECASE,
+)
+_FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
 
 
 def clean(text: str) -> str:
@@ -70,3 +76,13 @@ def ago(seconds: float) -> str:
             number = int(seconds // length)
             return f"{number} {name}{'' if number == 1 else 's'} ago"
     return "just now"
+
+
+def short_model(name: str) -> str:
+    """Return a model's name as people say it: "smollm2-135m-instruct" becomes "SmolLM2 135M"."""
+    words = [word for word in re.split(r"[-_ ]+", name) if not _PACKAGING.fullmatch(word)]
+    spoken = (
+        word.upper() if _SIZE.fullmatch(word) else _FAMILIES.get(word, word[:1].upper() + word[1:])
+        for word in words
+    )
+    return " ".join(spoken) or name

@@ -346,7 +346,8 @@ def _text(name: object) -> str:
 
 
 def _number(config: Mapping[str, Any], *keys: str) -> int | None:
-    """The first positive whole number under `keys`, in the config or its text_config."""
+    """Return the first positive whole number under `keys`, in the config or its text_config; None
+    if there is no such number."""
     nested = config.get("text_config")
     for table in (config, nested if isinstance(nested, dict) else {}):
         for key in keys:

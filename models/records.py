@@ -209,7 +209,7 @@ class Fit:
         return self.weights_bytes + self.drafter_weights_bytes
 
     def answer_bytes(self, tokens: int) -> int:
-        """The memory that one answer needs beside the weights: `tokens` of its prompt and text."""
+        """The memory that answers need beside the weights: `tokens` of their prompts and texts."""
         each = (self.cache_bytes + self.drafter_cache_bytes) / self.context
         return self.working_bytes + round(tokens * each)
 

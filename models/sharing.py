@@ -155,8 +155,8 @@ def _group_size(config: Mapping[str, Any]) -> int:
 
 
 def _number(config: Mapping[str, Any], name: str) -> int | None:
-    """Return a positive whole number of the config, or of its text model's part; None without
-    one."""
+    """Return a positive whole number of the config, or of its text model's part; None if neither
+    has it."""
     nested = config.get("text_config")
     for table in (nested if isinstance(nested, Mapping) else {}, config):
         value = table.get(name)

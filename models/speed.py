@@ -29,8 +29,8 @@ _PATH = Path(__file__).parent.parent / "resources" / "chips.json"
 
 @dataclass(frozen=True, slots=True)
 class RowCurve:
-    """The costs of passes by rows, over that of a pass with one row: `points` rise from (1,
-    1.0)."""
+    """The costs of passes by their number of rows, as multiples of a pass with one row. `points`
+    are (rows, cost), from (1, 1.0) on."""
 
     points: tuple[tuple[int, float], ...]
 

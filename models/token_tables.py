@@ -184,7 +184,8 @@ def _alphabet(document: Mapping[str, Any]) -> Literal["letters", "marked spaces"
 
 
 def _vocabulary(vocabulary: Any) -> Iterable[tuple[str, int]]:
-    """BPE and WordPiece list text to id; Unigram lists (text, score) in the order of ids."""
+    """Return pairs of text and id. BPE and WordPiece map texts to ids; Unigram lists a text and a
+    score in the order of the ids."""
     if isinstance(vocabulary, dict):
         return vocabulary.items()
     return ((token, index) for index, (token, _) in enumerate(vocabulary))

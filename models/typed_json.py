@@ -147,7 +147,7 @@ def _float(value: Any, place: str) -> float:
 
 
 def _whole(key: str, place: str) -> int:
-    """A whole number from a key, since JSON keys are texts."""
+    """Return the whole number that a key spells, as JSON keys are texts. Raises WrongJson."""
     if not (key.isascii() and key.isdecimal() and len(key) < 10):
         message = f"{place} has the key {short(key)}."
         raise WrongJson("wrong value", place, message, "Give whole numbers as keys.")

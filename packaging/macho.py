@@ -201,7 +201,8 @@ def read(data: bytes) -> Macho:
 
 
 def without_newer_sdk(data: bytes) -> bytes:
-    """The image, with its oldest system named as its SDK too. Raises MachoError as `read` does."""
+    """Return the image with its oldest system named as its SDK, too. Raises MachoError as `read`
+    does."""
     with _opened(data) as image:
         if image.build_version is None:
             return data
@@ -210,7 +211,7 @@ def without_newer_sdk(data: bytes) -> bytes:
 
 
 def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
-    """The image up to a signature of `signature_bytes`, with load commands that announce it.
+    """Return the image up to a signature of `signature_bytes`, with load commands that announce it.
 
     An older signature is cut off; the caller appends the new one. Raises MachoError if there is no
     __LINKEDIT segment, or no place for the load command.

@@ -65,7 +65,7 @@ class Writing:
         self.stopping = False
         self.tokens = 0  # committed so far, without the answer before
         self.generation = ""
-        self._trace = Trace()
+        self.trace = Trace()
         self.state: MessageState = "streaming"
         self.failure: Failed | None = None
         self.notes: Sent | None = None
@@ -74,13 +74,13 @@ class Writing:
         self._rounds = 0  # number of rounds of the answer before
         self._latest: deque[int] = deque(maxlen=REACH)  # number of tokens
         for event in before:
-            self._trace.push(event)
+            self.trace.push(event)
             if isinstance(event, Verdict):
                 self._rounds = event.round
 
     @property
     def events(self) -> list[Event]:
-        return self._trace.events
+        return self.trace.events
 
     @property
     def begun(self) -> bool:
@@ -90,7 +90,7 @@ class Writing:
     @property
     def last(self) -> Round | None:
         """The last round that has a verdict."""
-        return self._trace.rounds[-1] if self._trace.rounds else None
+        return self.trace.last
 
     @property
     def loops(self) -> bool:
@@ -105,7 +105,7 @@ class Writing:
     @property
     def stretches(self) -> tuple[Stretch, ...]:
         """The stretches of the text so far."""
-        return self._trace.stretches
+        return self.trace.stretches
 
     @property
     def reasons(self) -> bool:
@@ -117,18 +117,18 @@ class Writing:
     def pieces(self) -> tuple[Piece, ...]:
         """The tokens so far. While it is written, up to the first token whose text is still
         missing."""
-        return self._trace.final if self.state == "streaming" else self._trace.pieces
+        return self.trace.final if self.state == "streaming" else self.trace.pieces
 
     def tally(self, start: int, end: int) -> TextTally:
         """Return the tokens and the time of this part of the text."""
-        return self._trace.tally(start, end)
+        return self.trace.tally(start, end)
 
     def push(self, event: Event) -> EventOrRound:
         """Add an event. Returns it, or the round that it completes, numbered as in the trace."""
         if isinstance(event, Waiting):  # ends the round, and is not part of the trace
             self.progress = AwaitingTurn(event.ahead)
             return event
-        happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
+        happening = self.trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         if isinstance(happening, Round) and happening.verdict is not None:
             self._latest.extend(token.id for token in happening.committed)
             self.tokens += len(happening.committed)

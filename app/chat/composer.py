@@ -211,7 +211,8 @@ class Composer(QWidget):
         """Show the tokens of the conversation with this message, and the limit.
 
         `used` is None while it is not known, `limit` while no model is loaded. If the model
-        `leaves_out` earlier messages, a conversation beyond the limit gives no warning.
+        `leaves_out` earlier messages, a conversation beyond the limit gives no warning. Call
+        `set_excess` first.
         """
         full = used is not None and limit is not None and used > limit
         near = used is not None and limit is not None and used > _NEARLY_FULL * limit
@@ -219,9 +220,9 @@ class Composer(QWidget):
         self._warned = near
         if used is None or limit is None:
             text = "" if used is None else f"{used:,} tokens"
-        elif full and leaves_out:
+        elif full and leaves_out and not self.excess:
             text = f"{used:,} of {limit:,} tokens: earlier messages are left out"
-        elif full:
+        elif full and not leaves_out:
             text = f"\u26a0 {used:,} of {limit:,} tokens: {used - limit:,} too many"
         elif near:
             text = f"\u26a0 {used:,} of {limit:,} tokens: nearly full"

@@ -16,7 +16,7 @@ from app.chat.listing import Listing
 from app.conversations.records import Conversation, DeletedMessages, Message
 from app.conversations.store import Store
 from app.documents.planner import Noting
-from app.steps import Stepper, Steps
+from app.steps import Stepper, Steps, in_thread
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
@@ -400,16 +400,17 @@ class OpenConversation(QObject):
         if self.branch:
             self._answers.answer_now(self.branch[-1].id)
 
-    def trace(self, message: int, then: Callable[[tuple[Event, ...]], None]) -> None:
-        """Call `then` with an answer's events, soon; while it is written, with those so far."""
+    def trace[T](
+        self, message: int, read: Callable[[tuple[Event, ...]], T], then: Callable[[T], None]
+    ) -> None:
+        """Call `then` with what `read` makes of an answer's events, in another thread: of those so
+        far, while it is written."""
         writing = self._answers.writing(message)
-        if writing is not None:
-            then(tuple(writing.events))
-            return
+        known = None if writing is None else tuple(writing.events)
 
         def steps() -> Steps:
-            events = yield self._store.trace(message)
-            then(events)
+            events = (yield self._store.trace(message)) if known is None else known
+            then((yield in_thread(lambda: read(events))))
 
         self._run(steps())
 

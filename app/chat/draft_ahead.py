@@ -5,6 +5,7 @@ them. Of a tree the most promising branch is shown. Before the first round, says
 Knows rounds and a view; not when a round is shown (`app.rounds.pace`).
 """
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +22,13 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextLayout,
+    QTextLine,
     QTextOption,
 )
 from PySide6.QtWidgets import QWidget
 
 from app.markdown.formats import SHAPE
-from app.markdown.page import utf16
+from app.markdown.page import Shape, utf16
 from app.markdown.view import TextView
 from app.rounds.lane import describe
 from app.rounds.marks import flat
@@ -37,6 +39,7 @@ _FRAME_MS = 16
 _HELD_SECONDS, _FOLD_SECONDS = 0.12, 0.28  # a rejected draft, and its way out
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ABOVE = 220.0, 4.0, 8.0  # pixels
 _MOST_LINES = 12
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*\Z")  # that ends a code block
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class _Edge:
     """The end of the text: where the next word would stand, and how lines go on there.
 
     `first` is the rest of the last line, `rest` the first line below it; both are as high as a
-    line. `wraps` is False in code and tables.
+    line. `breaks`: the line ends at the end of the text that are not shown yet. `gap` is the pixels
+    between this line and a paragraph below it; None in code, where each line end begins a line.
     """
 
     first: QRectF
@@ -52,6 +56,8 @@ class _Edge:
     font: QFont
     direction: Qt.LayoutDirection
     wraps: bool
+    breaks: int
+    gap: float | None
 
 
 class DraftAhead(QWidget):
@@ -134,50 +140,50 @@ class DraftAhead(QWidget):
     # Layout
 
     def _edge(self) -> _Edge:
-        """Return where the text ends. A table ends in the last cell with words."""
-        document = self._view.document()
-        block = document.lastBlock()
+        """Return where the text ends. A table ends in the last cell with words, or below it."""
+        view, document, last_line = self._view, self._view.document(), self._view.text.last_line
+        block, breaks = document.lastBlock(), last_line.count("\n")
+        width = float(view.viewport().width())
         while not block.text() and QTextCursor(block.previous()).currentTable() is not None:
             block = block.previous()
-        in_table = QTextCursor(block).currentTable() is not None
-        layout = block.layout()
-        here = layout.position()
-        line = layout.lineAt(max(0, layout.lineCount() - 1))
         shape = str(block.blockFormat().property(SHAPE))
-        font = _font_of(block) if shape in ("code", "heading") else document.defaultFont()
+        in_table = QTextCursor(block).currentTable() is not None
+        in_code = shape == "code" and not _FENCE.match(last_line)
+        font = _font_of(block) if in_code or (shape == "heading" and not breaks) else None
+        font = font or document.defaultFont()
         leading = block.blockFormat().lineHeight() / 100 or 1.0
         pitch = leading * QFontMetricsF(font).height()
+        layout, direction = block.layout(), block.textDirection()
+        here, line = layout.position(), layout.lineAt(max(0, layout.lineCount() - 1))
+        if in_table and breaks > 1:
+            below = document.documentLayout().blockBoundingRect(document.lastBlock())
+            here, line, in_table = below.topLeft(), QTextLine(), False
         if not line.isValid():  # not laid out, or an empty text
-            first = QRectF(here.x(), here.y(), self._view.viewport().width(), pitch)
-            return _Edge(first, first.translated(0, pitch), font, block.textDirection(), True)
+            first = QRectF(here.x(), here.y(), width, pitch)
+            return _Edge(first, first.translated(0, pitch), font, direction, True, 0, 0.0)
         indent = block.blockFormat().textIndent() if line.textStart() == 0 else 0.0
         whole = QRectF(here.x() + line.x(), here.y() + line.y(), line.width(), pitch)
-        if in_table or shape == "code":
-            whole.setRight(max(whole.right(), float(self._view.viewport().width())))
+        if in_table or in_code:
+            whole.setRight(max(whole.right(), width))
         used, first = line.naturalTextWidth(), QRectF(whole)
-        if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+        if direction == Qt.LayoutDirection.RightToLeft:
             first.setRight(whole.right() - used)
         else:
             first.setLeft(whole.left() + used)
         rest = whole.adjusted(-indent, 0, 0, 0).translated(0, pitch)
-        wraps = not in_table and shape != "code"
-        return _Edge(first, rest, font, block.textDirection(), wraps)
+        if in_code:
+            return _Edge(first, rest, font, direction, False, min(breaks, 1), None)
+        above: Shape = "code" if shape == "code" else "heading" if shape == "heading" else "text"
+        if above != "text":  # it has ended
+            rest.moveTop(whole.top() + leading * line.height())
+            rest.setLeft(0.0)
+            breaks = max(breaks, 2 if above == "code" else 0)
+        breaks = breaks if block.text() else 0
+        return _Edge(first, rest, font, direction, not in_table, breaks, view.text.gap_below(above))
 
     def _lay_out(self, words: list[tuple[str, Fate]], edge: _Edge) -> None:
         """Lay the words out behind the text, in lines as the text's."""
-        lead = self._lead(words[0][0], edge)
-        if lead == "\u2028":
-            words = [(words[0][0].lstrip("\n"), words[0][1]), *words[1:]]
-        text, formats = lead, list[QTextLayout.FormatRange]()
-        for word, fate in words:
-            shown = word.replace("\n", "\u2028")
-            space = len(shown) - len(shown.lstrip())  # it is not struck
-            made = QTextLayout.FormatRange()
-            made.start = utf16(text + shown[:space])
-            made.length = utf16(shown[space:])
-            text += shown
-            made.format = self._format(fate)
-            formats.append(made)
+        text, formats, paragraphs = self._text(words, edge)
         layout = QTextLayout(text, edge.font)
         option = QTextOption()
         option.setTextDirection(edge.direction)
@@ -187,28 +193,55 @@ class DraftAhead(QWidget):
         layout.setTextOption(option)
         layout.setFormats(formats)
         layout.beginLayout()
-        place, pitch = edge.first, edge.first.height()
-        for number in range(_MOST_LINES):
+        place, top, pitch = edge.first, 0.0, edge.rest.top() - edge.first.top()
+        for _ in range(_MOST_LINES):
             line = layout.createLine()
             if not line.isValid():
                 break
+            if line.textStart() in paragraphs:
+                top += edge.gap or 0.0
             line.setLineWidth(max(1.0, place.width()))
-            line.setPosition(QPointF(place.left(), place.top() + number * pitch - edge.first.top()))
-            if number == 0:
-                place = QRectF(edge.rest.left(), edge.first.top(), edge.rest.width(), pitch)
+            line.setPosition(QPointF(place.left(), top))
+            place, top, pitch = edge.rest, top + pitch, edge.rest.height()
         layout.endLayout()
         self._laid = layout
 
+    def _text(
+        self, words: list[tuple[str, Fate]], edge: _Edge
+    ) -> tuple[str, list[QTextLayout.FormatRange], set[int]]:
+        """Return the words as they are laid out, their formats, and the places in it at which
+        paragraphs begin: an empty line is no line there, but a gap."""
+        text, breaks = self._lead(words[0][0], edge), edge.breaks
+        formats, paragraphs = list[QTextLayout.FormatRange](), set[int]()
+        begun = bool(self._view.document().lastBlock().text()) or edge.gap is None
+        for word, fate in words:
+            made = QTextLayout.FormatRange()
+            made.start = -1
+            for letter in word:
+                if letter == "\n":
+                    breaks += begun
+                    continue
+                if breaks:
+                    text += "\u2028" * (breaks if edge.gap is None else 1)
+                    if breaks > 1:
+                        paragraphs.add(utf16(text))
+                    breaks = 0
+                if made.start < 0 and not letter.isspace():  # a space is not struck
+                    made.start = utf16(text)
+                text, begun = text + letter, True
+            if made.start >= 0:
+                made.length = utf16(text) - made.start
+                made.format = self._format(fate)
+                formats.append(made)
+        return text, formats, paragraphs
+
     def _lead(self, word: str, edge: _Edge) -> str:
-        """Return what the layout puts before the first word: a line end where the text ended a line
-        that is not shown yet, a space, or a line end where the word has no room."""
-        if self.round is None:
+        """Return what the layout puts before the first word: a space that is not shown yet, or a
+        line end if the word has no room."""
+        if self.round is None or edge.breaks or word.startswith("\n"):
             return ""
-        given = self._view.text.last
         last = self._view.document().lastBlock().text()
-        if given == "\n" and last:
-            return "\u2028"
-        space = " " if given == " " and not last.endswith(" ") else ""
+        space = " " if self._view.text.last_line.endswith(" ") and not last.endswith(" ") else ""
         head = (space + word).rstrip().split("\n")[0]
         first = head[: len(head) - len(head.lstrip())] + (head.split() or [""])[0]
         wide = QFontMetricsF(edge.font).horizontalAdvance(first)

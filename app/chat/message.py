@@ -30,7 +30,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
@@ -50,7 +50,7 @@ from app.markdown.web import html_of
 from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
-from app.theme.labels import ElidedLabel, plain_label
+from app.theme.labels import PartsLabel, plain_label
 from app.theme.style import figures_font, set_ink, small_font
 from engine.conversation.rounds import Round
 from engine.documents.copied import CopiedSpan
@@ -134,12 +134,14 @@ class MessageWidget(QWidget):
         name: str,
         formats: Formats,
         created: datetime | None = None,
+        model: str = "",
         reader: BlockReader | None = None,
         parent: QWidget | None = None,
     ) -> None:
+        """`name` is the author's; `model` is the whole name of the model that answers."""
         super().__init__(parent)
         self.role = role
-        self.name = name
+        self.name, self._model = name, clean(model)
         self._formats = formats
         self._created = created
         self._branch = (1, 1)
@@ -173,8 +175,7 @@ class MessageWidget(QWidget):
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
         self.go_on.hide()
-        self.figures_line = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
-        self.figures_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.figures_line = PartsLabel()
         self.figures_line.setContentsMargins(0, 3, 8, 3)
         self.legend: Legend | None = None  # while the tokens are shown
         self._ahead: DraftAhead | None = None  # while the answer is written
@@ -517,11 +518,12 @@ class MessageWidget(QWidget):
         self._actions.set_shown(self._figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)
+        when = ""
         if self._created is not None:
             local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
             when = QLocale().toString(local, QLocale.FormatType.LongFormat)
-            self._title.setToolTip(when)
-            self.figures_line.setToolTip(when)
+        self._title.setToolTip(f"{self._model}\n{when}".strip())
+        self.figures_line.setToolTip(f"{words}\n{when}".strip())
 
     def _show_formats(self) -> None:
         colours = self._formats.colours

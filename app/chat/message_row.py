@@ -26,14 +26,14 @@ _AROUND_DOCUMENT = 34  # of each of its documents
 
 
 class MessageRow:
-    """Attributes: `role`, `name`, `created`; `ending`, None while it is written; `branch`, the
-    version's number and the number of versions; `figures`; `stretches`, of its text; `pieces`, the
-    tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`,
-    the hits of a search; `documents` of a question; `notes` on them from which an answer is
-    written, a title and a text; `offer`, a button's label and words below it; `words` of an answer
-    that documents have or lack, and `marked`, whether they are marked; `fades_after` and `calm`,
-    see `mark_newest`; `hidden`, the kinds of tokens that are not shown, None as usual; `ahead`,
-    what stands behind the text while it is written.
+    """Attributes: `role`, `name`, `model`, `created`; `ending`, None while it is written;
+    `branch`, the version's number and the number of versions; `figures`; `stretches`, of its
+    text; `pieces`, the tokens, if known; `reasoning`, its tokens and time, if known; `note`, a
+    line below it; `marks`, the hits of a search; `documents` of a question; `notes` on them
+    from which an answer is written, a title and a text; `offer`, a button's label and words
+    below it; `words` of an answer that documents have or lack, and `marked`, whether they are
+    marked; `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are
+    not shown, None as usual; `ahead`, what stands behind the text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -44,11 +44,12 @@ class MessageRow:
         role: Role,
         *,
         name: str,
+        model: str,
         created: datetime | None,
         build: Callable[["MessageRow"], MessageWidget],
     ) -> None:
         """`build` builds the widget at once, when it is needed."""
-        self.role, self.name, self.created = role, name, created
+        self.role, self.name, self.model, self.created = role, name, model, created
         self.ending: Ending | None = None
         self.branch = (1, 1)
         self.figures: AnswerFigures | None = None

@@ -28,6 +28,7 @@ from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
 from engine.stretches import cut, divided
+from models.in_words import short_model
 
 PERSON = "You"
 _COUNT_MS = 500  # between two counts of reasoning that is being written
@@ -159,6 +160,7 @@ class ConversationPresenter(QObject):
             stretches=stretches,
             ending=None if streaming else ending,
             created=message.created,
+            model=message.target,
         )
         self._shown.append(message)
         row.set_branches(message.place, message.siblings)
@@ -204,7 +206,7 @@ class ConversationPresenter(QObject):
         self._fetch_traces()
         ended = self._answers.writing(id) is None
         if message.state == "failed" and ended and row.ending == Ending("failed"):
-            self._conversation.trace(id, partial(self._show_failure, row))
+            self._conversation.trace(id, _last, partial(self._show_failure, row))
 
     # Documents
 
@@ -346,21 +348,19 @@ class ConversationPresenter(QObject):
                     self._give_pieces(writing)
                 continue
             self._asked.add(message.id)
-            self._conversation.trace(message.id, partial(self._take_trace, message.id))
+            self._conversation.trace(message.id, Trace, partial(self._take_trace, message.id))
             return
 
-    def _take_trace(self, id: int, events: tuple[Event, ...]) -> None:
+    def _take_trace(self, id: int, trace: Trace) -> None:
         row = self._row(id)
         if row is not None and row.widget is not None:
-            trace = Trace(events)
             self._transcript.set_pieces(row, trace.pieces)
-            if events and (span := _reasoned(row)) is not None:
+            if trace.events and (span := _reasoned(row)) is not None:
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 
-    def _show_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
+    def _show_failure(self, row: MessageRow, last: Event | None) -> None:
         """Show the reason for a failure, which is in the trace."""
-        last = events[-1] if events else None
         if isinstance(last, Failed):
             row.end(Ending("failed", last.message, last.remedy))
 
@@ -396,8 +396,12 @@ def _author(message: Message) -> str:
     """Return who wrote a message."""
     if message.role != "assistant":
         return PERSON
-    model = message.target or "Model"
+    model = short_model(message.target) if message.target else "Model"
     return f"{model}, edited by you" if message.edited else model
+
+
+def _last(events: tuple[Event, ...]) -> Event | None:
+    return events[-1] if events else None
 
 
 def _reasoned(row: MessageRow) -> ReasoningSpan | None:

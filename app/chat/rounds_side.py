@@ -4,6 +4,8 @@ Knows the open conversation and its answers. An answer that is still being writt
 arrives.
 """
 
+from functools import partial
+
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
@@ -18,10 +20,11 @@ from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
+from app.rounds.trace import Trace
 from app.theme.labels import plain_label
 from app.theme.style import colours_of, set_ink, sign_button, zoomed
-from engine.conversation.rounds import EventOrRound, judged
-from engine.events import Event
+from engine.conversation.rounds import EventOrRound
+from engine.events import Stats
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _NOT_HERE = (
@@ -93,11 +96,12 @@ class RoundsSide(QWidget):
         self._live = writing is not None and writing.state == "streaming"
         self._head()
         if self._live and writing is not None:
-            self.panel.show_trace(writing.events, writing.last, ended=False)
+            self._show(writing)
+            self.panel.refresh()
         elif answer:
-            self._conversation.trace(answer, lambda events: self._take(answer, events))
+            self._conversation.trace(answer, Trace, partial(self._take, answer))
         else:
-            self._show(())
+            self.panel.show_stats(Stats())
 
     def step(self, by: int) -> None:
         """Show the answer `by` places further on in the branch."""
@@ -129,28 +133,24 @@ class RoundsSide(QWidget):
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
 
-    def _take(self, answer: int, events: tuple[Event, ...]) -> None:
+    def _take(self, answer: int, trace: Trace) -> None:
         if answer == self.answer and not self._live:
-            if not events:  # a wall of figures without values says nothing
+            if not trace.events:  # a wall of figures without values says nothing
                 self.hint.setText(_NOT_HERE)
                 self._pages.setCurrentIndex(0)
-            self._show(events)
-
-    def _show(self, events: tuple[Event, ...]) -> None:
-        rounds = judged(events)
-        self.panel.show_trace(events, rounds[-1] if rounds else None, ended=True)
+            self.panel.show_stats(trace.stats, trace.last)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:
-            self.panel.push(happening)
+            self._show(writing)
+
+    def _show(self, writing: Writing) -> None:
+        self.panel.show_stats(writing.trace.stats, writing.last, ended=False)
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
-            heard, self._live = self._live and bool(writing.events), False
-            if heard:
-                self.panel.end()  # to compute all again would stop the window after a long answer
-            else:
-                self._take(writing.message.id, tuple(writing.events))
+            self._live = False
+            self._take(self.answer, writing.trace)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -131,9 +131,10 @@ class Transcript(QScrollArea):
         stretches: tuple[Stretch, ...] = (),
         ending: Ending | None,
         created: datetime | None = None,
+        model: str = "",
     ) -> MessageRow:
         """Add a message at the end. Without an ending, it is the message being written."""
-        row = MessageRow(role, name=name, created=created, build=self._build)
+        row = MessageRow(role, name=name, model=model, created=created, build=self._build)
         row.provenance, row.marked = self._provenance, self._marked
         row.set_stretches(stretches)
         if text:
@@ -425,6 +426,7 @@ class Transcript(QScrollArea):
             name=row.name,
             formats=self._formats,
             created=row.created,
+            model=row.model,
             reader=self._reader,
             parent=self._page,
         )

@@ -124,9 +124,9 @@ def _entry(entry: Entry, *, paper: bool) -> str:
     reasoning, answer = said(entry.content, stretches, "reasoning"), said(entry.content, stretches)
     body = ""
     if reasoning and paper:
-        body = f'<div class="reasoning"><p><b>Reasoning</b></p>{html_of(reasoning)}</div>'
+        body = f'<div class="reasoning"><p><b>Thinking</b></p>{html_of(reasoning)}</div>'
     elif reasoning:
-        body = f"<details><summary>Reasoning</summary>{html_of(reasoning)}</details>"
+        body = f"<details><summary>Thinking</summary>{html_of(reasoning)}</details>"
     body += html_of(answer)
     if ending := _ENDINGS.get(entry.state):
         body += f'<p class="ending">{ending}</p>'

@@ -147,10 +147,11 @@ class TrustQuestion(Card):
 
 
 class MacsPanel(QDialog):
-    """Not modal, so that the chat can go on. Attributes: its parts.
+    """The window of the Macs that hold a target together. It is not modal, so that the chat can go
+    on. Attributes: its parts.
 
-    Signals: `switched(bool)`; `choice_asked()`: choose a hostfile; `making_asked()`: make one;
-    `check_asked()`; `trust_answered(bool)`.
+    Signals: `switched(bool)`; `choice_asked()`: choose a hostfile; `making_asked()`: make a
+    hostfile; `check_asked()`; `trust_answered(bool)`.
     """
 
     switched = Signal(bool)

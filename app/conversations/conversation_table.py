@@ -79,7 +79,7 @@ def rename(connection: sqlite3.Connection, conversation: int, title: str) -> Non
 
 
 def title_for_now(connection: sqlite3.Connection, conversation: int, title: str) -> None:
-    """Give it a title until it gets a better one."""
+    """Give the conversation a provisional title, until it gets a better one."""
     _set(connection, conversation, title=clean(title))
 
 

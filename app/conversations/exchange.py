@@ -20,6 +20,8 @@ from typing import IO, Any
 from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean
+from app.conversations.spelled import stretches_in
+from engine.stretches import folded, said
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
@@ -105,7 +107,7 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
 
 
 def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
-    """Return the chats, at least one. Raises Problem."""
+    """Return `chats` if there are any, and otherwise raise Problem."""
     if not chats:
         raise Problem("The file holds no messages.", _KINDS)
     return chats
@@ -183,8 +185,16 @@ def to_markdown(chat: ExportedChat) -> str:
     if chat.system_prompt:
         parts += ["## System", chat.system_prompt]
     for entry in chat.branch():
-        parts += [_heading(entry), entry.prompt]
+        parts += [_heading(entry), _said(entry)]
     return clean("\n\n".join(parts) + "\n")
+
+
+def _said(entry: Entry) -> str:
+    if entry.role != "assistant":
+        return entry.prompt
+    stretches = stretches_in(entry.content)
+    reasoning, answer = (said(entry.content, stretches, kind) for kind in ("reasoning", "content"))
+    return folded(reasoning, answer)
 
 
 def _heading(entry: Entry) -> str:

@@ -68,20 +68,32 @@ _CONVERSATIONS: Step = (
 )
 
 
-def _indexed(index: str, table: str, column: str) -> Step:
-    """Return the step for a full-text index of one column. It stores no text; triggers update
-    it."""
-    add = f"INSERT INTO {index}(rowid, {column}) VALUES (new.id, new.{column});"
-    take = f"INSERT INTO {index}({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});"
+def _indexed(
+    index: str,
+    table: str,
+    column: str,
+    *,
+    view: str = "",
+    text: Callable[[str], str] | None = None,
+    made_of: str = "",
+) -> Step:
+    """Return the step for a full-text index of one column. It stores no text; triggers update it.
+
+    The column may be a view's: then `text` returns the expression of it for a row of the table with
+    this name, and `made_of` are the columns in it.
+    """
+    old, new = (text(row) if text else f"{row}.{column}" for row in ("old", "new"))
+    add = f"INSERT INTO {index}(rowid, {column}) VALUES (new.id, {new});"
+    take = f"INSERT INTO {index}({index}, rowid, {column}) VALUES ('delete', old.id, {old});"
     return (
         f"""
-        CREATE VIRTUAL TABLE {index} USING fts5({column}, content = '{table}',
+        CREATE VIRTUAL TABLE {index} USING fts5({column}, content = '{view or table}',
             content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2')
         """,
         f"CREATE TRIGGER {index}_add AFTER INSERT ON {table} BEGIN {add} END",
         f"CREATE TRIGGER {index}_take AFTER DELETE ON {table} BEGIN {take} END",
         f"""
-        CREATE TRIGGER {index}_change AFTER UPDATE OF {column} ON {table}
+        CREATE TRIGGER {index}_change AFTER UPDATE OF {made_of or column} ON {table}
         BEGIN {take} {add} END
         """,
         f"INSERT INTO {index}({index}) VALUES ('rebuild')",
@@ -155,6 +167,57 @@ _FOLDER_SETUP: Step = (
 # text's marks show that, as in answers from before this step.
 _STRETCHES: Step = ("ALTER TABLE messages ADD COLUMN stretches TEXT",)
 
+
+def _shown(row: str) -> str:
+    """Return the expression of the text that is shown of a message: without the marks around its
+    stretches."""
+    bare = f"{row}.content"
+    for mark in ("think", "/think", "thinking", "/thinking"):
+        bare = f"replace({bare}, '<{mark}>', '')"
+    bare = f"replace(replace({bare}, '[THINK]', ''), '[/THINK]', '')"
+    begins = f"ltrim({row}.content, char(9, 10, 13, 32))"
+    return f"""
+        CASE
+        WHEN {row}.role != 'assistant' OR {row}.stretches = '[]' THEN {row}.content
+        WHEN {row}.stretches IS NULL THEN iif(
+            substr({begins}, 1, 7) IN ('<think>', '[THINK]') OR substr({begins}, 1, 10)
+            = '<thinking>' OR instr({row}.content, char(10) || '</think>' || char(10)),
+            {bare}, {row}.content)
+        WHEN NOT json_valid({row}.stretches) THEN {row}.content
+        ELSE (
+            WITH RECURSIVE parts (place, start, kind, length) AS (
+                SELECT 0, 0, {row}.stretches ->> '$[0][0]', {row}.stretches ->> '$[0][1]'
+                UNION ALL
+                SELECT place + 1, start + length,
+                    {row}.stretches ->> ('$[' || (place + 1) || '][0]'),
+                    {row}.stretches ->> ('$[' || (place + 1) || '][1]')
+                FROM parts WHERE kind IS NOT NULL
+            )
+            SELECT coalesce(group_concat(
+                substr({row}.content, start + 1, coalesce(length, length({row}.content))), char(10)
+            ), '')
+            FROM (SELECT * FROM parts WHERE kind IS NOT 'mark' ORDER BY place)
+        )
+        END
+    """
+
+
+# The index has what is shown, so that no mark of a model's template is found, or stands in an
+# excerpt. A view that FTS5 reads may not use json_each.
+_SHOWN: Step = (
+    *(f"DROP TRIGGER message_words_{name}" for name in ("add", "take", "change")),
+    "DROP TABLE message_words",
+    f"CREATE VIEW message_texts AS SELECT id, {_shown('messages')} AS content FROM messages",
+    *_indexed(
+        "message_words",
+        "messages",
+        "content",
+        view="message_texts",
+        text=_shown,
+        made_of="content, stretches",
+    ),
+)
+
 STEPS: tuple[Step, ...] = (
     _CONVERSATIONS,
     _SEARCH,
@@ -165,6 +228,7 @@ STEPS: tuple[Step, ...] = (
     _EDITED,
     _FOLDER_SETUP,
     _STRETCHES,
+    _SHOWN,
 )
 
 

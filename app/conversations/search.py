@@ -110,21 +110,22 @@ def _look_through(
     for query, values in (
         (
             f"""
-            SELECT id, NULL, title, title AS content FROM conversations c
+            SELECT id, NULL, title, title AS shown FROM conversations c
             WHERE deleted_ms IS NULL AND {{}} {_TITLES} ORDER BY updated_ms DESC LIMIT ?
             """,
             _of_title(among),
         ),
         (
             f"""
-            SELECT m.conversation, m.id, c.title, m.content
-            FROM messages m JOIN conversations c ON c.id = m.conversation
+            SELECT m.conversation, m.id, c.title, t.content AS shown
+            FROM messages m JOIN message_texts t ON t.id = m.id
+            JOIN conversations c ON c.id = m.conversation
             WHERE c.deleted_ms IS NULL AND {{}} {_MESSAGES} ORDER BY m.id DESC LIMIT ?
             """,
             _of_message(among),
         ),
     ):
-        like = " AND ".join([r"content LIKE ? ESCAPE '\'"] * len(words))
+        like = " AND ".join([r"shown LIKE ? ESCAPE '\'"] * len(words))
         rows = connection.execute(query.format(like), (*patterns, *values, limit))
         for conversation, message, title, content in rows:
             yield Hit(conversation, message, title, _excerpts(content, words))

@@ -12,35 +12,41 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.conversations.store import Store
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
-from engine.documents.reading import Cancelled
+from engine.documents.reading import Cancelled, Progress
 from models.errors import Problem
 
 
 class Read(Protocol):
     """Reads a file or a folder. Raises Problem, and Cancelled soon after it was `cancelled`."""
 
-    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+    def __call__(
+        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
+    ) -> Document: ...
 
 
 _ENDING_SECONDS = 1.0
+_LOOKS_APART_MS = 300
 MOST_AT_ONCE = 50  # files; more of them should be attached as a folder
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """`number` is the document's in the conversation, 0 until it is read. `problem` says why it
-    could not be read. `key` identifies an attachment without a number."""
+    could not be read. `key` identifies an attachment without a number. `read_files`: the number of
+    a folder's `files` that are read."""
 
     name: str
     number: int = 0
     document: Document | None = None
     problem: Problem | None = None
     key: int = 0
+    read_files: int = 0
+    files: int = 0
 
 
 @dataclass(slots=True)
@@ -51,6 +57,10 @@ class _File:
     shown: Attachment
     conversation: int | None
     cancelled: Event = field(default_factory=Event)
+    progress: tuple[int, int] = (0, 0)  # set by the thread that reads
+
+    def report(self, read_files: int, files: int) -> None:
+        self.progress = read_files, files
 
 
 class Attachments(QObject):
@@ -84,6 +94,8 @@ class Attachments(QObject):
         self._reading: _File | None = None
         self._reads: list[Future[Document]] = []  # the latest
         self._keys = count(1)
+        self._looks = QTimer(self, interval=_LOOKS_APART_MS)
+        self._looks.timeout.connect(self._show_progress)
         self._asked = 0  # number of requests to the store: late replies are ignored
 
     @property
@@ -185,6 +197,7 @@ class Attachments(QObject):
         waiting = (file for file in self._files if file.shown.problem is None)
         if self._reading is None and (file := next(waiting, None)) is not None:
             self._reading = file
+            self._looks.start()
             self._stepper.run(self._steps(file), failed=lambda problem: None)
 
     def _steps(self, file: _File) -> Steps:
@@ -195,12 +208,20 @@ class Attachments(QObject):
         except Cancelled:
             pass
         self._reading = None
+        self._looks.stop()
         self.changed.emit()
         self._go_on()
 
+    def _show_progress(self) -> None:
+        file = self._reading
+        if file is not None and file.progress != (file.shown.read_files, file.shown.files):
+            read_files, files = file.progress
+            file.shown = replace(file.shown, read_files=read_files, files=files)
+            self.changed.emit()
+
     def _attach(self, file: _File) -> Steps:
         read, path, cancelled = self._read, file.path, file.cancelled.is_set
-        reading = in_thread(lambda: read(path, cancelled=cancelled))
+        reading = in_thread(lambda: read(path, cancelled=cancelled, progress=file.report))
         self._reads = [reading]
         document: Document = yield reading
         if file.cancelled.is_set():

@@ -535,7 +535,8 @@ class DocumentsController(QObject):
             note = str(problem).removeprefix(f"{attachment.name}: ")
             return Chip(attachment.name, notes=(note,), warning=True, shows=False)
         if document is None:
-            return Chip(attachment.name, "Reading…", shows=False)
+            far = f" {attachment.read_files:,} of {attachment.files:,} files"
+            return Chip(attachment.name, f"Reading…{far if attachment.files else ''}", shows=False)
         planned = self._plan.sent.documents if self._plan else ()
         sent = next((one for one in planned if one.number == attachment.number), None)
         lines = lacks(document)

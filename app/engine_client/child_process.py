@@ -22,10 +22,10 @@ _KILL_SECONDS = 2.0  # to wait for the end of a killed process
 
 
 class Lines:
-    """Splits bytes into lines, with their ends. Holds no more than `limit` bytes and one.
+    """Splits bytes into lines, which keep their line ends. Holds at most `limit` + 1 bytes.
 
-    A line that is longer, its end included, is returned as soon as that is known, cut to `limit`
-    bytes and one; the rest of it is dropped.
+    A line that is longer than `limit`, its end included, is returned as soon as that is known, cut
+    to `limit` + 1 bytes; the rest of it is dropped.
     """
 
     def __init__(self, limit: int) -> None:

@@ -45,7 +45,7 @@ class _Secrets:
                 self._windows.update(text[start : start + _WINDOW] for start in starts)
 
     def in_line(self, line: str) -> bool:
-        """Whether `line` holds a part of one, or all of a short one."""
+        """Whether `line` holds a part of a text, or all of a short text."""
         starts = range(len(line) - _WINDOW + 1)
         return any(line[start : start + _WINDOW] in self._windows for start in starts) or any(
             len(text) >= _SHORTEST_SECRET and text in line for text in self._short

@@ -159,8 +159,8 @@ class EngineProcess(QObject):
 
     @property
     def ranks(self) -> tuple[RankState, ...]:
-        """The Macs that hold the target together, as this process saw them last, or the one that
-        died; none if it is on this one alone."""
+        """The Macs that hold the target together, as this process saw them last, or the Mac that
+        died; empty if the target is on this Mac alone."""
         return self._client.ranks
 
     @property

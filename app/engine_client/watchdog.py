@@ -8,10 +8,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 
 class Watchdog(QObject):
-    """Idle until `expect` is called.
+    """Notices if nothing is heard of the engine for too long. It is idle until `expect` is called.
 
     Signals:
-        silent(float): nothing was heard for so many seconds. Once per silence.
+        silent(float): nothing was heard for this many seconds. Once per silence.
         speaking(): something was heard after that, or is not expected any more.
     """
 

@@ -5,6 +5,7 @@ however long, makes the window wait. `ranges` maps characters of the text to pla
 Knows pages and documents; no widgets, no time.
 """
 
+import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -12,23 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from operator import attrgetter
 
-from PySide6.QtGui import (
-    QTextCharFormat,
-    QTextCursor,
-    QTextDocument,
-    QTextTable,
-    QTextTableCell,
-    QTextTableFormat,
-)
+from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTable
 
 from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, PANEL, Formats
 from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
+from app.markdown.lines import space_above
 from app.markdown.page import (
     OBJECT,
+    BlockStyle,
     Item,
     RejectedSpan,
+    Shape,
     SourceMap,
     Style,
     Table,
@@ -46,11 +43,13 @@ from app.markdown.streaming import (
     StreamingMarkdown,
     StreamingPlainText,
 )
-from app.markdown.tables import fit_widths, same_widths
+from app.markdown.table_writer import TableWriter, only_grew
 from engine.stretches import Stretch
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
 REASONING = -1  # its number; that of details is their place in the text
+_LAST_LINE = re.compile(r"[^\n]*\s*\Z")
+_LONGEST_ENDING = 200  # characters
 _COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
 _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
@@ -103,7 +102,7 @@ class TextDocument:
         self._ended: set[int] = set()  # details whose end is in a finished part
         self._tail_ends: set[int] = set()  # those whose end is in the tail
         self._hidden: dict[int, tuple[int, int]] = {}  # what is folded: its beginning and end
-        self._width = self._beside = 0  # pixels
+        self._tables = TableWriter(document, write=self._write_cell, note=self._note_line)
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those in the text, as written
         self._first_formula = -1  # the place of the first of them
@@ -122,9 +121,15 @@ class TextDocument:
         return self._stream.given
 
     @property
-    def last(self) -> str:
-        """The last character of the given text, "\n" for any line end; empty without text."""
-        return self._stream.text[-1:]
+    def last_line(self) -> str:
+        """The end of the given text from its last line with words on, "\n" for any line end."""
+        found = _LAST_LINE.search(self._stream.text[-_LONGEST_ENDING:])
+        return found[0] if found else ""
+
+    def gap_below(self, shape: Shape) -> float:
+        """Return the pixels between a line of this shape and a paragraph below it."""
+        paragraph = BlockStyle(above=space_above("text", shape))
+        return self._formats.block(paragraph).topMargin()
 
     def append(self, delta: str) -> None:
         """Add text. `step` shows it."""
@@ -321,7 +326,7 @@ class TextDocument:
             return ""
         ended = span.closed or self._complete
         counted, took = self._reasoning_figures
-        words = f"Reasoning{counted}{took}" if ended else f"Reasoning{counted}\u2026"
+        words = f"Thinking{counted}{took}" if ended else f"Thinking{counted}\u2026"
         if counted and not ended:
             words = words.ljust(_COUNTING_WIDTH)
         return f"{self._arrow(REASONING)} {words}"
@@ -493,12 +498,12 @@ class TextDocument:
                 self._tail[same:] = [(new_item, mark)]
                 same += 1
             elif (
-                isinstance(old, Table) and isinstance(new_item, Table) and _rows_grew(old, new_item)
+                isinstance(old, Table) and isinstance(new_item, Table) and only_grew(old, new_item)
             ):
                 if same + 1 < len(self._tail):
                     self._truncate(self._tail[same + 1][1])
                 self._map.drop(mark.spans)
-                self._extend(old, new_item, mark.position + 1)
+                self._tables.extend(old, new_item, mark.position + 1, self._formats)
                 self._tail[same:] = [(new_item, mark)]
                 self._fresh = True
                 same += 1
@@ -510,32 +515,27 @@ class TextDocument:
             if isinstance(item, TextLine):
                 self._write_line(item)
             else:
-                self._write_table(item)
+                self._tables.append(item, self._formats, fresh=self._fresh)
+                self._fresh = True
         self._leave_room_on_top()
         cursor.endEditBlock()
 
     def set_room(self, *, width: int, beside: int) -> None:
         """Use a page of this width, and leave the pixels `beside` at the right of prose; tables and
         code may use them."""
-        if (width, beside) == (self._width, self._beside):
+        if (width, beside) == (self._tables.width, self._tables.beside):
             return
-        self._width, self._beside = width, beside
         page = self.document.rootFrame()
         layout = page.frameFormat()
         if layout.rightMargin() != beside:
             layout.setRightMargin(beside)
             page.setFrameFormat(layout)
-        for table in self.tables:
-            made = table.format()
-            fit_widths(made, width=width, beside=beside)
-            if made != table.format():
-                table.setFormat(made)
+        self._tables.fit(width=width, beside=beside)
 
     @property
     def tables(self) -> list[QTextTable]:
         """The tables, from the first to the last."""
-        frames = self.document.rootFrame().childFrames()
-        return [frame for frame in frames if isinstance(frame, QTextTable)]
+        return self._tables.tables
 
     def _leave_room_on_top(self) -> None:
         """Leave the room above the first line to the page: Qt gives the first line none."""
@@ -605,62 +605,12 @@ class TextDocument:
             return self._formats.characters(run.style, line.block)
         return self._formats.formula(run.style, line.block, layouts=layouts)
 
-    def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
-        for run in runs:
+    def _write_cell(self, cursor: QTextCursor, line: TextLine) -> None:
+        self._write_runs(cursor, line, line.runs, cursor.position())
+
+    def _note_line(self, line: TextLine, position: int) -> None:
+        for run in line.runs:
             position = self._map.append(run, position)
-
-    def _write_table(self, table: Table) -> None:
-        cursor = QTextCursor(self.document)
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        if self._fresh:
-            block, characters = self._formats.gap()
-            cursor.setBlockFormat(block)
-            cursor.setBlockCharFormat(characters)
-        made = cursor.insertTable(len(table.rows), len(table.rows[0]), self._table_format(table))
-        for number, row in enumerate(table.rows):
-            for column, line in enumerate(row):
-                cell = made.cellAt(number, column)
-                if number == 0 and not table.block.joined:
-                    cell_format = cell.format()
-                    cell_format.setBackground(self._formats.header())
-                    cell.setFormat(cell_format)
-                self._write_cell(cell, line)
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        block, characters = self._formats.gap()
-        cursor.setBlockFormat(block)
-        cursor.setBlockCharFormat(characters)
-        self._fresh = True
-
-    def _table_format(self, table: Table) -> QTextTableFormat:
-        return self._formats.table(table, width=self._width, beside=self._beside)
-
-    def _extend(self, old: Table, new: Table, position: int) -> None:
-        """Add rows to the table at this place, and rewrite its last row."""
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(position)
-        made = cursor.currentTable()
-        table_format = self._table_format(new)
-        if not same_widths(table_format, made.format()):
-            made.setFormat(table_format)
-        if more := len(new.rows) - len(old.rows):
-            made.appendRows(more)  # they look like the gap after the table
-        for number, row in enumerate(new.rows):
-            for column, line in enumerate(row):
-                cell = made.cellAt(number, column)
-                if number >= len(old.rows):
-                    cell.setFormat(QTextCharFormat())
-                if number >= len(old.rows) or line != old.rows[number][column]:
-                    self._write_cell(cell, line)
-                else:
-                    self._note_runs(line.runs, cell.firstPosition())
-
-    def _write_cell(self, cell: QTextTableCell, line: TextLine) -> None:
-        """Replace the contents of a cell by one line."""
-        inside = cell.firstCursorPosition()
-        inside.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
-        inside.removeSelectedText()
-        inside.setBlockFormat(self._formats.block(line.block))
-        self._write_runs(inside, line, line.runs, inside.position())
 
     def _colour(self) -> bool:
         """Do a piece of colouring a code block. Returns False if there is none to colour."""
@@ -683,17 +633,6 @@ class TextDocument:
             )
             self._colouring = (panel, slices)
         return True
-
-
-def _rows_grew(old: Table, new: Table) -> bool:
-    """Return whether a table only got more rows and another last row; its header does not count."""
-    kept = max(1, len(old.rows) - 1)
-    return (
-        (old.block, old.columns) == (new.block, new.columns)
-        and len(old.rows[0]) == len(new.rows[0])
-        and len(old.rows) <= len(new.rows)
-        and old.rows[:kept] == new.rows[:kept]
-    )
 
 
 def _grew(old: TextRun, new: TextRun) -> bool:

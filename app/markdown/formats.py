@@ -264,7 +264,6 @@ class Formats:
             case "rejected" | "discarded":
                 made.setForeground(QColor(colours.of(role)))
                 made.setFontPointSize(self._size * 0.8)
-                made.setFontStrikeOut(True)
 
     def _code_font(self) -> QFont:
         font = QFont(self._fixed)

@@ -249,7 +249,7 @@ def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> li
             placed.append(replace(item, rows=rows))
     if waiting:  # shows no character
         placed.append(
-            TextLine(BlockStyle(), tuple(_rejected_run(span) for span in reversed(waiting)))
+            TextLine(BlockStyle(), tuple(r for span in reversed(waiting) for r in _rejected(span)))
         )
     return placed
 
@@ -287,14 +287,20 @@ def _release(waiting: list[RejectedSpan], runs: list[TextRun], *, until: int | N
     """Move the rejected tokens up to the place `until` into the line."""
     while waiting and (until is None or waiting[-1].source <= until):
         span = waiting.pop()
-        runs += [_rejected_run(span), TextRun(_HAIR, Style(role="label"), span.source, 0)]
+        runs += [*_rejected(span), TextRun(_HAIR, Style(role="label"), span.source, 0)]
 
 
-def _rejected_run(span: RejectedSpan) -> TextRun:
+def _rejected(span: RejectedSpan) -> Iterator[TextRun]:
+    """Iterate over the runs of a rejected token. A struck space would look like a dash."""
     visible = span.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
     text = "".join(run.text for run in shown(visible, Style(), 0, len(visible)))
     role: Role = "discarded" if span.discarded else "rejected"
-    return TextRun(text, Style(role=role, rejected=span.number), span.source, 0)
+    style = Style(role=role, rejected=span.number)
+    begin = len(text) - len(text.lstrip(" "))
+    if begin:
+        yield TextRun(text[:begin], style, span.source, 0)
+    if begin < len(text):
+        yield TextRun(text[begin:], replace(style, struck=True), span.source, 0)
 
 
 @dataclass(frozen=True, slots=True)

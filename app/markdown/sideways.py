@@ -19,7 +19,7 @@ from app.markdown.tables import slide, usual_left, wide_width
 _BAR_HEIGHT = 6
 _BAR_LOOKS = """
 QScrollBar { background: transparent; height: 6px; }
-QScrollBar::handle { background: palette(placeholder-text); border-radius: 2px; min-width: 28px;
+QScrollBar::handle { background: palette(shadow); border-radius: 2px; min-width: 28px;
     margin: 1px 0; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }

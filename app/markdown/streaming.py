@@ -417,7 +417,7 @@ class StreamingMarkdown(_StreamingText):
             cuts = [one for one in first.cuts if one.line <= settled]
             if cuts:
                 return self._cut_off(window, place, first, cuts[-1])
-        if last and first.kind == "paragraph_open":
+        if last and first.kind in ("paragraph_open", "blockquote_open"):
             return self._cut_paragraph(window, place, first, settled)
         return None
 
@@ -438,25 +438,28 @@ class StreamingMarkdown(_StreamingText):
             table = replace(item, columns=continued.columns)
             blocks = [replace(blocks[0], items=(table, *blocks[0].items[1:]))]
         elif block.kind == "blockquote_open":
-            continued = Continued(tone=item.block.bars[len(place.folds)].tone)
+            continued = _continued(block, place)
         part = _part(blocks, place, place.source + end)
         return replace(part, next=replace(part.next, after=cut.after, continued=continued))
 
     def _cut_paragraph(
         self, window: str, place: ReadingPlace, block: Block, settled: int
     ) -> FinishedPart | None:
-        """Return the lines of a long paragraph up to the last one at which nothing, such as bold
-        text, goes on."""
-        rows = window.split("\n")
+        """Return the lines of a long paragraph, or of a quote of one, up to the last one at which
+        nothing, such as bold text, goes on."""
+        rows, continued = window.split("\n"), None
+        if block.kind == "blockquote_open":
+            continued = _continued(block, place)
         for line in range(settled, max(0, settled - _TRIED_LINES), -1):
             end = sum(len(row) + 1 for row in rows[:line])
             above = self._read_blocks(window[:end], place)
-            below = self._read_blocks(window[end:], place.at(place.source + end, "row"))
+            behind = place.at(place.source + end, "row", continued=continued)
+            below = self._read_blocks(window[end:], behind)
             if len(above) == 1 and below and below[0].kind == block.kind:
                 halves = [_looks(above[0].items), _looks(below[0].items)]
                 if [*halves[0], *halves[1]] == _looks(block.items):
                     part = _part(above, place, place.source + end)
-                    return replace(part, next=replace(part.next, after="row"))
+                    return replace(part, next=replace(part.next, after="row", continued=continued))
         return None
 
     def _read(self, text: str, place: ReadingPlace) -> list[Block]:
@@ -553,6 +556,12 @@ def _part(blocks: Sequence[Block], place: ReadingPlace, end: int) -> FinishedPar
     return FinishedPart(items, replace(place.at(end, after), folds=folds), _panels(items))
 
 
+def _continued(quote: Block, place: ReadingPlace) -> Continued:
+    """Return what a quote that is cut hands on: the colour of its bar."""
+    bars = quote.items[0].block.bars
+    return Continued(tone=bars[len(place.folds)].tone)
+
+
 def _looks(items: Sequence[Item]) -> list[tuple[str, Style]]:
     """Return the characters of `items` with their styles, without line ends."""
     return [
@@ -576,7 +585,7 @@ def _panels(items: Sequence[Item]) -> tuple[int, ...]:
 
 
 def _reasoning_header(source: int) -> TextLine:
-    run = TextRun("Reasoning", Style(role="label"), source, 0)
+    run = TextRun("Thinking", Style(role="label"), source, 0)
     return TextLine(BlockStyle("reasoning", reasoning=True), (run,))
 
 

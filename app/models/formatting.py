@@ -31,12 +31,6 @@ _LICENCE_NAMES = {
     "mit": "MIT",
     "qwen": "Qwen",
 }
-_SIZE = re.compile(r"(a|e)?\d+(\.\d+)?[mb]|\d+x\d+b", re.IGNORECASE)
-_PACKAGING = re.compile(  # what a name says of files, not of the model
-    r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|i?q\d|k|m|s|\.gguf",
-    re.IGNORECASE,
-)
-_FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
 
 
 def format_count(number: int) -> str:
@@ -65,16 +59,6 @@ def format_licence(identifier: str) -> str:
 def short_name(repository: str) -> str:
     """Return a repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
-
-
-def short_model(name: str) -> str:
-    """Return a model's name as people say it: "smollm2-135m-instruct" becomes "SmolLM2 135M"."""
-    words = [word for word in re.split(r"[-_ ]+", name) if not _PACKAGING.fullmatch(word)]
-    spoken = (
-        word.upper() if _SIZE.fullmatch(word) else _FAMILIES.get(word, word[:1].upper() + word[1:])
-        for word in words
-    )
-    return " ".join(spoken) or name
 
 
 def drafts_in_words(drafter: str, length: str) -> str:

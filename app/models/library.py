@@ -16,12 +16,13 @@ from models.records import Candidate, Inventory, PairOffer, SearchResult
 
 
 class Library(QObject):
-    """Attributes: the questions `inventory`, `offers`, `found` and `candidates`; `downloads`;
+    """Asks for the models and pairs that the Library shows, and carries out its requests.
+
+    Attributes: the questions `inventory`, `offers`, `found` and `candidates`; `downloads`;
     `searched`, the text of the last search; `target`, the folder of the target of the candidates.
 
     Signals:
-        done(int
-     None): a request was carried out; the bytes that it freed, if it could free any.
+        done(int | None): a request was carried out; the bytes that it freed, if it could free any.
         failed(Problem): a request failed.
     """
 

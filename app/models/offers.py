@@ -11,6 +11,8 @@ from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
 from models.records import KIND_NAMES, Download, Inventory, PairOffer
 
+_FITTING, _LARGER = "Also for this machine", "For more memory"
+
 
 @dataclass(frozen=True, slots=True)
 class OfferState:
@@ -170,8 +172,9 @@ def _needs(offer: PairOffer) -> str:
 
 
 def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
-    """Return a row for each offer, in the given order."""
-    return tuple(_offer_row(state) for state in states)
+    """Return a row for each offer, in the given order, those for more memory last."""
+    rows = [_offer_row(state) for state in states]
+    return tuple(sorted(rows, key=lambda row: row.heading == _LARGER))
 
 
 def _offer_row(state: OfferState) -> RowData:
@@ -188,5 +191,5 @@ def _offer_row(state: OfferState) -> RowData:
         warns=not offer.reason,
         progress=state.progress,
         actions=(state.action,),
-        heading=f"For {offer.memory_class_gb} GB of memory or more",
+        heading=_LARGER if offer.reason or offer.caution else _FITTING,
     )

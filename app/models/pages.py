@@ -58,7 +58,7 @@ class Page(QWidget):
         self.rows = Rows(name)
         self.status = PageStatus()
         self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(14, 14, 6, 6)
+        self.column.setContentsMargins(2, 14, 6, 6)
         self.column.setSpacing(10)
         self.column.addWidget(self.status)
         self.column.addWidget(self.rows, 1)
@@ -274,7 +274,7 @@ class TitledPage(Page):
         super().__init__(name)
         self._title = ShortenedLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
         self._row = QHBoxLayout()
-        self._row.setContentsMargins(10, 0, 8, 0)
+        self._row.setContentsMargins(12, 0, 8, 0)
         self._row.addWidget(self._title, 1)
         self._row.addStretch()  # if there is no title
         self.column.insertLayout(0, self._row)

@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.formatting import drafter_name, drafts_in_words, short_model, target_name
+from app.models.formatting import drafter_name, drafts_in_words, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
 from app.theme.style import colours_of, zoomed
 from models import in_words
@@ -240,7 +240,7 @@ class PairBar(QWidget):
         """Name the chosen pair on the pill."""
         model = self.page.model.currentText()
         drafts = drafts_in_words(self.drafter, self.length)
-        self._pill.show_words(short_model(model) if model else "Choose a model", drafts)
+        self._pill.show_words(in_words.short_model(model) if model else "Choose a model", drafts)
         self._pill.setToolTip(f"{model}\n{drafts}".strip())
         self.page.describe()
 

@@ -19,7 +19,9 @@ RESTART = "Restart the engine"
 
 
 class Readiness(QObject):
-    """Attributes: `blocked`, why nothing can be sent, empty if it can; `remedy`, the label for
+    """Says whether a question can be sent, and if not, why.
+
+    Attributes: `blocked`, why nothing can be sent, empty if it can; `remedy`, the label for
     `try_again` in that case; `matters`, the text of each current problem.
 
     Signals:

@@ -45,7 +45,7 @@ class LibraryRow(QWidget):
 
     def _arrange(self) -> None:
         self._badge.setWordWrap(False)
-        self._heading.setContentsMargins(10, 14, 0, 2)
+        self._heading.setContentsMargins(12, 14, 0, 2)
         self._actions.setSpacing(6)
         name = QHBoxLayout()
         name.setSpacing(8)
@@ -59,7 +59,7 @@ class LibraryRow(QWidget):
         text.addWidget(self._progress)
         self._body = QWidget()
         row = QHBoxLayout(self._body)
-        row.setContentsMargins(10, 9, 10, 10)
+        row.setContentsMargins(12, 9, 10, 10)
         row.setSpacing(16)
         row.addLayout(text, 1)
         row.addLayout(self._actions)

@@ -37,7 +37,7 @@ from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
 from models.errors import Problem
-from models.in_words import clean
+from models.in_words import clean, short_model
 
 _READY = "The same answer twice: with drafts, and without"
 _BOTH_READ = "Both are reading the prompt"
@@ -67,14 +67,15 @@ class RaceDialog(QDialog):
         names: tuple[str, str],
         parent: QWidget | None = None,
     ) -> None:
-        """`names` are the target's and the drafter's."""
+        """`names` are the target's and its drafts'."""
         super().__init__(parent)
-        target, drafter = names
+        self._target, drafts = names
+        target = short_model(self._target)
         self._race, self._messages, self._request = race, tuple(messages), request
         self._running = False  # the race of this dialog, not one that another dialog started
         self.tracks = {
             "plain": RaceTrack(f"{target}, without drafts"),
-            "speculative": RaceTrack(f"{target}, drafts by {drafter}"),
+            "speculative": RaceTrack(f"{target}, {drafts[:1].lower()}{drafts[1:]}"),
         }
         self._result: RaceResult | None = None
         self.verdict = StatusLine(wraps=True, strong=True)
@@ -169,7 +170,12 @@ class RaceDialog(QDialog):
         """The race in Markdown: question, result, figures and both answers."""
         if self._result is None:
             return ""
-        lines = [f"# {self.windowTitle()}", self._messages[-1].content, result_text(self._result)]
+        lines = [
+            f"# {self.windowTitle()}",
+            self._target,
+            self._messages[-1].content,
+            result_text(self._result),
+        ]
         for track in self.tracks.values():
             lines += [f"## {track.title}", f"{track.clock.text()}; {track.figures.text()}"]
             lines.append(track.answer.text)
@@ -368,7 +374,7 @@ class RaceTrack(QWidget):
         self._stretches: list[Stretch] = []
         self.answer.clear()
         self.clock.setText("\u2013")
-        self.figures.setText("Waiting")
+        self.figures.setText("Not started yet")
         self._pace.clear()
 
     def push(self, happening: EventOrRound) -> None:

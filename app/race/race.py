@@ -92,7 +92,9 @@ def _until(seconds: float, events: Iterable[Event]) -> Iterator[Event]:
 
 
 class Race(QObject):
-    """Attributes: `running`; `waits`, whether the race must wait for other answers; `traces`, by
+    """Runs a race of a drafted answer against a plain answer to the same question.
+
+    Attributes: `running`; `waits`, whether the race must wait for other answers; `traces`, by
     racer.
 
     Signals:

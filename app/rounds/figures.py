@@ -70,9 +70,9 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     measured."""
     ratio = ratio_to_plain(stats)
     if ratio is NoRatio.NOT_MEASURED and not ended:
-        return Figure(NOT_YET, "measured when\nthe answer ends")
+        return Figure(NOT_YET, "speed against plain:\nmeasured when the answer ends")
     if isinstance(ratio, NoRatio):
-        return Figure(NOT_YET, ratio.value)
+        return Figure(NOT_YET, f"speed against plain:\n{ratio.value}")
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
     by = f"by {count(stats.plain, 'step')} of its own" if own else "measured right after it"
     return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
@@ -155,7 +155,8 @@ def answer_line(figures: AnswerFigures, *, complete: bool) -> str:
     `complete`."""
     found = []
     if (times := figures.times_plain) is not None:
-        found.append(f"{times:.1f} times as fast as plain")
+        gain = f"{times:.1f} times as fast as plain"
+        found.append(gain.removeprefix("1.0 times "))
     if (step := figures.tokens_per_step) is not None and step > _DRAFTED_LITTLE:
         found.append(f"{step:.1f} tokens a step")
     if (speed := figures.tokens_per_second) is not None:

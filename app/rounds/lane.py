@@ -83,7 +83,7 @@ class DraftLane(QWidget):
 
     def show_round(self, shown: Round, *, animated: bool = False) -> None:
         """Show a round: at once with its verdict if it has one, or animated from its draft on."""
-        self._set_rows(max(self._rows, row_count(shown, most=self.most_rows)))
+        self._set_rows(max(self._rows, row_count(shown, most=self._most)))
         self._previous = self.shown if animated else None
         begin = self._clock() if animated else float("-inf")
         waits = animated and bool(shown.drafted)
@@ -96,9 +96,16 @@ class DraftLane(QWidget):
         self._verdict.start() if waits else self.judged.emit()
 
     def make_room(self, rounds: Iterable[Round]) -> None:
-        """Take a height in which each of these rounds can be shown."""
-        self._room = max((row_count(r, most=self.most_rows) for r in rounds), default=1)
+        """Take a height in which nine in ten of these rounds can be shown whole: a single large
+        tree would leave the lane empty for all others."""
+        needed = sorted(row_count(r, most=self.most_rows) for r in rounds) or [1]
+        self._room = needed[round(0.9 * (len(needed) - 1))]
         self._set_rows(self._room)
+
+    @property
+    def _most(self) -> int:
+        """The number of branches of a tree that are shown in the room that was made."""
+        return min(self.most_rows, max(_MOST_ROWS, self._room))
 
     def _set_rows(self, rows: int) -> None:
         if rows != self._rows:
@@ -258,7 +265,7 @@ class DraftLane(QWidget):
 
     def _laid_out(self, round: Round, ruler: Ruler) -> RoundLayout:
         width = self._token_area().width()
-        return lay_out(round, ruler, width=width, most_rows=self.most_rows)
+        return lay_out(round, ruler, width=width, most_rows=self._most)
 
     # Words
 

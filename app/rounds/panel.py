@@ -1,11 +1,9 @@
 """The rounds panel: the effect of drafting on an answer, in three large figures. The others and
 two charts are folded.
 
-Knows events and `engine.conversation.stats`; measures nothing. The figures are drawn at most ten
+Knows figures; computes and measures nothing. The figures are drawn at most ten
 times a second, however fast rounds come.
 """
-
-from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
@@ -17,9 +15,8 @@ from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, set_ink, small_font
-from engine.conversation.rounds import EventOrRound, Round
-from engine.conversation.stats import tally, update
-from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
+from engine.conversation.rounds import Round
+from engine.events import Stats
 
 _REFRESH_MS = 100
 _LARGE = ("plain", "length", "rate")  # what a person gains, and how
@@ -27,8 +24,8 @@ _FOLDED = ("speed", "draft", "cache")
 
 
 class RoundsPanel(QWidget):
-    """Attributes: `stats`, of the events so far; `last`, the last round with a verdict; `more`, the
-    button that shows all figures.
+    """Attributes: `stats`, on show; `last`, the last round with a verdict; `more`, the button that
+    shows all figures.
 
     Tooltips explain every figure.
     """
@@ -83,32 +80,14 @@ class RoundsPanel(QWidget):
         self.more.setText("Fewer figures" if shown else "All figures")
         self._folded.setVisible(shown)
 
-    def push(self, happening: EventOrRound) -> None:
-        """Add the next event or round of the answer."""
-        match happening:
-            case Prefill():
-                self.stats = update(self.stats, happening)
-            case Done() | Failed():
-                self.stats, self._ended = update(self.stats, happening), True
-            case Round(verdict=Verdict() as verdict):
-                self.stats, self.last = update(self.stats, verdict), happening
-        if not self._timer.isActive():
+    def show_stats(self, stats: Stats, last: Round | None = None, *, ended: bool = True) -> None:
+        """Show these figures of an answer; `last` is its last round with a verdict. If it has not
+        `ended`, they are drawn soon, with those that come until then."""
+        self.stats, self.last, self._ended = stats, last, ended
+        if ended:
+            self.refresh()
+        elif not self._timer.isActive():
             self._timer.start()
-
-    def show_trace(
-        self, events: Iterable[Event], last: Round | None = None, *, ended: bool = True
-    ) -> None:
-        """Show an answer up to these events; `last` is its last round with a verdict.
-
-        If it has not `ended`, more follows with `push`.
-        """
-        self.stats, self.last, self._ended = tally(events), last, ended
-        self.refresh()
-
-    def end(self) -> None:
-        """Show the final figures of an answer: nothing more will be pushed."""
-        self._ended = True
-        self.refresh()
 
     def refresh(self) -> None:
         """Show the current figures."""
@@ -165,6 +144,8 @@ class FigureView(QWidget):
         self.key = key
         self.figure = Figure("")
         self._large = large
+        colours = colours_of(self)
+        self._ink, self._muted = colours.text, colours.muted
         self._title, self._value, self._remark = _title(key), plain_label(), plain_label()
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
@@ -185,6 +166,7 @@ class FigureView(QWidget):
             return
         self.figure = figure
         self._value.setText(figure.value)
+        self._ink_value()
         self._remark.setText(figure.remark)
         self.setAccessibleName(self._name)
         remark = figure.remark.replace("\n", ", ")
@@ -207,8 +189,15 @@ class FigureView(QWidget):
         self._value.setFont(large)
 
     def recolour(self, *, ink: str, muted: str) -> None:
-        for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
-            set_ink(label, colour)
+        """Use these colours."""
+        self._ink, self._muted = ink, muted
+        for label in (self._title, self._remark):
+            set_ink(label, muted)
+        self._ink_value()
+
+    def _ink_value(self) -> None:
+        missing = self.figure.value == figures.NOT_YET  # a dash that says where it will be
+        set_ink(self._value, self._muted if missing else self._ink)
 
 
 def _title(key: str) -> QLabel:

@@ -72,7 +72,10 @@ class ReplayText(QTextEdit):
         for piece in pieces[first : first + _AT_ONCE]:
             if cursor.positionInBlock() > _LONGEST_LINE:
                 cursor.insertBlock()
-            cursor.insertText(_shown(piece), self._formats[piece.kind])
+            text = _shown(piece)
+            space = len(text) - len(text.lstrip())  # underlined, it would look like a sign
+            cursor.insertText(text[:space], QTextCharFormat())
+            cursor.insertText(text[space:], self._formats[piece.kind])
             self._starts.append(cursor.position())
         cursor.endEditBlock()
         if len(self._starts) <= len(pieces):

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -30,7 +29,7 @@ from app.rounds.panel import RoundsPanel
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import Round
@@ -115,6 +114,7 @@ class Scrubber(QWidget):
         layout.addLayout(way)
         layout.addLayout(bar)
         layout.addWidget(self._lane)
+        layout.addSpacing(6)
         layout.addWidget(self._text, 1)
 
     def _button(self, shape: Sign, name: str) -> QToolButton:
@@ -143,11 +143,6 @@ class Scrubber(QWidget):
     @property
     def speed(self) -> int:
         return int(self.speeds.currentData())
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The events up to the place that is shown."""
-        return self.replay.events_until(self.place)
 
     @property
     def round(self) -> Round | None:
@@ -308,8 +303,7 @@ class ReplayDialog(QDialog):
         row.setSpacing(0)
         row.addWidget(self.scrubber, 1)
         row.addWidget(scroll)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = closing(self)
         buttons.setContentsMargins(16, 0, 16, 12)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -325,7 +319,8 @@ class ReplayDialog(QDialog):
 
     def _on_moved(self, place: int) -> None:
         shown = self.scrubber
-        self.panel.show_trace(shown.events, shown.round, ended=shown.at_end)
+        self.panel.show_stats(shown.replay.stats[place], shown.round, ended=shown.at_end)
+        self.panel.refresh()
 
 
 def _counted(place: int, total: int) -> str:

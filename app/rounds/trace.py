@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.conversation.rounds import EventOrRound, Round, Rounds, Token
-from engine.events import Done, Event, Failed, Text, Verdict, to_json
+from engine.conversation.stats import update
+from engine.events import Done, Event, Failed, Stats, Text, Verdict, to_json
 from engine.stretches import Stretch, extend, joined
 from engine.tree import COMMITTED
 
@@ -22,7 +23,8 @@ PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejec
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One token of the answer; a rejected or discarded token is where it would have been.
+    """A token of the answer, or a rejected or discarded token at the place where it would have
+    been.
 
     Of a tree, only the tokens of one branch are pieces: the accepted branch, and its most promising
     continuation.
@@ -65,10 +67,11 @@ class TextTally:
 class Trace:
     """An answer as it arrives: the only source of everything that the window shows of rounds.
 
-    Attributes: `events`, all events; `rounds`, those with a verdict.
+    Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures so far.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.stats = Stats()
         self.events: list[Event] = []
         self.rounds: list[Round] = []
         self._joined = Rounds()
@@ -82,6 +85,11 @@ class Trace:
     def committed(self) -> tuple[Token, ...]:
         """The answer's tokens in order, with the token that ended it."""
         return tuple(token for round in self.rounds for token in round.committed)
+
+    @property
+    def last(self) -> Round | None:
+        """The last round with a verdict."""
+        return self.rounds[-1] if self.rounds else None
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -114,6 +122,7 @@ class Trace:
     def push(self, event: Event) -> EventOrRound:
         """Add an event. Returns it, or the round that it begins or ends."""
         self.events.append(event)
+        self.stats = update(self.stats, event)
         happening = self._joined.push(event)
         match happening:
             case Round(verdict=Verdict()):
@@ -176,33 +185,22 @@ class Trace:
 class Replay:
     """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
-    Attributes: `events`, all events; `rounds`, those with a verdict; `pieces`, the answer's tokens
-    with their final texts.
+    Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures at each
+    place; `pieces`, the answer's tokens with their final texts.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = tuple(events)
-        self._event_ends: list[int] = []
-        trace = Trace()
-        begun: int | None = None  # number of events before the round's draft
-        for index, event in enumerate(self.events):
-            match trace.push(event):
-                case Round(verdict=None):
-                    begun = index
-                case Round():
-                    # A round lasts until the next begins, so that its text belongs to it.
-                    self._event_ends.append(index if begun is None else begun)
-                    begun = None
+        trace, stats = Trace(), []
+        for event in self.events:
+            if isinstance(event, Verdict):
+                stats.append(trace.stats)
+            trace.push(event)
         self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
-        # The last round has all remaining events, even text that no round gave.
-        self._event_ends.append(len(self.events))
+        self.stats = (*stats, trace.stats)
 
     def __len__(self) -> int:
         return len(self.rounds)
-
-    def events_until(self, place: int) -> tuple[Event, ...]:
-        """Return the events up to this place, with the text of its last round."""
-        return self.events[: self._event_ends[place]]
 
     def pieces_until(self, place: int) -> tuple[Piece, ...]:
         """Return the tokens written up to this place."""

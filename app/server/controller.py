@@ -92,7 +92,8 @@ class ServerController(QObject):
                 return server.problem, "warning"
             case ServerState.ON:
                 loaded = self._loaded()
-                others = len(server.status.models) - (loaded is not None)
+                own = loaded is not None or server.can_wake
+                others = len(server.status.models) - own
                 if others > 0:
                     named = f"{target_name(loaded.target)} and " if loaded else ""
                     return (

@@ -49,7 +49,7 @@ class FolderDialog(QDialog):
         self._remove.clicked.connect(self._remove_chosen)
         self._list.itemSelectionChanged.connect(self._enable)
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
+        buttons = QDialogButtonBox(standard.Save | standard.Cancel, self)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         beside = QHBoxLayout()

@@ -20,6 +20,7 @@ from models.in_words import clean
 
 Tone = Literal["text", "muted", "good", "warning"]
 
+_BETWEEN = " \u00b7 "  # the parts of a line
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
 
 
@@ -76,7 +77,7 @@ class ToneLabel(QLabel):
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
-        """Show `words` in this tone, or in the last one. An empty text hides the label."""
+        """Show `words` in `tone`, by default in the tone so far. An empty text hides the label."""
         words = clean(words)
         self._tone = tone or self._tone
         self.setVisible(bool(words))
@@ -155,12 +156,33 @@ class ElidedLabel(QLabel):
     def minimumSizeHint(self) -> QSize:
         return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
 
+    def shown(self, width: int) -> str:
+        """Return the text as it is painted in this many pixels."""
+        return self.fontMetrics().elidedText(self.text(), self._mode, width)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         room = self.contentsRect()
-        shown = self.fontMetrics().elidedText(self.text(), self._mode, room.width())
         with QPainter(self) as painter:
             painter.setPen(self.palette().windowText().color())
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, shown)
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, self.shown(room.width()))
+
+
+class PartsLabel(ElidedLabel):
+    """Parts in one line with a dot between them, the chief one first. If there is no room, the last
+    ones are left out."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.TextElideMode.ElideRight, least=60)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def shown(self, width: int) -> str:
+        """Return as many parts as have room. The first one is shortened if it has none."""
+        words, metrics = self.text(), self.fontMetrics()
+        while (shown := metrics.elidedText(words, self._mode, width)) != words:
+            if _BETWEEN not in words:
+                break
+            words = words.rpartition(_BETWEEN)[0]
+        return shown
 
 
 class StatusLine(QWidget):

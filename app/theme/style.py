@@ -29,7 +29,7 @@ QPushButton[chief="true"]:disabled {
     border-color: palette(mid); background: palette(midlight); color: palette(text);
 }
 QPushButton:flat {
-    border: 1px solid transparent; border-radius: 6px; padding: 2px 4px;
+    border: 1px solid transparent; border-radius: 6px; padding: 2px 0;
     background: transparent; color: palette(link);
 }
 QPushButton:flat:hover { text-decoration: underline; }
@@ -68,14 +68,17 @@ QPushButton:disabled { color: palette(shadow); }
 """
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
-QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox {
-    border: 1px solid palette(shadow); border-radius: 4px; padding: 3px 4px;
+QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox, Sidebar > QLineEdit,
+FindBar > QLineEdit, Page > QLineEdit {
+    border: 1px solid palette(shadow); border-radius: 6px; padding: 3px 4px;
     background: palette(base);
 }
+Sidebar > QLineEdit { border-color: palette(mid); padding: 4px 2px; }
+Sidebar > QLineEdit:focus, FindBar > QLineEdit:focus, Page > QLineEdit:focus,
 QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus {
     border-color: palette(highlight);
 }
-QDialog QAbstractSpinBox { padding: 1px 18px 1px 2px; }
+QDialog QAbstractSpinBox { padding: 1px 18px 1px 4px; }
 QDialog QAbstractSpinBox QLineEdit { border: none; padding: 0 2px; }
 QDialog QAbstractSpinBox::up-button, QDialog QAbstractSpinBox::down-button {
     border: none; background: none; width: 16px;
@@ -87,6 +90,30 @@ QDialog QAbstractSpinBox::up-arrow, QDialog QAbstractSpinBox::down-arrow {
 }
 QDialog QAbstractSpinBox::up-arrow { border-bottom-color: palette(placeholder-text); }
 QDialog QAbstractSpinBox::down-arrow { border-top-color: palette(placeholder-text); }
+QComboBox {
+    border: 1px solid palette(shadow); border-radius: 6px; padding: 4px 8px;
+    background: palette(base);
+}
+QComboBox:hover { border-color: palette(placeholder-text); }
+QComboBox:focus { border-color: palette(highlight); }
+QComboBox:disabled { color: palette(shadow); border-color: palette(mid); }
+QComboBox::drop-down { border: none; width: 22px; }
+QComboBox::down-arrow { width: 0; height: 0; border: 4px solid palette(base); }
+QComboBox::down-arrow { border-top-color: palette(placeholder-text); top: 2px; }
+Sidebar QComboBox { border-color: palette(mid); padding: 3px 4px; }
+Sidebar QComboBox::drop-down { width: 14px; }
+QProgressBar { border: none; border-radius: 3px; background: palette(mid); }
+QProgressBar::chunk { border-radius: 3px; background: palette(link); }
+QSlider:horizontal { min-height: 22px; }
+QSlider::groove:horizontal { height: 4px; border-radius: 2px; background: palette(mid); }
+QSlider::sub-page:horizontal { border-radius: 2px; background: palette(link); }
+QSlider::handle:horizontal {
+    width: 14px; height: 14px; margin: -5px 0; border-radius: 7px; background: palette(link);
+}
+QSlider::handle:horizontal:disabled, QSlider::sub-page:horizontal:disabled {
+    background: palette(mid);
+}
+QSlider::handle:horizontal:focus { border: 2px solid palette(text); margin: -7px 0; }
 """
 STYLE_SHEET += _CHIEF_AND_LINKS
 

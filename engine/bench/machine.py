@@ -18,7 +18,8 @@ from engine.device import backend
 
 @dataclass(frozen=True, slots=True)
 class MachineDescription:
-    """`device` is MLX's: "CPU", or the GPU's name. `matrix_library` is the CPU backend's."""
+    """The machine and the versions that figures belong to. `device` is "CPU", or MLX's name of the
+    GPU; `matrix_library` is the library that the CPU backend multiplies with."""
 
     platform: str
     processor: str

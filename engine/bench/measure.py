@@ -82,7 +82,8 @@ def curve_of(calibration: Calibration, drafters: Sequence[str]) -> PassCurve:
 
 @contextmanager
 def at_depth(decoder: Decoder, depth: int) -> Iterator[None]:
-    """Have `decoder`, which is empty before and after, hold `depth` random tokens meanwhile."""
+    """Run the block with `depth` random tokens in `decoder`, which is empty before and
+    afterwards."""
     ids = mx.random.randint(0, decoder.vocabulary, (depth + 1,), key=mx.random.key(0))
     tokens: list[int] = ids.tolist()  # type: ignore[assignment]  # one list, as there is one axis
     for _ in decoder.prefill(tokens):

@@ -142,21 +142,22 @@ def _with_a_server(options: AgentOptions) -> int:
     )
     # A key of this run: no other program of this machine can ask.
     place = Place(port=0, key=secrets.token_urlsafe(24))
-    remarks = list[str]()
-    say(f"Loading {folder.name}")
     with _without_standard_error() as errors:
         running = _Beside(options, errors)
-        asyncio.run(serve(place, offers, loaded=running.begin, report=remarks.append))
-    for remark in remarks:
+        asyncio.run(serve(place, offers, loaded=running.begin, report=running.report))
+    for remark in running.remarks:
         say(remark)
     return running.status
 
 
 class _Beside:
-    """The agent beside a server that is being served. Attribute: `status`, with which it ended."""
+    """The agent beside a server that is being served.
+
+    Attributes: `status`, with which it ended; `remarks`, what happened to the server meanwhile.
+    """
 
     def __init__(self, options: AgentOptions, errors: int) -> None:
-        self.status = 1
+        self.status, self.remarks = 1, list[str]()
         self._options, self._errors = options, errors
         self._task: asyncio.Task[None] | None = None
 
@@ -168,6 +169,13 @@ class _Beside:
         server = Server(place.address, name_of(loaded.target), place.key, loaded.context_length)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)  # the agent's
         self._task = asyncio.create_task(self._run(server))
+
+    def report(self, line: str) -> None:
+        """Show what happens to the server: at once, or after the agent, whose screen it is."""
+        if self._task is not None:
+            self.remarks.append(line)
+        else:
+            os.write(self._errors, f"slipstream: {line}\n".encode())
 
     async def _run(self, server: Server) -> None:
         command, environment = _started(agents(server)[self._options.program], self._options)

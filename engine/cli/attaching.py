@@ -24,7 +24,7 @@ from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
-from engine.documents.reading import Cancelled
+from engine.documents.reading import Cancelled, Progress
 from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
 from engine.events import Event, Stats, Text, stretches_of
 from engine.process.interrupts import noting
@@ -38,16 +38,23 @@ _FEWEST_READ = 64  # tokens, for a speed of reading to mean something
 class Reader(Protocol):
     """As `engine.documents.reading.read_document` does."""
 
-    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+    def __call__(
+        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
+    ) -> Document: ...
 
 
 def read_attached(path: Path, console: Console, read: Reader) -> Document:
     """Read a file or a folder, and print which parts of it could not be read. Raises Problem, also
     after a Ctrl-C."""
     name = one_line(path.name or str(path))
-    with noting(signal.SIGINT) as interrupted, console.status(f"Reading {escape(name)}"):
+    doing = f"Reading {escape(name)}"
+    with noting(signal.SIGINT) as interrupted, console.status(doing) as status:
+
+        def report(read_files: int, files: int) -> None:
+            status.update(f"{doing}: {read_files:,} of {files:,} files")
+
         try:
-            document = read(path, cancelled=interrupted)
+            document = read(path, cancelled=interrupted, progress=report)
         except Cancelled:
             raise Problem(f"{name} was not read to its end.", "Attach it again.") from None
     for line in lacks(document):

@@ -23,7 +23,7 @@ from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request
-from engine.stretches import said
+from engine.stretches import folded, said
 from models.errors import Problem
 from models.in_words import clean
 
@@ -226,7 +226,8 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     Raises Problem if the file is there already or cannot be written.
     """
     if path.suffix == ".md":
-        text = "\n\n".join(f"**{m.role}**\n\n{m.content}" for m in messages) + "\n"
+        parts = (f"**{m.role}**\n\n{folded(m.reasoning, m.content)}" for m in messages)
+        text = "\n\n".join(parts) + "\n"
     elif path.suffix == ".json":
         listed = [
             {"role": m.role, "content": m.content}

@@ -54,9 +54,13 @@ class ServeOptions(ModelOptions):
     port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
     key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
     allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
+    allow_host: list[str] | None = option(
+        None, "Another name of this server, as host.docker.internal; repeatable.", "NAME"
+    )
     allow: list[str] | None = option(None, "Load it too, when asked; repeatable.", "NAME")
     keep: str | None = option(None, "Unload a model that is idle for so long, as 10m.", "TIME")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
+    waiting: int = option(32, "Requests that may wait for their turn.", "N", min=0, max=1024)
     exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
         False, "To an engine on the standard streams.", "", "--attached", hidden=True
@@ -65,7 +69,7 @@ class ServeOptions(ModelOptions):
 
 @with_options
 def serve(options: ServeOptions) -> None:
-    """Answer other programs, by OpenAI's and Anthropic's APIs."""
+    """Answer other programs, by OpenAI's, Anthropic's and Ollama's APIs."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
@@ -75,7 +79,14 @@ def serve(options: ServeOptions) -> None:
         path = default_key_file()
     key = None if path is None else read_key(path)
     origins = tuple(options.allow_origin or ())
-    place = Place(host=options.host, port=options.port, key=key, origins=origins)
+    place = Place(
+        host=options.host,
+        port=options.port,
+        key=key,
+        origins=origins,
+        names=tuple(options.allow_host or ()),
+        most_waiting=options.waiting,
+    )
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)

@@ -91,7 +91,7 @@ class _Kinds:
         if self._last not in (None, kind) or (self._last and self._apart):
             before = "\n\n"
         if kind == "reasoning" != self._last:
-            before += "Reasoning: "
+            before += "Thinking: "
         self._last, self._apart = kind, False
         return before, text
 

@@ -102,9 +102,9 @@ class Cluster:
         context: int = DEFAULT_CONTEXT,
         cache_bits: int | None = None,
     ) -> LoadedModel:
-        """Load a target on all of them, instead of the one before.
+        """Load a target on all Macs, in place of the target before.
 
-        `mode`: None for the one that fits. There must be room for `drafter`, `context` and
+        `mode`: None for the mode that fits. There must be room for `drafter`, `context` and
         `cache_bits`, as for `models.memory.shares.plan`. If this raises `Problem`, the group is as
         it was.
         """
@@ -166,8 +166,8 @@ class Cluster:
                 raise self.why(RuntimeError("a pass was not finished"))
 
     def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, ModelPart]:
-        """Load the own part, while each other rank loads its own. If this raises `Problem`, the
-        others may keep theirs until the next load."""
+        """Load rank 0's part, while each other rank loads its own. If this raises `Problem`, other
+        ranks may keep their parts until the next load."""
         count = len(self._hosts.each)
         shares = [RankShare(made.mode, rank, count, made.split) for rank in range(count)]
         self.plan = self._waits.leader = None
@@ -187,9 +187,11 @@ class Cluster:
         return loaded, part
 
     def why(self, error: Exception) -> Problem:
-        """Why a pass failed with an `error` that is no `Problem`.
+        """Return the problem behind an `error` in a pass that is no `Problem`: a rank that died, or
+        else the error.
 
-        Waits a moment for the news of a rank. If `lost` was told, it ends the process.
+        Waits a moment for news of the ranks. If news went to the callback `lost`, ends this
+        process.
         """
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         return self._followers.why(Problem(f"A pass of the Macs failed: {reason}.", AGAIN))

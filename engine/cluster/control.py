@@ -32,8 +32,9 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A Mac and its software. `networks`: for each address that was asked for, the address with the
-    length of its network's prefix, empty if no interface has it; `ports`: a free one on each."""
+    """Introduces a Mac and its software. `networks`: for each address that was asked for, the
+    address with the length of its network's prefix, or an empty text if no interface has the
+    address; `ports`: a free port on each."""
 
     control: int
     slipstream: str
@@ -47,8 +48,9 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Connect, as `rank`. `addresses`: "address:port" of each rank's links; `devices`: of each
-    rank to each other one, for RDMA. `secret` is this rank's number, `total` the sum of all."""
+    """Asks a follower to connect, as `rank`. `addresses`: "address:port" of each rank's links;
+    `devices`: for each rank, its RDMA device to every rank, with none to itself. `secret` is this
+    rank's number, `total` the sum of all ranks'."""
 
     rank: int
     addresses: tuple[tuple[str, ...], ...]
@@ -77,7 +79,8 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The target's folder there, and the machine's memory once nothing is loaded."""
+    """The folder of the target on the follower's Mac, and the Mac's memory while nothing is
+    loaded."""
 
     path: str
     machine: Machine
@@ -85,7 +88,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load the own part of the model that was found last. `expand`: as for `share.load_part`."""
+    """Load this follower's part of the model that was found last. `expand`: as for
+    `share.load_part`."""
 
     mode: Mode
     split: tuple[int, ...]
@@ -111,7 +115,8 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """`message`: the number of the newest one on the ring; `waits`: for it to arrive."""
+    """Answers a ping. `message`: the number of the newest message on the ring; `waits`: whether
+    that message has yet to arrive."""
 
     message: int
     waits: bool

@@ -239,7 +239,7 @@ class Followers:
         return found
 
     def joined(self) -> None:
-        """From now on, tell `lost` if a follower is lost."""
+        """Note that all are connected. From now on the callback `lost` hears of a lost follower."""
         self._joined = True
         self.rest()
 
@@ -279,8 +279,9 @@ class Followers:
         self._changed(self.states)
 
     def why(self, otherwise: Problem) -> Problem:
-        """Why rank 0's own part failed; `otherwise` if nothing is known. Waits a little, as a rank
-        that is lost, or refuses, may be noticed later. All are ended."""
+        """Return the reason why rank 0's own part failed, or `otherwise` if nothing else becomes
+        known. Waits a little, as it may be noticed only later that a rank is lost or refuses. Ends
+        all followers."""
 
         def refusal() -> Problem | None:
             refused = (line for line in self._lines if isinstance(line.reply, Refused))
@@ -311,8 +312,8 @@ class Followers:
         return Problem(f"{self.name(line.rank)}: {line.reply.message}", line.reply.remedy)
 
     def _ended(self) -> Problem:
-        """Why all were ended. If `lost` was told, it ends the process meanwhile, so that the reason
-        is not given twice."""
+        """Return the reason why all were ended. If it went to the callback `lost`, first wait for
+        the end of this process, so that the reason is not given twice."""
         with self._happened:
             self._happened.wait_for(lambda: self._problem)
         assert self._problem is not None
@@ -392,8 +393,8 @@ class Followers:
         self._end(Problem(message, AGAIN), rank=rank, raised=raised)
 
     def _end(self, problem: Problem, *, rank: int | None = None, raised: bool = False) -> None:
-        """End all for this reason, once. Reports it to `lost`; while they are being joined, rank 0
-        raises it instead, as it waits for replies."""
+        """End all followers because of `problem`, once. The callback `lost` gets it; while they are
+        being joined, rank 0 waits for replies and raises it instead."""
         with self._happened:
             if self._lost_one or self._closed.is_set():
                 return

@@ -86,7 +86,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]:
-    """Rank 0's `numbers` on every rank, which all call this with the same `length`.
+    """Return rank 0's `numbers`, on every rank. All ranks call this with the same `length`.
 
     The numbers of other ranks are ignored: a broadcast is a sum in which they give zeros.
     """
@@ -95,7 +95,7 @@ def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]
 
 
 def is_as_told(group: Group, own: int, total: int) -> bool:
-    """Whether the secret numbers of all ranks add up to `total`; `own` is this one's.
+    """Whether the secret numbers of all ranks add up to `total`; `own` is the number of this rank.
 
     Notices another program that has a rank's place by mistake; it does not keep out an attacker.
     """
@@ -119,7 +119,7 @@ def agrees(group: Group, texts: Iterable[Sequence[int]]) -> bool:
 
 
 def add_up(group: Group, numbers: Sequence[int]) -> list[int]:
-    """The sums of the ranks' `numbers`."""
+    """Return the sums of the ranks' `numbers`, place by place."""
     with mx.stream(mx.cpu):
         total = mx.distributed.all_sum(mx.array(list(numbers), dtype=mx.int32), group=group)
         mx.eval(total)

@@ -149,7 +149,7 @@ def _check_devices(path: Path, hosts: tuple[ClusterHost, ...]) -> None:
 
 
 def is_ipv4(address: str) -> bool:
-    """Whether a ring can have this address: it belongs to one interface, not to all."""
+    """Whether `address` is an IPv4 address of a single interface, as a ring needs: not 0.0.0.0."""
     try:
         own = ip_address(address)
     except ValueError:

@@ -64,7 +64,8 @@ class Leader:
         return self._opened
 
     def tell(self, order: Order) -> None:
-        """Have the other ranks do this before the next pass. From any thread."""
+        """Add an order, which the other ranks carry out before the next pass. Safe from any
+        thread."""
         self._told.append(order)
 
     @contextmanager
@@ -109,8 +110,8 @@ class Leader:
                 raise _lost()
 
     def _send(self, last: Order) -> None:
-        """Send the orders so far, and `last`, once the pass before is over on this rank: messages
-        of one time could arrive in different sequences."""
+        """Send the orders so far, and then `last`, once the pass before is over on this rank:
+        messages that are sent at the same time could arrive in different sequences."""
         if self.over:
             raise _lost()
         told: list[Order] = []
@@ -133,7 +134,8 @@ class Leader:
 
     @contextmanager
     def _in_step(self) -> Iterator[None]:
-        """If this rank breaks off a common action, all is `over`: messages may be on their way."""
+        """Run a common action of all ranks. If this rank breaks it off, all is `over`, as messages
+        may be on their way."""
         try:
             yield
         except BaseException:
@@ -149,9 +151,9 @@ def _lost() -> Problem:
 
 
 class LeadingDecoder(Decoder):
-    """Reads with all ranks. Chains only: trees would need a message of their own.
+    """Reads with all ranks: chains only, as trees would need a message of their own.
 
-    Attribute: `number`, its number on all ranks.
+    Attribute: `number`, the decoder's number on all ranks.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class LeadingDecoder(Decoder):
         block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`model`: rank 0's part. `trial` is ignored, as it would read with one rank alone."""
+        """Takes rank 0's part as `model`. Ignores `trial`, which would read with one rank alone."""
         super().__init__(model, quantized=quantized, block=block)
         self._leader, self.depth = leader, leader.part.depth
         self.recorder = StateRecorder(model, depth=self.depth, watch=leader.part.watch)

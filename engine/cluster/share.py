@@ -92,13 +92,14 @@ class ModelPart:
         return sum(array.nbytes for _, array in arrays)
 
     def elsewhere(self, taps: Iterable[Tap]) -> tuple[int, ...]:
-        """Those of `taps` whose states only other ranks see, seen from rank 0."""
+        """Return those of `taps` whose states are computed by other ranks alone, sorted. For rank
+        0."""
         return tuple(sorted(tap for tap in taps if tap != "norm" and 0 < tap <= self.share.first))
 
     def begin(self, taps: tuple[int, ...] = ()) -> None:
         """Make the next call of the model a pass of all ranks. Other calls only ask for shapes.
 
-        `taps`: where all ranks see the states. On every rank the same.
+        `taps`: where all ranks record the states; the same on every rank.
         """
         self._begun = True
         if taps != self._taps:

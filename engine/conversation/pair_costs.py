@@ -34,9 +34,7 @@ class Remark(Enum):
         "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: "
         "slipstream doctor says what to do."
     )
-    BUSY_CALIBRATING = (
-        "Other programs keep this machine busy: the costs of drafting are measured again next time."
-    )
+    BUSY_CALIBRATING = "This machine is busy with other programs: drafting is measured again later."
     BUSY_ANSWERING = (
         "Other programs kept this machine busy: what this answer showed about speed is not stored."
     )

@@ -263,12 +263,12 @@ class Session:
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         messages = prompt.messages
-        if messages and not _says_something(messages[-1]):
-            if messages[-1].tool_calls:
-                raise Problem(
-                    "The last message calls tools, and their results are missing.",
-                    "Send the result of each call, or what the user says next.",
-                )
+        if messages and messages[-1].tool_calls and not _says_something(messages[-1]):
+            raise Problem(
+                "The last message calls tools, and their results are missing.",
+                "Send the result of each call, or what the user says next.",
+            )
+        if messages and not any(map(_says_something, messages)):
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokenizer = self.target.tokenizer
         prompt = with_thinking(tokenizer, prompt, request.thinking)

@@ -33,12 +33,12 @@ from engine.tree import COMMITTED, Tree
 
 
 class Outcomes(NamedTuple):
-    """All possible verdicts on a draft of n tokens, on the device.
+    """Every verdict that is possible on a draft of n tokens, on the device.
 
     `tried`: (n,) float32, the chance that each drafted token is accepted once its turn has come.
-    `own`: (n + 1, candidates), the distributions of the target's own token behind the committed
-    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's probability
-    of each drafted token.
+    `own`: (n + 1, candidates), the distributions of the target's own token, behind the committed
+    tokens and behind each drafted token; rows are not normalized. `p`: (n,), the target's
+    probability of each drafted token.
     """
 
     tried: mx.array
@@ -49,8 +49,8 @@ class Outcomes(NamedTuple):
 class Judged(NamedTuple):
     """A draft of n tokens beside the target's rows.
 
-    `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted one.
-    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), the
+    `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted
+    token. `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), the
     distribution that each token was drawn from, over the candidates of its row in `judging`. `p_of`
     and `q_of`: (n,), each token's own probabilities.
     """
@@ -65,11 +65,12 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """`by_token` or `by_block`.
+    """An acceptance rule for sampling: `by_token` or `by_block`.
 
     `judge` computes `tried` and `own` of `Outcomes` on the device. `ends` gets `tried` on the host,
-    and returns n + 1 chances, that no token is accepted and that each token is the last accepted
-    one, and n chances, that each token is accepted (`by_token`: given that its parent is).
+    and returns two lists. The first has n + 1 chances: that no token is accepted, and that each
+    token is the last accepted token. The second has n chances, that each token is accepted
+    (`by_token`: given that its parent is).
     """
 
     judge: Callable[[Judged, Tree], tuple[mx.array, mx.array]]
@@ -109,9 +110,9 @@ def last_accepted(ends: Sequence[float], point: float) -> int:
 
 def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> int:
     """Return the number, counted from 1, of the deepest drafted token that the target writes
-    anyway, with all before it on its path; 0 for none.
+    anyway: the token and all before it on its path are the target's own. Return 0 if there is none.
 
-    `written` has the target's token behind the committed tokens and behind each drafted one.
+    `written` has the target's token behind the committed tokens and behind each drafted token.
     Compares token ids alone, so the host does it.
     """
     last, deepest = 0, 0

@@ -16,18 +16,16 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.hf import from_tokenizer
 
+from engine.replies.schemas import JSON, meaningful, problem, telling_line
 from engine.request import Grammar
 from models.errors import Problem
-
-if TYPE_CHECKING:
-    from llguidance._lib import JsonCompileOptions
 
 _LONGEST_SOURCE = 1 << 20  # bytes
 _WORDS: Mapping[str, str] = {
@@ -35,38 +33,11 @@ _WORDS: Mapping[str, str] = {
     "regex": "regular expression",
     "lark": "Lark grammar",
 }
-_JSON: "JsonCompileOptions" = {
-    "item_separator": ", ",
-    "key_separator": ": ",
-    "whitespace_flexible": False,
-    "coerce_one_of": False,
-    "lenient": False,
-}
 # In a Lark grammar: strings, expressions and comments; schemas; names of special tokens.
 _LARK = re.compile(
     r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*'
     r"|(?P<json>%json\s*)(?=\{)|<(?P<name>[^<>\n]+)>"
 )
-_REFUSALS = {  # llguidance's error -> our message and remedy
-    r"Unimplemented keys: \[(.*)\]": (
-        "The {kind} uses {0}, which cannot be followed.",
-        "Leave it out, and check the answer for it yourself.",
-    ),
-    r"oneOf constraints are not supported": (
-        'The {kind} uses "oneOf" for alternatives of which several may hold.',
-        'Use "anyOf".',
-    ),
-    r"Resource '(.*)' is not present": (
-        "The {kind} refers to {0}, and nothing is fetched.",
-        'Put what it refers to into its "$defs".',
-    ),
-    r"^NoExtension": ("Nothing satisfies the {kind}.", "Change it."),
-    r"Expecting object schema": ("The {kind} is no object.", "Write one, as {}."),
-    r"recursion|too deeply nested|nest limit": (
-        "The {kind} is nested too deeply.",
-        "Make it flatter.",
-    ),
-}
 
 
 class Grammars:
@@ -104,10 +75,10 @@ class Grammars:
         try:
             source = self._compiled(grammar)
         except (ValueError, RecursionError) as error:
-            raise _refusal(words, str(error)) from None
+            raise problem(words, str(error)) from None
         constraint = Constraint(self, source, after)
         if constraint.error:
-            raise _refusal(words, constraint.error)
+            raise problem(words, constraint.error)
         constraint.allowed([])  # raises where no token can begin
         return constraint
 
@@ -145,7 +116,7 @@ class Grammars:
     def _compiled(self, grammar: Grammar) -> str:
         if grammar.kind == "json schema":
             # Last, so that what the schema itself asks llguidance for changes nothing.
-            return LLMatcher.grammar_from_json_schema(grammar.source, overrides=_JSON)
+            return LLMatcher.grammar_from_json_schema(_meaningful(grammar.source), overrides=JSON)
         if grammar.kind == "regex":
             return LLMatcher.grammar_from_regex(grammar.source)
         return json.dumps({"grammars": [{"lark_grammar": self._lark(grammar.source)}]})
@@ -161,7 +132,7 @@ class Grammars:
             name = found["name"]
             if found["json"]:
                 schema, place = json.JSONDecoder().raw_decode(source, place)
-                parts.append(found[0] + json.dumps(schema | {"x-guidance": _JSON}))
+                parts.append(found[0] + json.dumps(meaningful(schema) | {"x-guidance": JSON}))
             elif name and (number := added.get(f"<{name}>", added.get(name))) is not None:
                 parts.append(f"<[{number}]>")
             else:
@@ -407,20 +378,14 @@ def _unforced(source: str) -> str:
     return json.dumps({"grammars": [outer, grammar | {"name": "inner"}]})
 
 
+def _meaningful(source: str) -> str:
+    """A JSON schema without keywords that say nothing; what is no JSON is left as it is."""
+    try:
+        return json.dumps(meaningful(json.loads(source)))
+    except ValueError:
+        return source
+
+
 def _lost(error: str) -> Problem:
-    return Problem(f"The grammar became too complex to follow: {_line(error)}.", "Simplify it.")
-
-
-def _refusal(kind: str, error: str) -> Problem:
-    for pattern, (message, remedy) in _REFUSALS.items():
-        if found := re.search(pattern, error):
-            return Problem(message.format(*found.groups(), kind=kind), remedy)
-    return Problem(f"The {kind} cannot be followed: {_line(error)}.", "Change it.")
-
-
-def _line(error: str) -> str:
-    """The most telling line of an error."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith("error: ")]
-    line = (marked or lines or [""])[0]
-    return line.removeprefix("error: ")[:300].rstrip(".:")
+    reason = telling_line(error)
+    return Problem(f"The grammar became too complex to follow: {reason}.", "Simplify it.")

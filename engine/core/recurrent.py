@@ -100,7 +100,8 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass over `rows` rows, and for each state of the caches the function that computes it."""
+    """A pass over `rows` rows. `after` has, for each state of the caches, the function that
+    computes it."""
 
     rows: int
     after: tuple[StateAfter, ...]

@@ -268,15 +268,16 @@ class History:
             self._ids = mx.array([-1] * (self._size - len(latest)) + latest, dtype=mx.int32)
 
     def windows(self, drafted: mx.array, first: int, rows: int) -> mx.array | None:
-        """(rows, penalty_window): the latest ids before positions `first`, `first` + 1, ...
+        """Return the latest token ids before positions `first`, `first` + 1, ..., (rows,
+        penalty_window). None if nothing is penalized.
 
-        Position i comes after `committed + drafted[:i]`. None if nothing is penalized.
+        Position i comes after `committed + drafted[:i]`.
         """
         return self.behind(drafted, [range(i) for i in range(first, first + rows)])
 
     def behind(self, drafted: mx.array, paths: Sequence[Sequence[int]]) -> mx.array | None:
-        """(len(paths), penalty_window): the latest ids behind each path, a list of the numbers of
-        drafted tokens. None if nothing is penalized."""
+        """Return the latest token ids behind each of `paths`, (len(paths), penalty_window), where a
+        path is a list of the numbers of drafted tokens. None if nothing is penalized."""
         if not self._size:
             return None
         ids = mx.concatenate([self._ids, drafted.astype(mx.int32)])

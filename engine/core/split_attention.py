@@ -96,8 +96,8 @@ def _pays(
     most: int,
     parts: int,
 ) -> bool:
-    """Whether `parts` calls for `most` rows are quicker than one for all of them. Waits for what is
-    under way, and then for a few milliseconds."""
+    """Whether `parts` calls for `most` rows each are quicker than a single call for all of them.
+    Measures it: waits for all work under way, and then for a few milliseconds."""
     queries = mx.zeros((1, heads, most * parts, width), dtype)
     keys, values = (mx.zeros((1, groups, places, each), dtype) for each in (width, value_width))
     stock = mx.fast.scaled_dot_product_attention

@@ -76,9 +76,11 @@ def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
 
 
 def _as_long_as(mask: mx.array, held: mx.array) -> mx.array:
-    """`held`, (..., positions, dim), with zeros at the last positions of `mask`, which hides them.
+    """Return `held`, (..., positions, dim), with zeros behind it so that it has as many positions
+    as `mask`, which hides them.
 
-    Keys that a layer shares end with the last one read; a mask ends with the cache's block.
+    Keys that a layer shares with another end with the last token read, but a mask ends with the
+    cache's block.
     """
     missing = mask.shape[-1] - held.shape[-2]
     return (
@@ -107,12 +109,14 @@ STAND_INS: Mapping[str, StandIn] = {"scaled_dot_product_attention": _attention, 
 
 
 def stand_ins(weights_per_layer: float) -> Mapping[str, StandIn]:
-    """By the name of a function of mlx-lm: the function that makes its replacement in a pass."""
+    """Return functions that make the replacements in a pass of a model, by the name of the function
+    of mlx-lm that is replaced."""
     return _BEGUN if weights_per_layer > _LARGE_LAYER else STAND_INS
 
 
 def _at_once(stand_in: StandIn) -> StandIn:
-    """The same replacement, which also starts the computation of its result.
+    """Return a stand-in that makes the same replacement, which also starts the computation of its
+    result.
 
     So a CPU computes a pass while the rest of it is built. A model of 30 layers with 4 million
     weights each takes 0.93 of the time, a model with 50,000 up to 1.2 times as long. A GPU gains

@@ -179,12 +179,12 @@ def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> m
 
 
 def embed(embedding: nn.Module, batch: Batch) -> mx.array:
-    """The target's embeddings for `loss`; they are not trained."""
+    """Return the target's embeddings for `loss`. They are not trained."""
     return mx.stop_gradient(embedding(batch.after).astype(mx.float32))
 
 
 class _Deepening(Unrolled):
-    """Stands in for a KV cache while drafting: `offset` is the number of the step, as each step is
-    one position further."""
+    """Stands in for a KV cache while drafting. `offset` is the number of the step, as each step is
+    a position further."""
 
     offset = 0

@@ -79,7 +79,8 @@ def _table(text: str) -> list[dict[str, Any]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The prompts in a JSON value: a text, an object with one, or a list of either."""
+    """Yield the prompts in a JSON value: a text, an object that holds a prompt, or a list of such
+    values."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -97,7 +98,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _text_of(row: dict[str, Any]) -> str | None:
-    """The first message of a person in a row."""
+    """Return the first message of a person in a row; None if there is none."""
     for name in ("turns", "messages", "conversations"):
         turns = row.get(name)
         if isinstance(turns, list) and turns:

@@ -32,15 +32,13 @@ class Section:
 
     `number`: of the page, slide, chapter, cell or part, or of the first line or row, from 1; 0
     without one. `label`: the name of the sheet, the heading, the path of the file in a folder; or
-    empty. `header`: the row that heads the table, if the section continues one: it stands further
-    up in the document, and is no part of `text`.
+    empty.
     """
 
     kind: SectionKind
     number: int
     text: str
     label: str = ""
-    header: str = ""
 
     @property
     def place(self) -> str:

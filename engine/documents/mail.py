@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
 
 from engine.documents import BETWEEN, Section
 from engine.documents.decoding import decode
@@ -65,61 +67,68 @@ def _messages(data: bytes, attached: list[str]) -> Iterator[tuple[str, str]]:
             yield _header(message, "Subject"), with_headers(headers, text)
 
 
-def _parsed(data: bytes) -> EmailMessage:
-    message = message_from_bytes(data, policy=policy.default)
-    assert isinstance(message, EmailMessage)
-    return message
+def _parsed(data: bytes) -> Message:
+    """The parts of a message. The older policy of the library is used: the newer one reads some
+    headers in quadratic time, and fails at odd ones."""
+    return message_from_bytes(data, policy=policy.compat32)
 
 
-def _header(message: EmailMessage, name: str) -> str:
-    """A header's text; as it is written, if it is damaged."""
-    with suppress(Exception):  # the library fails in many ways
-        return " ".join(str(message.get(name, "")).split())
-    written = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
-    return " ".join(str(written).split())
+def _header(message: Message, name: str) -> str:
+    """A header's text; as it is written, if its encoding is not known."""
+    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    written = decode(str(raw).encode("utf-8", "surrogateescape")).text if raw else ""
+    return _decoded(written)
 
 
-def _texts(part: EmailMessage, attached: list[str]) -> Iterator[str]:
+def _decoded(text: str) -> str:
+    """A text with its parts like "=?utf-8?q?Gr=C3=B6=C3=9Fe?=" as they are meant."""
+    with suppress(HeaderParseError, LookupError, ValueError):
+        text = str(make_header(decode_header(text)))
+    return " ".join(text.split())
+
+
+def _texts(part: Message, attached: list[str]) -> Iterator[str]:
     """Yield the texts that are shown of a part; of alternatives, the page or else the last one."""
     kind = part.get_content_type()
-    if part.is_multipart() and kind != "message/rfc822":
-        parts = [each for each in part.iter_parts() if isinstance(each, EmailMessage)]
+    if kind.startswith("multipart/") and part.is_multipart():
+        parts = _parts(part)
         if kind == "multipart/alternative":
-            shown = [each for each in parts if _holds_page(each)] or parts
-            parts = shown[-1:]
+            parts = ([each for each in parts if _holds_page(each)] or parts)[-1:]
         for each in parts:
             yield from _texts(each, attached)
-    elif kind.startswith("text/") and not part.is_attachment() and not _name(part):
+    elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
         yield _text(part)
     else:
         attached.append(_name(part) or kind)
 
 
-def _holds_page(part: EmailMessage) -> bool:
+def _parts(part: Message) -> list[Message]:
+    inner = part.get_payload()
+    return [each for each in inner if isinstance(each, Message)] if isinstance(inner, list) else []
+
+
+def _holds_page(part: Message) -> bool:
     return any(each.get_content_type() in _PAGES for each in part.walk())
 
 
-def _name(part: EmailMessage) -> str:
-    with suppress(Exception):
-        if part.get_content_type() == "message/rfc822":
-            inner = part.get_payload(0)
-            assert isinstance(inner, EmailMessage)
-            return _header(inner, "Subject")
-        return part.get_filename() or ""
-    return ""
+def _name(part: Message) -> str:
+    """The name of an attachment; of a message, what it is about."""
+    if part.get_content_type() == "message/rfc822":
+        return next((_header(inner, "Subject") for inner in _parts(part)), "")
+    return _decoded(part.get_filename("") or "")
 
 
-def _text(part: EmailMessage) -> str:
+def _text(part: Message) -> str:
     if part.get_content_type() in _PAGES:
         return BETWEEN.join(each.text for each in read_page(_page(part)).parts)
     return with_plain_lines(_characters(part)).strip("\n")
 
 
-def _page(part: EmailMessage) -> str:
+def _page(part: Message) -> str:
     return _characters(part) if part.get_content_charset() else decoded(_content(part)).text
 
 
-def _characters(part: EmailMessage) -> str:
+def _characters(part: Message) -> str:
     charset = part.get_content_charset()
     if charset:
         with suppress(LookupError, ValueError):
@@ -127,6 +136,6 @@ def _characters(part: EmailMessage) -> str:
     return decode(_content(part)).text
 
 
-def _content(part: EmailMessage) -> bytes:
+def _content(part: Message) -> bytes:
     content = part.get_payload(decode=True)
     return content if isinstance(content, bytes) else b""

@@ -12,11 +12,14 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
+
+from engine.documents import BETWEEN
 
 MADE = -1
 """The number of a character that the page does not have: the end of a line, a tick in a box."""
@@ -28,6 +31,8 @@ _APART = 1.4  # times the usual distance of lines: a new paragraph
 _GAP = 0.8  # of a character's height: two cells
 _SPACE = 0.12  # of a character's height: the smallest space between words
 _RULED = "_.…"
+_LEVEL = 0.4  # of the higher line: how far the middles of two lines that are one are apart
+_FIELDS_APART = 2.0  # of a character's height: between what is filled into two fields
 _UNKNOWN = "\ufffd"
 _MANY = 0.25  # of a page's characters: an alphabet that cannot be read
 _ACCENTS = {  # that stand alone, and what they are on a letter
@@ -36,6 +41,8 @@ _ACCENTS = {  # that stand alone, and what they are on a letter
     "\u02d8": "\u0306", "\u02d9": "\u0307", "\u00a8": "\u0308", "\u02da": "\u030a",
     "\u02dd": "\u030b", "\u02c7": "\u030c", "\u00b8": "\u0327", "\u02db": "\u0328",
 }  # fmt: skip
+_ACCENT = re.compile(f"[{re.escape(''.join(_ACCENTS))}]")
+_NUMBER = re.compile(r"\d\d")
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _NEAR = 12  # characters between a letter and its accent
 
@@ -76,12 +83,61 @@ class PageText:
 
 
 class _Char(NamedTuple):
+    """`number`: its number on the page; `MADE`, or less for ticks."""
+
     letter: str
     number: int
-    box: Box | None
 
 
 _Line = list[_Char]
+_SPACE_MADE = _Char(" ", MADE)
+
+
+class _Boxes:
+    """The places of a page's characters, which are looked up only where they matter."""
+
+    def __init__(self, characters: pypdfium2.PdfTextPage, ticks: Sequence[Tick]) -> None:
+        self._characters = characters
+        self._known: dict[int, Box | None] = {MADE: None}
+        for index, tick in enumerate(ticks):
+            self._known[MADE - 1 - index] = tick.box
+
+    def of(self, number: int) -> Box | None:
+        """The room that a character takes in its line; None if it has none."""
+        if number not in self._known:
+            self._known[number] = self._room(number)
+        return self._known[number]
+
+    def around(self, line: _Line) -> Box | None:
+        """The box around a line; None if no character of it has one."""
+        boxes = [box for each in line if (box := self.of(each.number))]
+        return reduce(Box.around, boxes) if boxes else None
+
+    def ink(self, number: int) -> Box | None:
+        """The painted part of a character; None if it has none."""
+        sides = [ctypes.c_double() for _ in range(4)]
+        if number < 0 or not pdfium.FPDFText_GetCharBox(self._characters.raw, number, *sides):
+            return None
+        left, right, bottom, top = (each.value for each in sides)
+        return Box(left, bottom, right, top) if right > left else None
+
+    def baseline(self, line: _Line) -> float:
+        """The height of the line's first character above the page's lower edge."""
+        x, y = ctypes.c_double(), ctypes.c_double()
+        number = next((each.number for each in line if each.number >= 0), MADE)
+        if number == MADE:
+            box = self.around(line)
+            return box.bottom if box else 0
+        pdfium.FPDFText_GetCharOrigin(self._characters.raw, number, x, y)
+        return y.value
+
+    def _room(self, number: int) -> Box | None:
+        box = pdfium.FS_RECTF()
+        if not pdfium.FPDFText_GetLooseCharBox(self._characters.raw, number, box):
+            return None
+        left, right = sorted((box.left, box.right))
+        bottom, top = sorted((box.bottom, box.top))
+        return Box(left, bottom, right, top) if top > bottom else None
 
 
 def page_text(
@@ -90,34 +146,59 @@ def page_text(
     *,
     own: int | None = None,
     ticks: Sequence[Tick] = (),
+    comments: Sequence[str] = (),
 ) -> PageText:
     """The text of a page: lines without spaces at their ends, empty lines between paragraphs.
 
     `own`: the number of characters that are the page's own; those behind them are filled in.
+    `comments` stand below the page's text.
     """
+    boxes = _Boxes(characters, ticks)
     shown = Box(*page.get_bbox())
-    lines, beside = [], 0
-    for line in _lines(characters):
-        inside = [each for each in line if each.box is None or _contains(shown, each.box)]
-        beside += sum(not each.letter.isspace() for each in line) - sum(
-            not each.letter.isspace() for each in inside
-        )
-        lines.append(inside)
-    _compose(characters, lines)
-    lines = [_stripped(_without_leaders(_with_gaps(line))) for line in lines]
+    found = [_stripped(line) for line in _lines(characters, boxes)]
+    lines = [_inside(line, shown, boxes) for line in found]
+    beside = sum(
+        _shown(whole) - _shown(line)
+        for whole, line in zip(found, lines, strict=True)
+        if line is not whole
+    )
+    _compose(lines, boxes)
+    lines = [_without_leaders(_with_gaps(line, boxes)) for line in lines]
     if own is not None or ticks:
-        lines = _with_filled_in(lines, own=own, ticks=ticks)
+        lines = _with_filled_in(lines, boxes, own=own, ticks=ticks)
     lines = [line for line in map(_stripped, lines) if line]
     text: list[str] = []
     numbers: list[int] = []
-    breaks = _breaks([_baseline(characters, line) for line in lines])
+    breaks = _breaks([boxes.baseline(line) for line in lines])
     for line, above in zip(lines, breaks, strict=True):
         text += above
         numbers += [MADE] * len(above)
-        for letter, number, _ in line:
+        for letter, number in line:
             text.append(letter)
-            numbers += [number] * len(letter)
+            numbers.append(max(number, MADE))
+    for comment in comments:
+        below = f"{BETWEEN if text else ''}Comment: {comment}"
+        text += below
+        numbers += [MADE] * len(below)
     return PageText("".join(text), tuple(numbers), beside)
+
+
+def _letters(line: _Line) -> str:
+    """The characters of a line, in which each has one place."""
+    return "".join([each.letter for each in line])
+
+
+def _shown(line: _Line) -> int:
+    """The number of characters that are no spaces."""
+    return sum(not each.letter.isspace() for each in line)
+
+
+def _inside(line: _Line, page: Box, boxes: _Boxes) -> _Line:
+    """The part of a line that is on the page. If both its ends are, so is all of it."""
+    ends = (boxes.of(each.number) for each in (*line[:1], *line[-1:]))
+    if all(box is not None and _contains(page, box) for box in ends):
+        return line
+    return [each for each in line if (box := boxes.of(each.number)) is None or _contains(page, box)]
 
 
 def codes(characters: pypdfium2.PdfTextPage) -> list[int]:
@@ -126,7 +207,7 @@ def codes(characters: pypdfium2.PdfTextPage) -> list[int]:
     return [pdfium.FPDFText_GetUnicode(raw, i) for i in range(pdfium.FPDFText_CountChars(raw))]
 
 
-def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
+def _lines(characters: pypdfium2.PdfTextPage, boxes: _Boxes) -> Iterator[_Line]:
     line: _Line = []
     upper = 0  # the first half of a character that has two
     every = codes(characters)
@@ -139,27 +220,15 @@ def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
             code = 0x10000 + ((upper - 0xD800) << 10) + code - 0xDC00 if upper else -1
         upper = 0
         if code in _HYPHENS:
-            line.append(_Char("-", number, _box(characters, number)))
-        elif code == 0 and readable:
-            box = _box(characters, number)
-            if box is not None and box.right > box.left:
-                line.append(_Char(_UNKNOWN, number, box))
+            line.append(_Char("-", number))
+        elif code == 0 and readable and boxes.ink(number) is not None:
+            line.append(_Char(_UNKNOWN, number))
         elif code not in _LINE_ENDS and 0 < code <= sys.maxunicode:
-            line.append(_Char(chr(code), number, _box(characters, number)))
+            line.append(_Char(chr(code), number))
         if code in _HYPHENS or code in _LINE_ENDS:
             yield line
             line = []
     yield line
-
-
-def _box(characters: pypdfium2.PdfTextPage, number: int) -> Box | None:
-    """The room that a character takes in its line; None if it has none."""
-    box = pdfium.FS_RECTF()
-    if not pdfium.FPDFText_GetLooseCharBox(characters.raw, number, box):
-        return None
-    left, right = sorted((box.left, box.right))
-    bottom, top = sorted((box.bottom, box.top))
-    return Box(left, bottom, right, top) if top > bottom else None
 
 
 def _contains(outer: Box, inner: Box) -> bool:
@@ -167,25 +236,25 @@ def _contains(outer: Box, inner: Box) -> bool:
     return outer.left <= x <= outer.right and outer.bottom <= y <= outer.top
 
 
-def _compose(characters: pypdfium2.PdfTextPage, lines: list[_Line]) -> None:
+def _compose(lines: list[_Line], boxes: _Boxes) -> None:
     """Put accents that stand alone onto the letters that they are drawn on."""
     for line in lines:
-        for place in [i for i, each in enumerate(line) if each.letter in _ACCENTS]:
+        accents = [found.start() for found in _ACCENT.finditer(_letters(line))]
+        for place in accents:
             accent = line[place]
-            ink = _ink(characters, accent.number)
-            if ink is None:
-                continue
+            ink = boxes.ink(accent.number)
             for nearby in _beside(lines, line, place):
-                letter, number, _ = nearby.line[nearby.place]
-                over = _ink(characters, number) if letter.isalpha() else None
+                letter, number = nearby.line[nearby.place]
+                over = boxes.ink(number) if letter.isalpha() else None
                 mark = _ACCENTS[accent.letter]
                 composed = unicodedata.normalize("NFC", _DOTLESS.get(letter, letter) + mark)
-                if over is None or len(composed) > 1 or not _stands_on(ink, over):
+                if not (ink and over and len(composed) == 1 and _stands_on(ink, over)):
                     continue
-                nearby.line[nearby.place] = nearby.line[nearby.place]._replace(letter=composed)
-                line[place] = accent._replace(letter="")
+                nearby.line[nearby.place] = _Char(composed, number)
+                line[place] = _Char("", accent.number)
                 break
-        _drop_composed(line)
+        if accents:
+            _drop_composed(line, boxes)
 
 
 class _Nearby(NamedTuple):
@@ -206,7 +275,7 @@ def _beside(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby
             yield _Nearby(other_line, other)
 
 
-def _drop_composed(line: _Line) -> None:
+def _drop_composed(line: _Line, boxes: _Boxes) -> None:
     """Drop accents that stand on letters now, and the spaces that stood only around them."""
     kept: _Line = []
     composed = False
@@ -218,26 +287,20 @@ def _drop_composed(line: _Line) -> None:
             end = len(kept)
             while end and kept[end - 1].letter.isspace():
                 end -= 1
-            spaces = kept[end : end + 1] if end == 0 or _are_apart(kept[end - 1], each) else []
+            spaces = (
+                kept[end : end + 1] if end == 0 or _are_apart(kept[end - 1], each, boxes) else []
+            )
             kept[end:] = [*spaces, each]
         else:
             kept.append(each)
     line[:] = kept
 
 
-def _are_apart(one: _Char, other: _Char) -> bool:
-    if one.box is None or other.box is None:
+def _are_apart(one: _Char, other: _Char, boxes: _Boxes) -> bool:
+    before, after = boxes.of(one.number), boxes.of(other.number)
+    if before is None or after is None:
         return True
-    return other.box.left - one.box.right > (one.box.top - one.box.bottom) * _SPACE
-
-
-def _ink(characters: pypdfium2.PdfTextPage, number: int) -> Box | None:
-    """The painted part of a character."""
-    sides = [ctypes.c_double() for _ in range(4)]
-    if number == MADE or not pdfium.FPDFText_GetCharBox(characters.raw, number, *sides):
-        return None
-    left, right, bottom, top = (each.value for each in sides)
-    return Box(left, bottom, right, top) if right > left else None
+    return after.left - before.right > (before.top - before.bottom) * _SPACE
 
 
 def _stands_on(accent: Box, letter: Box) -> bool:
@@ -247,30 +310,31 @@ def _stands_on(accent: Box, letter: Box) -> bool:
     return letter.left <= x <= letter.right and letter.bottom - high <= y <= letter.top + high
 
 
-def _with_gaps(line: _Line) -> _Line:
-    """The line with a space in each wide gap that PDFium took for none."""
+def _with_gaps(line: _Line, boxes: _Boxes) -> _Line:
+    """The line with a space in each wide gap between digits that PDFium took for none."""
+    if not _NUMBER.search(_letters(line)):
+        return line
     spaced: _Line = []
     for each in line:
-        if spaced and _is_gap(spaced[-1], each):
-            spaced.append(_Char(" ", MADE, None))
+        if spaced and each.letter.isdigit() and spaced[-1].letter.isdigit():
+            before, after = boxes.of(spaced[-1].number), boxes.of(each.number)
+            if before and after and _is_gap(before, after):
+                spaced.append(_SPACE_MADE)
         spaced.append(each)
     return spaced
 
 
-def _is_gap(one: _Char, other: _Char) -> bool:
-    if one.box is None or other.box is None or one.letter.isspace() or other.letter.isspace():
-        return False
-    height = min(one.box.top - one.box.bottom, other.box.top - other.box.bottom)
-    shared = min(one.box.top, other.box.top) - max(one.box.bottom, other.box.bottom)
-    gap = other.box.left - one.box.right
-    return shared > height / 2 and gap > height * _GAP
+def _is_gap(before: Box, after: Box) -> bool:
+    height = min(before.top - before.bottom, after.top - after.bottom)
+    shared = min(before.top, after.top) - max(before.bottom, after.bottom)
+    return shared > height / 2 and after.left - before.right > height * _GAP
 
 
 def _without_leaders(line: _Line) -> _Line:
     """The line with three dots in place of each long row of dots."""
     left: _Line = []
     end = 0
-    for row in _LEADERS.finditer("".join(each.letter[:1] for each in line)):
+    for row in _LEADERS.finditer(_letters(line)):
         dots = [each for each in line[row.start() : row.end()] if each.letter == "."]
         left += line[end : row.start()] + dots[:2]
         end = row.end()
@@ -287,85 +351,113 @@ def _stripped(line: _Line) -> _Line:
 
 
 def _with_filled_in(
-    lines: Sequence[_Line], *, own: int | None, ticks: Sequence[Tick]
+    lines: Sequence[_Line], boxes: _Boxes, *, own: int | None, ticks: Sequence[Tick]
 ) -> list[_Line]:
     """Move what is filled in to its labels, and add ticks."""
     mine: list[_Line] = []
     filled: list[_Line] = []
     for line in lines:
-        end = next((i for i, each in enumerate(line) if own and each.number >= own), len(line))
-        if own is None:
-            end = len(line)
+        end = next(
+            (i for i, each in enumerate(line) if own is not None and each.number >= own), len(line)
+        )
         mine.append(line[:end])
-        filled.append(line[end:])
-    boxes = [tick.box for tick in ticks]
+        filled += _pieces(line[end:], boxes)
     filled = [
-        [each for each in line if each.box is None or not _in_any(boxes, each.box)]
-        for line in filled
+        [each for each in line if not _ticks(ticks, boxes.of(each.number))] for line in filled
     ]
-    filled += [[_Char("☒" if tick.ticked else "☐", MADE, tick.box)] for tick in ticks]
+    filled += [
+        [_Char("☒" if tick.ticked else "☐", MADE - 1 - index)] for index, tick in enumerate(ticks)
+    ]
     mine = [line for line in mine if line]
-    added = [(box, line) for line in map(_stripped, filled) if (box := _around(line)) is not None]
+    places = [boxes.around(line) for line in mine]
+    added = [(box, line) for line in map(_stripped, filled) if (box := boxes.around(line))]
     for box, line in sorted(added, key=lambda each: (-each[0].middle[1], each[0].left)):
-        _fill_in(mine, line, box)
+        place = _place(places, box)
+        if place.is_beside:
+            mine[place.number] = _inserted(mine[place.number], line, box, boxes)
+            places[place.number] = boxes.around(mine[place.number])
+        else:
+            mine.insert(place.number, line)
+            places.insert(place.number, box)
     return mine
 
 
-def _in_any(boxes: Sequence[Box], box: Box) -> bool:
-    return any(_contains(each, box) for each in boxes)
+def _ticks(ticks: Sequence[Tick], box: Box | None) -> bool:
+    """Whether what stands in this box is the tick in one of the boxes that can be ticked."""
+    return box is not None and any(_contains(tick.box, box) for tick in ticks)
 
 
-def _around(line: _Line) -> Box | None:
-    """The box around a line; None if no character of it has one."""
-    around: Box | None = None
+def _pieces(line: _Line, boxes: _Boxes) -> Iterator[_Line]:
+    """Yield the parts of a line that are filled into different fields."""
+    piece: _Line = []
+    before: Box | None = None
     for each in line:
-        if each.box is not None:
-            around = each.box if around is None else around.around(each.box)
-    return around
+        box = None if each.letter.isspace() else boxes.of(each.number)
+        if before and box:
+            height = max(before.top - before.bottom, box.top - box.bottom)
+            up = box.middle[1] - before.middle[1]
+            if abs(up) > height * _LEVEL or box.left - before.right > height * _FIELDS_APART:
+                yield piece
+                piece = []
+        piece.append(each)
+        before = box or before
+    yield piece
 
 
-def _fill_in(lines: list[_Line], new: _Line, box: Box) -> None:
-    """Put a line into the nearest one at its height, else below the nearest one above it."""
-    nearest: tuple[float, int] | None = None
+class _Place(NamedTuple):
+    """The number of the line beside which a line belongs, or that it has as a line of its own."""
+
+    number: int
+    is_beside: bool
+
+
+def _place(places: Sequence[Box | None], box: Box) -> _Place:
+    """The nearest line at the height of `box`, else below the nearest one above it. `places`: the
+    boxes of the lines."""
+    beside: tuple[float, int] | None = None
     above: tuple[float, int] | None = None
-    for index, line in enumerate(lines):
-        other = _around(line)
+    for index, other in enumerate(places):
         if other is None:
             continue
-        y = other.middle[1]
-        if box.bottom <= y <= box.top or other.bottom <= box.middle[1] <= other.top:
-            apart = max(other.left - box.right, box.left - other.right, 0)
-            if nearest is None or apart < nearest[0]:
-                nearest = apart, index
-        elif y > box.middle[1]:
-            sideways = max(other.left - box.right, box.left - other.right, 0)
-            apart = y - box.middle[1] + sideways
-            if above is None or apart <= above[0]:
-                above = apart, index
-    if nearest is not None:
-        line = lines[nearest[1]]
-        place = next(
-            (i for i, each in enumerate(line) if each.box and each.box.middle[0] >= box.left),
-            len(line),
-        )
-        while 0 < place < len(line) and line[place - 1].letter == line[place].letter in _RULED:
-            place -= 1  # to the beginning of the row that marks the place to write on
-        before, after = _stripped(line[:place]), _stripped(line[place:])
-        space = _Char(" ", MADE, None)
-        line[:] = [*before, *[space][: len(before)], *new, *[space][: len(after)], *after]
-    else:
-        lines.insert(0 if above is None else above[1] + 1, new)
+        up = other.middle[1] - box.middle[1]
+        across = max(other.left - box.right, box.left - other.right, 0)
+        if abs(up) <= _LEVEL * max(box.top - box.bottom, other.top - other.bottom):
+            if beside is None or across < beside[0]:
+                beside = across, index
+        elif up > 0 and (above is None or up + across <= above[0]):
+            above = up + across, index
+    if beside is not None:
+        return _Place(beside[1], is_beside=True)
+    return _Place(0 if above is None else above[1] + 1, is_beside=False)
 
 
-def _baseline(characters: pypdfium2.PdfTextPage, line: _Line) -> float:
-    """The height of the line's first character above the page's lower edge."""
-    x, y = ctypes.c_double(), ctypes.c_double()
-    number = next((each.number for each in line if each.number != MADE), MADE)
-    if number == MADE:
-        box = _around(line)
-        return box.bottom if box else 0
-    pdfium.FPDFText_GetCharOrigin(characters, number, x, y)
-    return y.value
+def _inserted(line: _Line, new: _Line, box: Box, boxes: _Boxes) -> _Line:
+    """The line with a new one at its place in it: between words, and before a row that marks the
+    place to write on."""
+    place = next(
+        (
+            i
+            for i, each in enumerate(line)
+            if (there := boxes.of(each.number)) and there.middle[0] >= box.left
+        ),
+        len(line),
+    )
+    while 0 < place < len(line) and line[place - 1].letter == line[place].letter in _RULED:
+        place -= 1
+    start = end = place
+    while 0 < start < len(line) and _is_word(line, start):
+        start -= 1
+    while 0 < end < len(line) and _is_word(line, end):
+        end += 1
+    place = start if place - start < end - place else end
+    before, after = _stripped(line[:place]), _stripped(line[place:])
+    spaces = [_SPACE_MADE][: len(before)], [_SPACE_MADE][: len(after)]
+    return [*before, *spaces[0], *new, *spaces[1], *after]
+
+
+def _is_word(line: _Line, place: int) -> bool:
+    """Whether a word goes on at this place."""
+    return line[place - 1].letter.isalnum() and line[place].letter.isalnum()
 
 
 def _breaks(baselines: Sequence[float]) -> list[str]:

@@ -34,9 +34,11 @@ _NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE
 _LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
 _EVEN = 12  # of 255: shades that differ by less are one colour
 _FILLS = 0.6  # of a page: a picture of it, a scan
+_PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
 _STAMP = 200  # characters: what is written on a scan
 _OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
 _NOT_WRITTEN = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP)
+_LONGEST_COMMENT = 100_000  # bytes
 _COMMENTS = (
     pdfium.FPDF_ANNOT_TEXT,
     pdfium.FPDF_ANNOT_HIGHLIGHT,
@@ -50,8 +52,9 @@ _COMMENTS = (
 def read_pdf(data: bytes) -> Read:
     """A section for each page with text. Raises Problem."""
     sections, without_text, damaged, pictures = [], [], [], []
-    faint = beside = comments = 0
+    faint = beside = 0
     with _opened(data) as document:
+        is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         count = len(document)
         if count > PAGES:
             raise Problem(
@@ -63,7 +66,6 @@ def read_pdf(data: bytes) -> Read:
                 with _page(document, number) as page:
                     text = page.text()
                     beside += text.beside
-                    comments += page.comments
                     if text.text:
                         sections.append(Section("page", number, text.text))
                         faint += _faint(page, text)
@@ -76,10 +78,16 @@ def read_pdf(data: bytes) -> Read:
     if damaged and not sections:
         raise Problem("The file's pages are damaged.", "Try another copy of it.")
     left_out = tuple(f"Page {number}: it is damaged." for number in damaged[:10])
+    if is_xfa and sum(len(section.text) for section in sections) < _PLEASE_WAIT:
+        raise Problem(
+            "The file is an XFA form, which only programs of Adobe show.",
+            "Print it there as a PDF, and attach that.",
+        )
+    if is_xfa:
+        left_out += ("What only programs of Adobe show of it, as it is an XFA form.",)
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
-    left_out += left_out_line("Comments on pages", [f"{comments:,}"] if comments else [])
     if beside:
         left_out += (f"{beside:,} characters beyond the edges of pages.",)
     return Read(tuple(sections), tuple(without_text), faint, left_out)
@@ -117,11 +125,6 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
             ) from error
         raise Problem("The PDF is damaged.", "Try another copy of it.") from error
     with closing(document):
-        if document.get_formtype() == pdfium.FORMTYPE_XFA_FULL:
-            raise Problem(
-                "The file is an XFA form, which only programs of Adobe show.",
-                "Print it there as a PDF, and attach that.",
-            )
         if document.get_formtype() != pdfium.FORMTYPE_NONE:
             document.init_forms()
         yield document
@@ -130,17 +133,23 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
 @dataclass(frozen=True, slots=True)
 class _Page:
     """A page with all that is written on it. `own`: the number of characters before what others
-    wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: the
-    number of notes that a program shows in a window of their own."""
+    wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: what
+    a program shows in windows of their own."""
 
     page: pypdfium2.PdfPage
     characters: pypdfium2.PdfTextPage
     own: int | None
     ticks: tuple[Tick, ...]
-    comments: int
+    comments: tuple[str, ...]
 
     def text(self) -> PageText:
-        return page_text(self.page, self.characters, own=self.own, ticks=self.ticks)
+        return page_text(
+            self.page,
+            self.characters,
+            own=self.own,
+            ticks=self.ticks,
+            comments=self.comments,
+        )
 
 
 @contextmanager
@@ -149,7 +158,7 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
     before: list[int] = []
     ticks: tuple[Tick, ...] = ()
     own = None
-    comments = sum(map(_is_comment, _annotations(page)))
+    comments = tuple(filter(None, map(_comment, _annotations(page))))
     if _is_written_on(page):
         with closing(page.get_textpage()) as characters:
             before = codes(characters)
@@ -170,9 +179,14 @@ def _is_written_on(page: pypdfium2.PdfPage) -> bool:
     return any(pdfium.FPDFAnnot_GetSubtype(note) not in _NOT_WRITTEN for note in _annotations(page))
 
 
-def _is_comment(note: Any) -> bool:
-    has_text = pdfium.FPDFAnnot_GetStringValue(note, b"Contents", None, 0) > 2  # bytes of its end
-    return has_text and pdfium.FPDFAnnot_GetSubtype(note) in _COMMENTS
+def _comment(note: Any) -> str:
+    """What a person wrote about a place on the page; empty for other annotations."""
+    if pdfium.FPDFAnnot_GetSubtype(note) not in _COMMENTS:
+        return ""
+    size = min(pdfium.FPDFAnnot_GetStringValue(note, b"Contents", None, 0), _LONGEST_COMMENT)
+    text = (ctypes.c_ushort * (size // 2 + 1))()
+    pdfium.FPDFAnnot_GetStringValue(note, b"Contents", text, size)
+    return " ".join(bytes(text).decode("utf-16-le", "replace").replace("\0", "").split())
 
 
 def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:

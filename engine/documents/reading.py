@@ -31,6 +31,10 @@ _PROGRESS = re.compile(rb"progress (\d+) (\d+)\n")
 _ENDING_SECONDS = 5.0  # from the end of its output to its exit
 
 
+Progress = Callable[[int, int], None]
+"""Is called with (3, 40) when 3 of the 40 files in a folder are read."""
+
+
 class Cancelled(Exception):
     """The caller cancelled the reading."""
 
@@ -39,13 +43,10 @@ def read_document(
     path: Path,
     *,
     cancelled: Callable[[], bool] = lambda: False,
-    progress: Callable[[int, int], None] = lambda read, of: None,
+    progress: Progress = lambda read, of: None,
     effort: Effort = _EFFORT,
 ) -> Document:
-    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`.
-
-    `progress(3, 40)`: 3 of the 40 files in a folder are read.
-    """
+    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`."""
     content = _run("document", path, cancelled=cancelled, progress=progress, effort=effort)
     try:
         return document_from_json(content.decode())
@@ -81,7 +82,7 @@ def _run(
     *more: str,
     cancelled: Callable[[], bool],
     effort: Effort,
-    progress: Callable[[int, int], None] = lambda read, of: None,
+    progress: Progress = lambda read, of: None,
 ) -> bytes:
     """Run the process; return the content of its result."""
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
@@ -125,7 +126,7 @@ def _listen(
     path: Path,
     *,
     cancelled: Callable[[], bool],
-    progress: Callable[[int, int], None],
+    progress: Progress,
     effort: Effort,
 ) -> tuple[bytes, bytes]:
     """Read both outputs until they are closed: all of the result, the end of standard error."""

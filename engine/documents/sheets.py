@@ -1,9 +1,9 @@
 """Reads a workbook: the values that its program computed last, sheet by sheet.
 
 A row is a line with ` | ` between its cells; columns without values are left out. The value of a
-merged cell stands in each of its rows. A long sheet becomes several sections, each with the row
-that heads the table. Hidden sheets are not read, as nobody sees them, nor comments and drawings. A
-formula without a stored value is given as it is written.
+merged cell stands in each of its rows. A long sheet becomes several sections. Hidden sheets are not
+read, as nobody sees them, nor comments and drawings. A formula without a stored value is given as
+it is written.
 """
 
 import re
@@ -32,7 +32,6 @@ MOST_ROWS = 1_048_576
 ROWS_OF_SECTION = 50
 
 _LONGEST_GAP = 10  # of empty rows that are kept as empty lines
-_ROWS_WITH_HEADER = 20  # the first ones, among which the header is looked for
 _REPEATED = 200  # characters of a merged cell that is repeated in each of its rows
 _MOST_REPEATED = 100_000  # cells
 _STRICT = (
@@ -166,31 +165,18 @@ class _Rows:
 
     def sections(self, title: str) -> Iterator[Section]:
         columns = sorted(set().union(*(cells for _, cells in self._rows)))
-        heading, header = self._header(columns)
         lines: list[str] = []
         first = 0
         for number, cells in self._rows:
             gap = number - first - len(lines)
             if lines and (len(lines) + gap >= ROWS_OF_SECTION or gap > _LONGEST_GAP):
-                above = header if first > heading else ""
-                yield Section("sheet", first, "\n".join(lines), title, above)
+                yield Section("sheet", first, "\n".join(lines), title)
                 lines = []
             if not lines:
                 first, gap = number, 0
             lines += [""] * gap + [_line(columns, cells)]
         if lines:
-            yield Section(
-                "sheet", first, "\n".join(lines), title, header if first > heading else ""
-            )
-
-    def _header(self, columns: list[int]) -> tuple[int, str]:
-        """The number and the text of the row that heads the table: the first one that has texts in
-        most of the columns, and in all of its cells; 0 and "" without one."""
-        for number, cells in self._rows[:_ROWS_WITH_HEADER]:
-            worded = all(any(map(str.isalpha, text)) for text in cells.values())
-            if worded and len(cells) > 1 and len(cells) * 2 > len(columns):
-                return number, _line(columns, cells)
-        return 0, ""
+            yield Section("sheet", first, "\n".join(lines), title)
 
 
 def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:

@@ -1,32 +1,36 @@
 """Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
 Suggested changes are read as if they were accepted, and automatic numbers as if they were typed.
-Text that is formatted as hidden is dropped. Pictures, charts, diagrams, formulas, comments, headers
-and footers are not read, but reported, except headers and footers that only number the pages.
+Notes, comments, and what charts and diagrams say are parts of their own. Text that is formatted as
+hidden is dropped. Pictures, formulas, headers and footers are not read, but reported, except
+headers and footers that only number the pages.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 
 import mammoth
 
-from engine.documents import Section
+from engine.documents import BETWEEN, Section
+from engine.documents.charts import chart_text
 from engine.documents.numbering import Mark, Numbers, child_value, value_of
 from engine.documents.read import Read
+from engine.documents.slides import paragraphs
 from engine.documents.web import read_page
 from engine.documents.zips import Archive, local_name, reading
 from models.errors import Problem
 
-NOTES = "Notes"
+NOTES, COMMENTS, DRAWN = "Notes", "Comments", "Charts and diagrams"
 
-_FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
-_BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
+_BEHIND = re.compile(r'<ol><li id="(?:foot|end)note-|<dl><dt id="comment-')
+_BACK_TO_TEXT = re.compile(r' ?<a href="#(?:(?:foot|end)note|comment)-ref-[^"]*">↑</a>')
 _PAGE = re.compile(r"\b(?:PAGE|NUMPAGES)\b")
 _REPORTED = {
     "oMath": "formula",
-    "commentReference": "comment",
+    "unknown comment": "comment",
     "picture": "picture",
     "chart": "chart",
     "relIds": "diagram",
@@ -50,14 +54,17 @@ so its list has no marks of its own: it is a list of descriptions."""
 _LEVELS = 9
 _STYLES = "\n".join(
     [
-        f"p{style} => h{level}:fresh"
-        for level in range(1, 7)
-        for style in (f".Heading{level}", f"[style-name='heading {level}']")
-    ]
-    + [
-        f"p:{kind}-list({level + 1}) => {'dl|ul > dd|li > ' * level}{tags}:fresh"
-        for level in range(_LEVELS)
-        for kind, tags in (("unordered", "ul > li"), ("ordered", "dl > dd"))
+        "comment-reference => sup",
+        *(
+            f"p{style} => h{level}:fresh"
+            for level in range(1, 7)
+            for style in (f".Heading{level}", f"[style-name='heading {level}']")
+        ),
+        *(
+            f"p:{kind}-list({level + 1}) => {'dl|ul > dd|li > ' * level}{tags}:fresh"
+            for level in range(_LEVELS)
+            for kind, tags in (("unordered", "ul > li"), ("ordered", "dl > dd"))
+        ),
     ]
 )
 
@@ -67,6 +74,8 @@ def read_docx(data: bytes) -> Read:
         archive = Archive(data)
         left_out = Counter[str]()
         numbers = Numbers(_part(archive, "numbering"), _part(archive, "styles"))
+        comments = _part(archive, "comments")
+        known = {value_of(each, "id") for each in (() if comments is None else comments)}
 
         def prepare(xml: bytes) -> bytes:
             try:
@@ -74,6 +83,8 @@ def read_docx(data: bytes) -> Read:
             except ParseError:
                 return xml  # mammoth fails where it needs this part
             match local_name(root):
+                case "chartSpace":
+                    return xml
                 case "hdr" | "ftr":
                     left_out["around"] += any(map(_says_something, root.iterfind(".//{*}p")))
                 case "numbering":
@@ -86,6 +97,10 @@ def read_docx(data: bytes) -> Read:
                 name = local_name(element)
                 left_out["change" if name in _CHANGES and len(element) else name] += 1
                 element[:] = _prepared(element)
+                for child in element.findall("{*}commentReference"):
+                    if value_of(child, "id") not in known:
+                        left_out["unknown comment"] += 1
+                        element.remove(child)
             return tostring(root)
 
         def count(_: object) -> list[object]:
@@ -99,7 +114,26 @@ def read_docx(data: bytes) -> Read:
             include_embedded_style_map=False,
             external_file_access=False,
         ).value
-        return Read(tuple(_sections(html)), left_out=tuple(_left_out_lines(left_out)))
+        sections = list(_sections(html))
+        drawn = [text for text in _drawn(archive, left_out) if text]
+        if drawn:
+            sections.append(Section("part", len(sections) + 1, BETWEEN.join(drawn), DRAWN))
+        return Read(tuple(sections), left_out=tuple(_left_out_lines(left_out)))
+
+
+def _drawn(archive: Archive, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the texts of charts and diagrams, which are no longer left out then."""
+    for document in archive.related("", "officeDocument").values():
+        for chart in archive.related(document, "chart").values():
+            with suppress(Problem):
+                if text := chart_text(archive.xml(chart)):
+                    left_out["chart"] -= 1
+                    yield text
+        for diagram in archive.related(document, "diagramData").values():
+            with suppress(Problem):
+                if text := "\n".join(paragraphs(archive.xml(diagram))):
+                    left_out["relIds"] -= 1
+                    yield text
 
 
 def _part(archive: Archive, kind: str) -> Element | None:
@@ -278,19 +312,20 @@ def _says_something(paragraph: Element) -> bool:
 
 
 def _sections(html: str) -> Iterator[Section]:
-    """Yield the parts; foot- and endnotes, which come last, are a part of their own."""
-    notes = _FIRST_NOTE.search(html)
-    end = notes.start() if notes else len(html)
-    parts = read_page(html[:end]).parts
-    for number, part in enumerate(parts, start=1):
-        yield Section("part", number, part.text, part.label)
-    for part in read_page(_BACK_TO_TEXT.sub("", html[end:])).parts:
-        yield Section("part", len(parts) + 1, part.text, NOTES)
+    """Yield the parts; notes and comments, which come last, are parts of their own."""
+    behind = list(_BEHIND.finditer(html))
+    starts = [found.start() for found in behind]
+    number = 0
+    for start, end, found in zip([0, *starts], [*starts, len(html)], [None, *behind], strict=True):
+        for part in read_page(_BACK_TO_TEXT.sub("", html[start:end])).parts:
+            number += 1
+            name = COMMENTS if found and "comment" in found[0] else NOTES
+            yield Section("part", number, part.text, name if found else part.label)
 
 
 def _left_out_lines(seen: Counter[str]) -> Iterator[str]:
     for name, kind in _REPORTED.items():
-        if seen[name]:
+        if seen[name] > 0:
             first, comma, rest = kind.partition(",")
             yield f"{seen[name]} {first}{'s' * (seen[name] > 1)}{comma}{rest}."
     if seen["around"]:

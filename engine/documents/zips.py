@@ -5,6 +5,7 @@ document type is refused: no such file needs one, and its entities can make a sm
 Knows no format; writes nothing, and reads no zip in a zip.
 """
 
+import posixpath
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -95,6 +96,21 @@ class Archive:
             return fromstring(content)
         except _NO_XML as error:
             raise damaged(f"file is damaged: {short(name)} is no XML") from error
+
+    def related(self, part: str, kind: str) -> dict[str, str]:
+        """The parts of this kind that a part refers to, by the identifier of the relation."""
+        folder, name = posixpath.split(part)
+        listed = posixpath.join(folder, "_rels", f"{name}.rels")
+        if listed not in self.names:
+            return {}
+        return {
+            relation.get("Id", ""): posixpath.normpath(
+                posixpath.join("/", folder, relation.get("Target", ""))
+            ).lstrip("/")
+            for relation in self.xml(listed)
+            if relation.get("Type", "").endswith(f"/{kind}")
+            and relation.get("TargetMode") != "External"
+        }
 
     def only_xml(self, change: Callable[[bytes], bytes] = bytes) -> BytesIO:
         """A zip of the XML parts only, each passed through `change`, that any library may read: it

@@ -119,8 +119,8 @@ class _Survey:
         repeats: int = _REPEATS,
         slowest: float = 0.0,
     ) -> None:
-        """Run each of `choices`, `repeats` times, while there is time. The next one is taken to
-        need as long as the slowest so far, or `slowest` seconds if that is more."""
+        """Run each of `choices`, `repeats` times, while there is time. The next is expected to take
+        as long as the slowest so far, or `slowest` seconds if that is more."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
         plan = list(choices) * repeats

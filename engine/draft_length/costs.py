@@ -183,8 +183,9 @@ def _kind(rows: int) -> int:
 
 
 def _by_rows(rows: Sequence[int], seconds: Sequence[float]) -> Array:
-    """The seconds at 1, 2, ... `MOST_ROWS` rows, on lines through the points, made never to fall.
-    Beyond the points the slope of their second half continues."""
+    """Return the seconds of passes over 1, 2, ... `MOST_ROWS` rows: on lines between the measured
+    points, made never to fall. Beyond the last point, the slope over the upper half of the rows
+    continues."""
     inside = np.maximum.accumulate(np.interp(_ROWS, rows, seconds))
     last, half = rows[-1], (rows[-1] + 1) // 2
     slope = (inside[last - 1] - inside[half - 1]) / max(last - half, 1)

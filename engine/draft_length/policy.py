@@ -335,8 +335,8 @@ class Automatic:
         return options + trees(drafter, best, passes, draft, least=candidate.least)
 
     def _best(self, options: Mapping[str, Sequence[DraftOption]]) -> DraftOption | None:
-        """Return the option with the most gain, or the last one if its gain is hardly less; None if
-        nothing pays."""
+        """Return the option with the most gain, or the previous round's if its gain is hardly less;
+        None if nothing pays."""
         best = same = None
         for name, own in options.items():
             required = self._budget.required_gain(parked=name in self._parked)

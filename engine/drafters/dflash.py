@@ -184,8 +184,8 @@ class Slots:
 class DynamicConvolution(nn.Module):
     """Mixes each row of a block with those before it, by kernels that depend on the row.
 
-    There are two, before and after a sublayer, with a fixed part for each channel and a part from
-    the row itself for each group of channels.
+    Each row has two kernels, for before and after a sublayer. A kernel is the sum of a fixed part
+    for each channel, and of a part for each group of channels that the row itself gives.
     """
 
     def __init__(self, width: int, *, reach: int, group: int) -> None:
@@ -201,7 +201,8 @@ class DynamicConvolution(nn.Module):
         return (own + self.base_kernel.astype(x.dtype)).transpose(2, 0, 1, 3, 4)
 
     def mix(self, x: mx.array, kernel: mx.array) -> mx.array:
-        """`kernel`, (1, n, reach, width): its k-th entry weighs the row k before."""
+        """Return `x`, (1, n, width), with each row mixed by its kernel in `kernel`, (1, n, reach,
+        width), whose k-th entry weighs the row k places before."""
         rows = x.shape[1]
         padded = mx.pad(x, [(0, 0), (self._reach - 1, 0), (0, 0)])
         first = self._reach - 1
@@ -248,7 +249,8 @@ class CandidateSelector(nn.Module):
 
 
 class DFlash2(DFlash):
-    """See above."""
+    """The network of a DFlash2: a DFlash with convolutions, and with a selector of candidates for
+    each slot."""
 
     def __init__(self, shape: BlockShape, sizes: SelectorShape) -> None:
         reach, group = sizes.reach, sizes.group

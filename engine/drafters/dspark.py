@@ -27,25 +27,26 @@ class MarkovHead(nn.Module):
         self._last, self._rank = tokens - 1, rank
 
     def begin(self) -> mx.array:
-        """The running state before the first slot."""
+        """Return the running state before the first slot, (1, rank)."""
         return mx.zeros((1, self._rank))
 
     def embed(self, previous: mx.array) -> mx.array:
-        """The token before a slot, (1,): (1, rank)."""
+        """Return the embedding, (1, rank), of the token before a slot, (1,)."""
         return self.markov_w1(mx.minimum(previous, self._last))
 
     def __call__(
         self, word: mx.array, state: mx.array, running: mx.array
     ) -> tuple[mx.array, mx.array]:
-        """(what is added to the logits, (1, rows); the next running state, (1, rank)).
+        """Return the addition to the slot's logits, (1, rows), and the next running state, (1,
+        rank).
 
-        `word`: the embedded token before the slot, `state`: the slot's, (1, width).
+        `word`: the embedded token before the slot; `state`: the slot's own state, (1, width).
         """
         return self.markov_w2(word), running
 
 
 class GatedMarkovHead(MarkovHead):
-    """See `MarkovHead`."""
+    """Weighs the token before the slot by a gate, which the slot's state and this token set."""
 
     def __init__(self, tokens: int, rows: int, *, rank: int, width: int) -> None:
         super().__init__(tokens, rows, rank=rank)
@@ -59,7 +60,7 @@ class GatedMarkovHead(MarkovHead):
 
 
 class RecurrentMarkovHead(MarkovHead):
-    """See `MarkovHead`."""
+    """Carries a state from slot to slot, as a recurrent network does."""
 
     def __init__(self, tokens: int, rows: int, *, rank: int, width: int) -> None:
         super().__init__(tokens, rows, rank=rank)
@@ -86,12 +87,14 @@ class ConfidenceHead(nn.Module):
         self._width = width
 
     def __call__(self, features: mx.array) -> mx.array:
-        """`features`, (1, ...): the state, then the embedded token."""
+        """Return the chance, (1,), from `features`, (1, ...): the state, then the embedded
+        token."""
         return mx.sigmoid(self.proj(features[:, : self._width]).astype(mx.float32))[:, 0]
 
 
 class DSpark(DFlash):
-    """See above; without its embedding and output layer."""
+    """The network of a DSpark: a DFlash whose slots depend on each other by a Markov head, and may
+    estimate their confidence. Without its embedding and output layer, which are the target's."""
 
     def __init__(
         self, shape: BlockShape, markov: MarkovHead | None, confidence: ConfidenceHead | None

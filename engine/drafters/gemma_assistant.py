@@ -65,8 +65,12 @@ class ClusteredOutput(nn.Module):
 
 
 class Assistant(nn.Module):
-    """The trained network. `backbone`: the width of the target's states; `sizes`: as mlx-lm names a
-    Gemma's; `clusters` and how many of them are likely enough, 0 for an output layer of all."""
+    """The trained network of a Gemma-4 assistant.
+
+    `backbone`: the width of the target's states. `sizes`: as mlx-lm names a Gemma's. `clusters`:
+    the number of clusters of tokens, of which only the `likeliest` get logits; 0 for an output
+    layer over all tokens.
+    """
 
     def __init__(
         self, sizes: ModelArgs, *, backbone: int, clusters: int = 0, likeliest: int = 0
@@ -84,7 +88,7 @@ class Assistant(nn.Module):
     def __call__(
         self, state: mx.array, embedded: mx.array, memory: Memory, position: int
     ) -> tuple[mx.array, mx.array]:
-        """The next state, and its logits: (1, 1, backbone) each to that and (1, vocabulary)."""
+        """Return the next state, (1, 1, backbone), and its logits, (1, vocabulary)."""
         x = self.pre_projection(mx.concatenate([embedded, state], axis=-1))
         for layer in self.model.layers:
             x, *_ = layer(x, shared_kv=memory[layer.layer_type], offset=position)

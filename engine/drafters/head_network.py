@@ -200,12 +200,12 @@ class HeadDrafter(StateDrafter):
 
 
 def head_drafter(target: Decoder, bound: BoundHead) -> HeadDrafter:
-    """Drafts with a head for its target."""
+    """Return a drafter with this head, for its target."""
     return HeadDrafter(target, HeadNetwork(bound, target.model, vocabulary=target.vocabulary))
 
 
 def shape_for(model: nn.Module, *, rows: int) -> HeadShape:
-    """A head as wide as the target `model`, that reads three of its layers."""
+    """Return the shape of a head as wide as the target `model`, which reads three of its layers."""
     arguments = getattr(model, "args", None)
     depth = len(model.layers)
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]

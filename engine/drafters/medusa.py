@@ -120,7 +120,7 @@ class MedusaDrafter(Drafter):
         return min(len(tokens) - 1, self._states.end)
 
     def _left(self, tokens: list[int]) -> list[MedusaHead]:
-        """The heads that predict tokens which are not committed yet."""
+        """Return the heads that predict tokens which are not committed yet."""
         end = self._end(tokens)
         if end <= self._states.first:
             return []

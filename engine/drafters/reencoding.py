@@ -26,7 +26,7 @@ _STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # and 
 
 
 class Writing:
-    """How the tokens of a model spell text, and how its tokenizer cuts text into tokens.
+    """Spells a model's tokens as text, and cuts text into its tokens.
 
     `spelled`: the bytes of every token that is text. `special`: the ids of the other tokens, by
     name. `begin`: the tokens that begin every text.

@@ -35,8 +35,10 @@ class Death:
 
 
 class Supervisor:
-    """Attributes: `child`, of which there is one at most: it is "ending" once it was asked to end,
-    was killed or failed; `plan`, whether there is to be one: "waiting" after a death, "given up"
+    """Decides when the child starts, and when it is given up.
+
+    Attributes: `child`, the state of the only child: it is "ending" once it was asked to end, was
+    killed or failed; `plan`, whether there is to be a child: "waiting" after a death, "given up"
     after too many.
     """
 
@@ -57,11 +59,11 @@ class Supervisor:
     # What is asked for
 
     def start(self) -> None:
-        """There is to be a child, in place of one that is ending; deaths are forgotten."""
+        """Plan for a child, which follows one that is still ending. Forgets earlier deaths."""
         self.plan, self._deaths = "on", 0
 
     def stop(self) -> None:
-        """There is to be none: the child is asked to end."""
+        """Plan for no child: a running child is asked to end."""
         self.plan = "stopped"
         if self.child == "running":
             self.child = "ending"
@@ -69,19 +71,17 @@ class Supervisor:
     # What happens
 
     def begin(self) -> None:
-        """The child that was due was started."""
+        """Note that the child that was due was started."""
         assert self.due
         self.child = "running"
 
     def forget(self) -> None:
-        """The child has proved itself: deaths before are not counted with the next one."""
+        """Note that the child has proved itself: earlier deaths are not counted with the next."""
         self._deaths = 0
 
     def fail(self, *, for_good: bool = False) -> Death | None:
-        """The child is of no use: it died, or is to be killed. `for_good`: another would not help.
-
-        Returns None if its end was asked for, or it has failed before.
-        """
+        """Note that the child is of no use: it died, or is to be killed. `for_good`: another child
+        would not help. Returns None if its end was asked for, or if it has failed before."""
         if self.child != "running":
             return None
         self.child = "ending"
@@ -91,13 +91,13 @@ class Supervisor:
         return Death(self._deaths, pause)
 
     def end(self) -> Death | None:
-        """The child has ended, or could not be started. Returns as `fail`."""
+        """Note that the child has ended, or could not be started. Returns as `fail`."""
         death = self.fail()
         self.child = "none"
         return death
 
     def resume(self) -> None:
-        """The pause after a death is over."""
+        """Note that the pause after a death is over."""
         if self.plan == "waiting":
             self.plan = "on"
 

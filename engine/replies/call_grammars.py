@@ -190,7 +190,8 @@ def _refuse_beyond(tool: Tool, schema: Mapping[str, Any]) -> None:
 
 
 def _values(schema: Mapping[str, Any]) -> list[object] | None:
-    """The values that a schema lists as the only ones; None if it lists none."""
+    """Return the only values that a schema allows, if it lists them as an enum or const; None
+    otherwise."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")

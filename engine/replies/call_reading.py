@@ -150,7 +150,8 @@ def _json(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 
 def _python(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
-    """Llama writes `name.call(...)` for its own tools."""
+    """Read a call in Python's notation. The end of `name.call(...)`, which Llama writes for its own
+    tools, is no part of the name."""
     name = yield from _named(incoming, row)
     calls.begin(name.removesuffix(".call"))
     yield from python_arguments(incoming, calls.arguments)

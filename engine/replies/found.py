@@ -56,7 +56,8 @@ def answer_in(text: str, other: str) -> str:
 
 
 def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
-    """The marks in the texts before and behind reasoning; None if they are not to be seen."""
+    """Return the marks around reasoning, from the texts `before` and `behind` it; None if they
+    cannot be recognized."""
     opening, closing = _TAG.findall(before), _TAG.findall(behind)
     if not opening or not closing or opening[-1] == closing[0]:
         return None

@@ -24,7 +24,7 @@ def grammar_for(
     *,
     choice: Choice = "auto",
     parallel: bool = True,
-    schema: str = "",
+    form: Grammar | None = None,
     reasoning: bool = True,
     inside_reasoning: bool = False,
 ) -> Grammar | None:
@@ -33,8 +33,8 @@ def grammar_for(
     `choice`: with "required" the reply is a call of one of the `tools`, or several if `parallel`;
     to force one tool, give it alone. With "auto" the reply may have calls; they follow a grammar
     only if a tool is strict or `parallel` is False, as each token under a grammar costs time.
-    `schema`: the text of a JSON schema for the content. `reasoning`: the reply may begin with
-    reasoning; `inside_reasoning`: it continues the prompt's. Raises `Problem` if this family's
+    `form`: a JSON schema or a regular expression for the content. `reasoning`: the reply may begin
+    with reasoning; `inside_reasoning`: it continues the prompt's. Raises `Problem` if this family's
     calls cannot be enforced.
     """
     rows = syntax.row.calls
@@ -49,14 +49,14 @@ def grammar_for(
     if not tools:
         choice = "auto"
     free = choice == "auto" and parallel and not any(tool.strict for tool in tools)
-    if not schema and (free or not tools):
+    if form is None and (free or not tools):
         return None
     marks = syntax.reasoning if reasoning or inside_reasoning else None
     if not tools and marks is None and syntax.family != "harmony":
-        return Grammar("json schema", schema)
+        return form
     try:
         rules = Rules(syntax)
-        content = rules.json(_loaded(schema)) if schema else ""
+        content = _content(rules, form)
         if syntax.family == "harmony":
             start = _channels(rules, tools, choice, content, reasoning=reasoning)
         else:
@@ -72,9 +72,14 @@ def grammar_for(
         raise Problem("A schema is nested too deeply.", "Make it flatter.") from None
 
 
-def _loaded(schema: str) -> object:
+def _content(rules: Rules, form: Grammar | None) -> str:
+    """The rule of a form; "" without one."""
+    if form is None:
+        return ""
+    if form.kind == "regex":
+        return rules.regex(form.source)
     try:
-        return value_of(schema)
+        return rules.json(value_of(form.source))
     except ValueError as error:
         raise Problem(f"The JSON schema is not JSON: {error}.", "Send valid JSON.") from None
 

@@ -55,6 +55,13 @@ class Rules:
             raise Problem("The JSON schema is no object.", "Write one, as {}.")
         return self.add(f"%json {json.dumps(schema)}")
 
+    def regex(self, pattern: str) -> str:
+        """A terminal for the texts that a regular expression matches."""
+        line = re.sub(
+            r"\\(.)|/", lambda found: found[0] if found[1] else r"\/", pattern, flags=re.S
+        )
+        return self.add(f"/{line.replace('\n', r'\n')}/", terminal=True)
+
     def mark(self, mark: str) -> str:
         """A mark as grammar: special tokens as tokens, its places as rules, the rest as text."""
         found = []

@@ -234,7 +234,7 @@ class ReplyParser:
                 if unfinished:
                     self._incoming.take_all()
                 text = self._incoming.taken()
-                if unfinished and not row.unmarked:
+                if unfinished and (self._certain or not row.unmarked):
                     self._cover("call", len(text))
                 else:
                     self._content(text if text.strip() else text + self._incoming.take(len(mark)))

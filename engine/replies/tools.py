@@ -75,7 +75,7 @@ def tools_of(text: str) -> tuple[Tool, ...]:
 
 
 def type_of(value: object) -> str:
-    """The type of a JSON value, as schemas name it: "null", "boolean", ..."""
+    """Return the type of a JSON value, as schemas name it: "null", "boolean", ..."""
     match value:
         case None:
             return "null"
@@ -94,7 +94,7 @@ def type_of(value: object) -> str:
 
 
 def named(tools: Sequence[Tool], name: str) -> Tool:
-    """The tool with this name; one without a schema if there is none."""
+    """Return the tool with this name, or a tool without a schema if there is none."""
     return next((tool for tool in tools if tool.name == name), Tool(name))
 
 

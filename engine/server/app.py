@@ -10,7 +10,13 @@ from typing import Any
 from uuid import uuid4
 
 from engine.server.bodies import read_json
-from engine.server.errors import Refusal, anthropic_error, broken, openai_error
+from engine.server.errors import (
+    Refusal,
+    anthropic_error,
+    broken,
+    ollama_error,
+    openai_error,
+)
 from engine.server.exchange import (
     Call,
     Receive,
@@ -23,6 +29,7 @@ from engine.server.exchange import (
     send_reply,
     while_there,
 )
+from engine.server.foreign import MISSING
 from engine.server.guard import Guard, check_body
 from engine.server.service import Service
 
@@ -89,7 +96,8 @@ class App:
         above = "/".join(call.path.split("/")[:2]) + "/*"
         methods = self._routes.get(call.path) or self._routes.get(above)
         if methods is None:
-            raise Refusal(404, "not_found", f"There is nothing at {call.path}.")
+            missing = next((MISSING[path] for path in (call.path, above) if path in MISSING), "")
+            raise Refusal(404, "not_found", missing or f"There is nothing at {call.path}.")
         method = "GET" if call.method == "HEAD" else call.method
         if method not in methods:
             allow = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
@@ -135,6 +143,10 @@ def _model_in(body: Any) -> str:
 
 def _refused(call: Call, refusal: Refusal) -> Reply:
     """The response to a refused call, in the client's dialect."""
-    anthropic = call.path.startswith("/messages") or "anthropic-version" in call.headers
-    error = anthropic_error(refusal, call.id) if anthropic else openai_error(refusal)
+    if call.path.startswith("/api/"):
+        error = ollama_error(refusal)
+    elif call.path.startswith("/messages") or "anthropic-version" in call.headers:
+        error = anthropic_error(refusal, call.id)
+    else:
+        error = openai_error(refusal)
     return json_reply(error, refusal.status, refusal.headers)

@@ -1,17 +1,28 @@
 """Reads and checks the JSON bodies of requests. Knows no dialect.
 
 The checks here apply to every endpoint; the models of a dialect say what a field may hold. A field
-that a model does not have is ignored, and `null` is the same as a missing field.
+that a model does not have is ignored, unless `engine.server.foreign` knows it; `null` is the same
+as a missing field.
 """
 
 import json
 import math
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
+from engine.server.foreign import check_foreign
 
 DEEPEST = 100
 
@@ -24,10 +35,33 @@ WHOLE = BeforeValidator(_whole)
 """Accepts 1.0 as 1: JSON has one kind of numbers. Write it behind a field's limits."""
 
 
+def _limit(value: Any) -> Any:
+    value = _whole(value)
+    return None if value == -1 else value
+
+
+Limit = Annotated[
+    int | None,
+    Field(ge=1),
+    BeforeValidator(_limit),
+    WithJsonSchema({"type": "integer", "minimum": -1, "not": {"const": 0}}),
+]
+"""A number of tokens that an answer has at most; -1 is the same as none."""
+
+
+def named(*names: str) -> Any:
+    """A field that may be missing, with the names that clients have for it, ours first."""
+    return Field(default=None, validation_alias=AliasChoices(*names))
+
+
 class Body(BaseModel):
-    """An object in a body. Values are not converted: "1" is no number."""
+    """An object in a body. Values are not converted: "1" is no number.
+
+    `FORM`: the field of a request that holds the form of an answer.
+    """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    FORM: ClassVar[str] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -41,7 +75,7 @@ def read_json(body: bytes) -> Any:
     """Parse a body. Raises Refusal, also for values that are not in the standard: NaN, infinite
     numbers, halves of characters."""
     try:
-        value = json.loads(body.decode("utf-8"))
+        value = json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise _not_json("it is not UTF-8") from None
     except RecursionError:
@@ -56,10 +90,21 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
     """Validate a body's JSON value as `kind`. Raises a Refusal that names the wrong field."""
     if not isinstance(value, dict):
         raise invalid("The body is not a JSON object.")
+    check_foreign(value, names_of(kind), kind.FORM)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         raise _of_field(error, value) from None
+
+
+def names_of(kind: type[Body]) -> set[str]:
+    """The names that the fields of a body have for clients."""
+    found = set[str]()
+    for name, one in kind.model_fields.items():
+        alias = one.validation_alias or name
+        names = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        found.update(one for one in names if isinstance(one, str))
+    return found
 
 
 def _check(value: Any) -> None:
@@ -103,11 +148,14 @@ def _of_field(error: ValidationError, body: Any) -> Refusal:
     """The refusal for a field, with pydantic's complaint.
 
     If a value may be one of several kinds, pydantic complains about each; the deepest complaint is
-    about the kind that the client meant.
+    about the kind that the client meant, and of equally deep ones that which is not about the kind.
     """
     complaints = error.errors(include_url=False, include_input=False)
     paths = [_path(complaint, body) for complaint in complaints]
-    path, complaint = max(zip(paths, complaints, strict=True), key=lambda pair: len(pair[0]))
+    path, complaint = max(
+        zip(paths, complaints, strict=True),
+        key=lambda pair: (len(pair[0]), not pair[1]["type"].endswith("_type")),
+    )
     param = ""
     for part in path:
         param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else part
@@ -116,7 +164,9 @@ def _of_field(error: ValidationError, body: Any) -> Refusal:
     if complaint["type"] == "union_tag_invalid":
         kind, known = complaint["ctx"]["tag"], complaint["ctx"]["expected_tags"]
         return invalid(f"{param}: {kind!r} is not supported. There are {known}.", param or None)
-    message = complaint["msg"].removeprefix("Value error, ")
+    message = complaint["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    if complaint["type"] in ("dict_type", "model_type", "model_attributes_type"):
+        message = "Input should be a JSON object"
     missing = complaint["type"] == "missing"
     code = "missing_required_parameter" if missing else "invalid_value"
     return invalid(f"{param}: {message}." if param else f"{message}.", param or None, code)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
+import psutil
+
 from engine.process.client import FOLDER, host_command
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.process.supervision import GRACE_SECONDS, Supervisor, how_it_ended
@@ -50,6 +52,14 @@ class EngineChild:
         self._errors = errors
         self._hangs_seconds = hangs_seconds
         self._report = report
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the engine's process holds; on a Mac without what only the GPU wrote."""
+        try:
+            return int(psutil.Process(self.pid).memory_info().rss) if self.pid else 0
+        except psutil.Error:  # it has just ended
+            return 0
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
         """Keep an engine running until cancelled. `loaded` is set when the first engine can answer.

@@ -1,14 +1,13 @@
-"""Settings that all dialects have: sampling, JSON schemas, tools and the choice among them."""
+"""Settings that all dialects have: sampling, tools and the choice among them."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.request import Grammar, Sampling
+from engine.request import Sampling
 from engine.server.errors import invalid
 
-LARGEST_SCHEMA_BYTES = 64 << 10
 _GREEDY_BELOW = 0.001
 
 
@@ -32,14 +31,6 @@ def sampling_of(
     fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     return replace(default, **given)
-
-
-def schema_grammar(schema: Mapping[str, Any], param: str) -> Grammar:
-    """The grammar of a JSON schema, which the client sent in the field `param`. Raises Refusal."""
-    source = json.dumps(schema, ensure_ascii=False)
-    if len(source.encode()) > LARGEST_SCHEMA_BYTES:
-        raise invalid(f"{param} is over {LARGEST_SCHEMA_BYTES >> 10} KB.", param)
-    return Grammar("json schema", source)
 
 
 def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:

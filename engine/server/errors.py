@@ -107,6 +107,11 @@ def anthropic_error(refusal: Refusal, request_id: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
 
 
+def ollama_error(refusal: Refusal) -> dict[str, Any]:
+    """The refusal in Ollama's form, for responses and streams."""
+    return {"error": refusal.message}
+
+
 def _either(refusal: Refusal, theirs: str) -> str:
     return theirs if refusal.status < 500 else "api_error"
 

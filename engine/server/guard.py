@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from engine.server.errors import Refusal
 from engine.server.exchange import Call
 
+_USUAL_HEADERS = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta"
+_PREFLIGHT_SECONDS = 600  # for which a browser need not ask again
 _OPEN = ("/", "/health")  # without a key
 
 
@@ -29,25 +31,30 @@ class Guard:
     def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
         """Check Host and Origin; `headers` have lower-case names.
 
-        Returns the CORS headers of the response, if an allowed page asks. Raises Refusal.
+        Returns the CORS headers of the response, if an allowed page asks: it may send whatever
+        headers its browser asks for. Raises Refusal.
         """
         headers = list(headers)
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
             raise Refusal(400, "bad_host", f"There are {len(hosts)} Host headers, not one.")
         if hosts[0].decode("latin-1").lower() not in self._hosts:
-            raise Refusal(403, "bad_host", "Host does not name this server.")
+            message = (
+                "Host does not name this server. Start it with --allow-host NAME to add a name."
+            )
+            raise Refusal(403, "bad_host", message)
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         if not origins:
             return {}
         if len(origins) > 1 or origins[0] not in self._origins:
             message = "Pages of this origin may not ask. Start the server with --allow-origin."
             raise Refusal(403, "bad_origin", message)
+        wanted = [value for name, value in headers if name == b"access-control-request-headers"]
         return {
             "access-control-allow-origin": origins[0],
-            "access-control-allow-headers": "authorization, content-type, x-api-key, "
-            "anthropic-version, anthropic-beta",
+            "access-control-allow-headers": b", ".join(wanted).decode("latin-1") or _USUAL_HEADERS,
             "access-control-allow-methods": "GET, POST",
+            "access-control-max-age": str(_PREFLIGHT_SECONDS),
             "vary": "origin",
         }
 
@@ -62,9 +69,10 @@ class Guard:
             raise Refusal(401, "invalid_api_key", "The API key is missing or wrong.")
 
 
-def hosts_of(host: str, port: int) -> frozenset[str]:
-    """The allowed values of Host for a server at this address."""
+def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+    """The allowed values of Host for a server at this address, which has `more` names too."""
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
+    names.update(name.lower() for name in more)
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 
@@ -75,4 +83,6 @@ def check_body(headers: Mapping[str, str]) -> None:
         raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other types any web page may send without a preflight
-        raise Refusal(415, "unsupported_type", "Send application/json.")
+        sent = f"The body's Content-Type is {kind!r}" if kind else "The body has no Content-Type"
+        message = f"{sent}. Send Content-Type: application/json."
+        raise Refusal(415, "unsupported_type", message)

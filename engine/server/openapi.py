@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 from pydantic.json_schema import models_json_schema
 
@@ -12,6 +12,7 @@ from engine.server.app import Endpoint, Routes
 from engine.server.bodies import Body
 
 Json = dict[str, Any]
+Dialect = Literal["openai", "anthropic", "ollama", "ours"]
 _PARAMETER = re.compile(r"\{(\w+)\}$")
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -20,9 +21,9 @@ _REFERENCE = "#/components/schemas/{model}"
 class Operation:
     """A method at a path, and the endpoint that answers it.
 
-    A path may end with a parameter: "/models/{model}". The document lists it below /v1, unless it
-    is `ours`, in nobody's API. `answer` names the schema of a whole answer, see below; `streams`:
-    the answer may also be a stream. `anthropic`: errors have Anthropic's form.
+    A path may end with a parameter: "/models/{model}". The document lists it below /v1 in the
+    dialects of OpenAI and Anthropic; paths that are `ours` are in nobody's API. `answer` names the
+    schema of a whole answer, see below; `streams`: the answer may also be a stream.
     """
 
     method: str
@@ -31,8 +32,7 @@ class Operation:
     answer: str
     body: type[Body] | None = None
     streams: bool = False
-    anthropic: bool = False
-    ours: bool = False
+    dialect: Dialect = "openai"
 
 
 def routes_of(operations: Iterable[Operation]) -> Routes:
@@ -52,7 +52,7 @@ def document(operations: Sequence[Operation]) -> Json:
         _allow_null(schema)
     paths: dict[str, Json] = {}
     for one in operations:
-        path = one.path if one.ours else "/v1" + one.path
+        path = "/v1" + one.path if one.dialect in ("openai", "anthropic") else one.path
         paths.setdefault(path, {})[one.method.lower()] = _operation(one)
     return {
         "openapi": "3.1.0",
@@ -72,9 +72,9 @@ def document(operations: Sequence[Operation]) -> Json:
 def _operation(one: Operation) -> Json:
     content = {_TYPES.get(one.answer, "application/json"): {"schema": _reference(one.answer)}}
     if one.streams:
-        content["text/event-stream"] = {}
-    error = "AnthropicError" if one.anthropic else "Error"
-    refused = {"application/json": {"schema": _reference(error)}}
+        content[_STREAMS.get(one.dialect, "text/event-stream")] = {}
+    error = _reference(_ERRORS.get(one.dialect, "Error"))
+    refused = {"application/json": {"schema": error}}
     described: Json = {
         "summary": (one.endpoint.__doc__ or "").partition("\n")[0],
         "responses": {
@@ -118,6 +118,9 @@ _NUMBER: Json = {"type": "integer"}
 _ANY: Json = {"type": "object"}
 _MAYBE_TEXT: Json = {"type": ["string", "null"]}
 _TYPES = {"Metrics": "text/plain"}
+_STREAMS = {"ollama": "application/x-ndjson"}
+_ERRORS = {"anthropic": "AnthropicError", "ollama": "OllamaError"}
+_OLLAMA_END = {"model": _TEXT, "created_at": _TEXT, "done": {"type": "boolean"}}
 _ANSWERS: dict[str, Json] = {
     "ChatCompletion": _object(
         id=_TEXT,
@@ -154,6 +157,13 @@ _ANSWERS: dict[str, Json] = {
         stop_sequence=_MAYBE_TEXT,
         usage=_object(input_tokens=_NUMBER, output_tokens=_NUMBER),
     ),
+    "OllamaChat": _object(**_OLLAMA_END, message=_object(role=_TEXT, content=_TEXT)),
+    "OllamaText": _object(**_OLLAMA_END, response=_TEXT),
+    "OllamaModels": _object(models=_list(_object(name=_TEXT, model=_TEXT, details=_ANY))),
+    "OllamaModel": _object(
+        template=_TEXT, details=_ANY, model_info=_ANY, capabilities=_list(_TEXT)
+    ),
+    "Version": _object(version=_TEXT),
     "TokenCount": _object(input_tokens=_NUMBER),
     "Model": _object(id=_TEXT),
     "Models": _object(data=_list(_object(id=_TEXT))),
@@ -165,4 +175,5 @@ _ANSWERS: dict[str, Json] = {
     "AnthropicError": _object(
         type={"const": "error"}, error=_object(type=_TEXT, message=_TEXT), request_id=_TEXT
     ),
+    "OllamaError": _object(error=_TEXT),
 }

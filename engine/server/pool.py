@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import inf
 
-from engine.process.protocol import Load, Loaded
+from engine.process.protocol import Load
 from engine.request import Thinking
-from engine.server.child import EngineChild
 from engine.server.errors import Refusal, not_loaded
 from engine.server.link import EngineLink
+from engine.server.pair import Pair as Pair
+from engine.server.pair import retrieve
 from engine.server.room import Room
-from engine.server.status import ModelState, ModelStatus
-from engine.server.target import name_of
+from engine.server.status import ModelStatus
 from models.errors import Problem
 from models.in_words import size
-from models.records import Fit
+from models.memory.fit import DEFAULT_CONTEXT
 
 _TICK_SECONDS = 1.0
 _PATIENCE_SECONDS = 60.0  # that a request waits for memory
@@ -66,96 +66,6 @@ class NoRoom(Problem):
         """For the client."""
         refusal = Refusal(503, "insufficient_memory", str(self), "model", again=self.again)
         return replace(refusal, retry_after_seconds=_AGAIN_SECONDS) if self.again else refusal
-
-
-class Pair:
-    """A pair, and the link to its engine.
-
-    Attributes: `users`, the requests that need it now; `used`, when the last one ended, by the
-    loop's clock; `keep_seconds` as in `Offers`, or as the last request wished; `fit`, the memory
-    that it takes while it is loaded, None where that is not known; `loading`, its newest load;
-    `measured`, the loaded pair that `fit` is of; `fresh`, whether its engine has answered nothing.
-    """
-
-    def __init__(
-        self,
-        link: EngineLink,
-        child: EngineChild | None = None,
-        *,
-        name: str = "",
-        keep_seconds: float = inf,
-    ) -> None:
-        """Without a `child` the engine is another's, who decides what is loaded. The `name` is the
-        target's, if none is given."""
-        self.link, self.child = link, child
-        self.keep_seconds = keep_seconds
-        self.users, self.used = 0, 0.0
-        self.fit: Fit | None = None
-        self.measured: Loaded | None = None
-        self.fresh = True
-        self.loading: asyncio.Task[None] | None = None
-        self._name = name
-        self._life: asyncio.Task[None] | None = None  # of the child
-
-    @property
-    def content(self) -> Load | Loaded | None:
-        """What is loaded, or is to be; None where another decides that, and nothing is."""
-        return self.child.load if self.child else self.link.loaded
-
-    @property
-    def target(self) -> str:
-        """The target's folder; "" where nothing is loaded, nor to be."""
-        return self.content.target if self.content else ""
-
-    @property
-    def name(self) -> str:
-        """The name that clients use; "" where nothing is loaded, nor to be."""
-        return self._name or (name_of(self.target) if self.target else "")
-
-    @property
-    def state(self) -> ModelState:
-        """Whether it can answer."""
-        if self.link.loaded is not None:
-            return "loaded"
-        return "loading" if self.begins or self.alive else "not loaded"
-
-    @property
-    def begins(self) -> bool:
-        """Whether it is being loaded."""
-        return self.loading is not None and not self.loading.done()
-
-    @property
-    def expires(self) -> float:
-        """When it is unloaded, if nobody asks it before, by the loop's clock."""
-        return inf if self.users else self.used + self.keep_seconds
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has an engine of its own, which may be about to start again."""
-        return self._life is not None and not self._life.done()
-
-    async def start(self) -> None:
-        """Start its engine; returns once that can answer. Raises Problem."""
-        assert self.child is not None
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._life = asyncio.create_task(self.child.run(loaded))
-        self._life.add_done_callback(_retrieve)
-        try:
-            await asyncio.wait((self._life, loaded), return_when=asyncio.FIRST_COMPLETED)
-            if self._life.done():
-                self._life.result()
-        except BaseException:
-            loaded.cancel()
-            await self.stop()
-            raise
-
-    async def stop(self) -> None:
-        """End its engine. The next request loads the pair again."""
-        life, self._life, self.loading = self._life, None, None
-        self.fit, self.measured, self.fresh = None, None, True
-        if life is not None:
-            life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
 
 
 class Pool:
@@ -233,30 +143,60 @@ class Pool:
             return
         if pair.loading is None or (pair.loading.done() and not pair.alive):
             pair.loading = asyncio.create_task(self._start(pair))
-            pair.loading.add_done_callback(_retrieve)
+            pair.loading.add_done_callback(retrieve)
         await asyncio.shield(pair.loading)
 
-    async def admit(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> None:
-        """Wait until the machine has memory for one more answer of a pair that is in use.
+    @asynccontextmanager
+    async def admitted(
+        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
+    ) -> AsyncIterator[None]:
+        """Wait until the machine has memory for one more answer of a pair that is in use; until the
+        end that is counted on.
 
         `tokens()`, of its prompt and text, is only asked where the longest answer might be too
         much. Raises Refusal with the numbers.
         """
-        needed, left = await self._needed(pair, tokens)
-        ticks = 0
-        while left is not None and left < needed:
+        count = await self._wait_for_memory(pair, tokens)
+        pair.tokens += count
+        pair.fresh = False
+        try:
+            yield
+        finally:
+            pair.tokens -= count
+
+    async def _wait_for_memory(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> int:
+        """Return how many tokens to count on for the answer. Raises Refusal."""
+        loaded, free = pair.link.loaded, await self._free(pair, old_seconds=_TICK_SECONDS)
+        if free is None or pair.fit is None or loaded is None:
+            return 0
+        most = loaded.context_length
+        if free >= pair.fit.answer_bytes(pair.tokens + most):
+            return min(most, DEFAULT_CONTEXT)
+        count, ticks = await tokens(), 0
+        while (free := await self._free(pair)) is not None:
+            # What another's engine has read already, nobody here knows.
+            needed = pair.fit.answer_bytes(pair.tokens + count) if pair.child else 1
+            if free >= needed:
+                break
             if others := self._idle():
                 await self._unload(others[0], "as memory is short")
-            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds caches
+            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds old caches
                 await self._unload(pair, "as memory is short", users=1)
                 await self._get(pair)
             elif ticks >= self._patience:
-                raise _short(left, needed)
+                raise _short(free, needed)
             else:
                 ticks += 1
                 await asyncio.sleep(self._tick_seconds)
-            left = await self._room.left_bytes()
-        pair.fresh = False
+        return count
+
+    async def _free(self, pair: Pair, *, old_seconds: float = 0.0) -> int | None:
+        """The memory that the answers of a pair may take: what is left, and what its engine holds
+        beside the weights, as it drops old caches by itself."""
+        left = await self._room.left_bytes(old_seconds=old_seconds)
+        if left is None or pair.fit is None or pair.child is None:
+            return left
+        return left + max(pair.child.held_bytes - pair.fit.held_bytes, 0)
 
     async def tend(self) -> None:
         """Unload each pair that was not asked for as long as it is to stay, and those without room
@@ -286,18 +226,6 @@ class Pool:
         if not name:
             return self.pairs[0]
         return names.get(name) or (short[0] if len(short) == 1 else None)
-
-    async def _needed(
-        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
-    ) -> tuple[int, int | None]:
-        """The bytes that an answer needs, or the most that it may, and those that are left."""
-        left = await self._room.left_bytes(old_seconds=_TICK_SECONDS)
-        if left is None or pair.fit is None or pair.link.loaded is None:
-            return 0, None
-        most = pair.fit.answer_bytes(pair.link.loaded.context_length)
-        if left >= most:
-            return most, left
-        return pair.fit.answer_bytes(await tokens()), await self._room.left_bytes()
 
     async def _get(self, pair: Pair) -> None:
         """Load a pair where it is not loaded. Raises Refusal."""
@@ -395,15 +323,9 @@ def keep_seconds(text: str) -> float:
 
 def _short(left: int, needed: int) -> Refusal:
     message = (
-        f"This answer may need {size(needed)} of memory, and {size(left)} are left. Close other "
-        f"programs, send less, or try again in {_AGAIN_SECONDS} seconds."
+        f"Answers would need {size(needed)} of memory beside the model, and {size(left)} are left. "
+        f"Close other programs, send less, or try again in {_AGAIN_SECONDS} seconds."
     )
     return Refusal(
         503, "insufficient_memory", message, again=True, retry_after_seconds=_AGAIN_SECONDS
     )
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """Take note of a failure for which nobody waits any more."""
-    if not task.cancelled():
-        task.exception()

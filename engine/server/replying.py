@@ -3,16 +3,14 @@
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from llguidance import LLMatcher
-
 from engine.replies.grammars import Choice, grammar_for
+from engine.replies.schemas import complaint_about, loosened, problem
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
 from engine.request import Grammar
@@ -38,6 +36,9 @@ async def for_model(
         if any(row.form in ("object", "json") for row in syntax.row.calls[:1]):
             tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
+        if grammar is not None:
+            for tool in tools:
+                _check_strict(tool)
         if grammar is not None and syntax.reasoning is not None:
             ending = await ending_of(ask)
             grammar = _grammar(
@@ -47,9 +48,15 @@ async def for_model(
                 reasoning=not syntax.reasoning_is_over(ending),
                 inside_reasoning=syntax.begins_inside(ending),
             )
-    except Problem as problem:
-        raise invalid(str(problem), "tools") from None
+    except Problem as refused:
+        raise invalid(str(refused), "tools") from None
     return replace(ask, request=replace(ask.request, grammar=grammar))
+
+
+def _check_strict(tool: Tool) -> None:
+    """Raise Problem if a tool is strict, and no arguments can be held to its schema."""
+    if tool.strict and (complaint := complaint_about(tool.parameters)):
+        raise problem(f"schema of the strict tool {tool.name}", complaint)
 
 
 def _held(tool: Tool, pattern: str | None) -> Tool:
@@ -70,8 +77,9 @@ def _grammar(
     inside_reasoning: bool = False,
 ) -> Grammar | None:
     given = ask.request.grammar
-    if given is not None and given.kind != "json schema":
-        return given
+    if given is not None and given.kind == "lark":  # with rules of its own, it stands alone
+        after = syntax.reasoning.closing if syntax.reasoning and inside_reasoning else ""
+        return replace(given, after=after)
     choice, parallel = _CHOICES.get(ask.choice), ask.parallel
     if choice is None:  # a tool by its name: one call of it, as OpenAI's models make
         tools = tuple(tool for tool in tools if tool.name == ask.choice)
@@ -81,21 +89,22 @@ def _grammar(
         syntax,
         choice=choice,
         parallel=parallel,
-        schema=given.source if given else "",
+        form=given,
         reasoning=reasoning,
         inside_reasoning=inside_reasoning,
     )
     if choice == "required":
         with suppress(Problem):
-            return build(tuple(_strict_where_possible(tool) for tool in tools))
+            return build(tuple(map(_strict_where_possible, tools)))
     return build(tools)
 
 
 def _strict_where_possible(tool: Tool) -> Tool:
-    """The tool, made strict if a grammar can enforce all of its schema.
+    """The tool, made strict by as much of its schema as a grammar can enforce.
 
     Most clients do not ask for strict tools, but few can use a required call that does not fit.
     """
-    source = f"start: %json {json.dumps(dict(tool.parameters))}"
-    complaint = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(source))
-    return replace(tool, strict=tool.strict or not complaint)
+    if tool.strict:
+        return tool
+    schema = loosened(tool.parameters)
+    return replace(tool, parameters=schema, strict=not complaint_about(schema))

@@ -5,6 +5,9 @@ from engine.server.anthropic.endpoints import count_tokens, messages
 from engine.server.errors import not_loaded
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
+from engine.server.ollama.bodies import GenerateBody, OllamaChatBody, ShowBody
+from engine.server.ollama.endpoints import chat, generate
+from engine.server.ollama.models import ps, show, tags, version
 from engine.server.openai.chat import ChatBody, chat_completions
 from engine.server.openai.completions import CompletionBody, completions
 from engine.server.openapi import Operation, document, routes_of
@@ -31,10 +34,10 @@ async def openapi(service: Service, call: Call) -> Reply:
 
 
 OPERATIONS = (
-    Operation("GET", "/", root, "Name", ours=True),
-    Operation("GET", "/health", health, "Health", ours=True),
-    Operation("GET", "/metrics", metrics, "Metrics", ours=True),
-    Operation("GET", "/openapi.json", openapi, "Document", ours=True),
+    Operation("GET", "/", root, "Name", dialect="ours"),
+    Operation("GET", "/health", health, "Health", dialect="ours"),
+    Operation("GET", "/metrics", metrics, "Metrics", dialect="ours"),
+    Operation("GET", "/openapi.json", openapi, "Document", dialect="ours"),
     Operation("GET", "/models", models, "Models"),
     Operation("GET", "/models/{model}", model, "Model"),
     Operation(
@@ -42,15 +45,33 @@ OPERATIONS = (
     ),
     Operation("POST", "/completions", completions, "Completion", CompletionBody, streams=True),
     Operation("POST", "/responses", responses, "Response", ResponsesBody, streams=True),
-    Operation("POST", "/messages", messages, "Message", MessagesBody, streams=True, anthropic=True),
+    Operation(
+        "POST", "/messages", messages, "Message", MessagesBody, streams=True, dialect="anthropic"
+    ),
     Operation(
         "POST",
         "/messages/count_tokens",
         count_tokens,
         "TokenCount",
         CountTokensBody,
-        anthropic=True,
+        dialect="anthropic",
     ),
+    Operation(
+        "POST", "/api/chat", chat, "OllamaChat", OllamaChatBody, streams=True, dialect="ollama"
+    ),
+    Operation(
+        "POST",
+        "/api/generate",
+        generate,
+        "OllamaText",
+        GenerateBody,
+        streams=True,
+        dialect="ollama",
+    ),
+    Operation("GET", "/api/tags", tags, "OllamaModels", dialect="ollama"),
+    Operation("GET", "/api/ps", ps, "OllamaModels", dialect="ollama"),
+    Operation("POST", "/api/show", show, "OllamaModel", ShowBody, dialect="ollama"),
+    Operation("GET", "/api/version", version, "Version", dialect="ollama"),
 )
 
 ROUTES = routes_of(OPERATIONS)

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.pipes import claim_pipes
@@ -19,8 +19,8 @@ from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Offers, Pair, Pool
 from engine.server.routes import ROUTES
-from engine.server.service import Service
-from engine.server.serving import Serving, bound, is_loopback
+from engine.server.service import MOST_WAITING, Service
+from engine.server.serving import MOST_CONNECTIONS, Serving, bound, is_loopback
 from engine.server.status import STATUSES, Board, ServerStatus
 from models.errors import Problem
 
@@ -32,12 +32,15 @@ Report = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """The address that a server listens at. `key`: what clients must show; `origins`: of pages that
-    may ask."""
+    may ask; `names`: by which clients may call it beside its address; `most_waiting`: requests that
+    wait, beyond those that are answered side by side."""
 
     host: str = "127.0.0.1"
     port: int = 8737
     key: str | None = None
     origins: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    most_waiting: int = MOST_WAITING
 
     def __post_init__(self) -> None:
         if self.host in ("0.0.0.0", "::", ""):
@@ -54,8 +57,7 @@ class Place:
     def bind(self) -> tuple[list[socket.socket], "Place"]:
         """Its sockets, and the place with the port that they have. Raises Problem."""
         sockets = bound(self.host, self.port)
-        port = sockets[0].getsockname()[1]
-        return sockets, Place(host=self.host, port=port, key=self.key, origins=self.origins)
+        return sockets, replace(self, port=sockets[0].getsockname()[1])
 
     @property
     def address(self) -> str:
@@ -69,8 +71,11 @@ async def _serving(
     place: Place, sockets: Sequence[socket.socket], pool: Pool, board: Board
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The server's task. On leaving the pool's engines end, then it does, once the answers have."""
-    guard = Guard(hosts_of(place.host, place.port), key=place.key, origins=place.origins)
-    serving = Serving(App(Service(pool, board), guard, ROUTES))
+    hosts = hosts_of(place.host, place.port, place.names)
+    guard = Guard(hosts, key=place.key, origins=place.origins)
+    service = Service(pool, board, most_waiting=place.most_waiting)
+    most = MOST_CONNECTIONS + max(0, place.most_waiting - MOST_WAITING)
+    serving = Serving(App(service, guard, ROUTES), most_connections=most)
     task, tending = asyncio.create_task(serving.run(sockets)), asyncio.create_task(pool.tend())
     try:
         yield task

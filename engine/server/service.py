@@ -27,8 +27,9 @@ from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
+from models.memory.fit import DEFAULT_CONTEXT
 
-MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
+MOST_WAITING = 32
 
 
 class Service:
@@ -38,8 +39,12 @@ class Service:
     `fingerprint`: with another fingerprint the same seed may give another text.
     """
 
-    def __init__(self, pool: Pool, board: Board | None = None) -> None:
+    def __init__(
+        self, pool: Pool, board: Board | None = None, *, most_waiting: int = MOST_WAITING
+    ) -> None:
+        """`most_waiting`: answers, beyond those that an engine writes side by side."""
         self.pool, self.pair = pool, pool.pairs[0]
+        self._most_waiting = most_waiting
         self.metrics = Metrics()
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
@@ -131,7 +136,7 @@ class Service:
         using = self.pool.using(self.pair, keep_seconds=keep_seconds)
         link = await call.held.enter_async_context(using)
         waiting = link.open - self.loaded.parallel
-        if waiting >= MOST_WAITING:
+        if waiting >= self._most_waiting:
             raise crowded(waiting)
         made = ask_of(self)
         ask = await made if isinstance(made, Awaitable) else made
@@ -139,10 +144,11 @@ class Service:
         async def tokens() -> int:
             prompts = (ask.prompt, *ask.more_prompts)
             read = [await self._counted(prompt, ask.request.thinking) for prompt in prompts]
-            most = max(counted.tokens for counted in read) + ask.request.max_tokens
-            return min(most, self.loaded.context_length) * min(ask.answers, self.loaded.parallel)
+            text = min(ask.request.max_tokens, DEFAULT_CONTEXT)  # most clients name no limit
+            each = min(max(one.tokens for one in read) + text, self.loaded.context_length)
+            return each * min(ask.answers, self.loaded.parallel)
 
-        await self.pool.admit(self.pair, tokens)
+        await call.held.enter_async_context(self.pool.admitted(self.pair, tokens))
         return await for_model(ask, (await self.texts()).syntax, self._ending)
 
     async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:

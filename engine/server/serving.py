@@ -121,7 +121,13 @@ class _Server(uvicorn.Server):
 class Serving:
     """Serves an application on sockets, until `stop`."""
 
-    def __init__(self, app: Any, protocol: type[TimedProtocol] = TimedProtocol) -> None:
+    def __init__(
+        self,
+        app: Any,
+        protocol: type[TimedProtocol] = TimedProtocol,
+        *,
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -134,7 +140,7 @@ class Serving:
             access_log=False,
             log_config=None,
             log_level="critical",
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=most_connections,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_ENDING_SECONDS,
             h11_max_incomplete_event_size=LARGEST_HEAD_BYTES,

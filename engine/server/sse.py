@@ -1,4 +1,4 @@
-"""Frames server-sent events. Knows no dialect."""
+"""Frames the parts of streams: server-sent events, and lines of JSON. Knows no dialect."""
 
 import json
 from collections.abc import AsyncIterator
@@ -10,11 +10,7 @@ COMMENT = b": the answer is not ready yet\n\n"
 """Keeps a connection alive; every client skips it."""
 
 DONE = b"data: [DONE]\n\n"
-_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-store",
-    "x-accel-buffering": "no",
-}
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def data(value: Any) -> bytes:
@@ -27,9 +23,19 @@ def named(name: str, value: Any) -> bytes:
     return b"event: " + name.encode() + b"\n" + data(value)
 
 
+def line(value: Any) -> bytes:
+    """Frame a line of JSON."""
+    return _json(value) + b"\n"
+
+
 def event_reply(frames: AsyncIterator[bytes]) -> Reply:
     """Make a response of a stream of events, framed by `data` and `named`."""
-    return Reply(200, dict(_HEADERS), frames)
+    return Reply(200, {"content-type": "text/event-stream; charset=utf-8", **_HEADERS}, frames)
+
+
+def line_reply(lines: AsyncIterator[bytes]) -> Reply:
+    """Make a response of a stream of lines, framed by `line`."""
+    return Reply(200, {"content-type": "application/x-ndjson", **_HEADERS}, lines)
 
 
 def _json(value: Any) -> bytes:

@@ -39,10 +39,12 @@ def context_of(target: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class TargetTexts:
-    """A model's reply `syntax`, and the names (`marks`) of its special and added tokens."""
+    """A model's reply `syntax`, the names (`marks`) of its special and added tokens, and its chat
+    `template`."""
 
     syntax: ReplySyntax = field(default_factory=ReplySyntax)
     marks: frozenset[str] = frozenset()
+    template: str = ""
 
 
 class TargetFiles:
@@ -74,10 +76,11 @@ def _read(folder: Path, *, knows_tools: bool, found: FamilyRow | None) -> Target
         for name, one in named.items()
         if one.get("special") or (name[0], name[-1]) == ("<", ">")
     }
+    template = _template(folder)
     syntax = syntax_of(
-        _template(folder), tokens=named, special=special, knows_tools=knows_tools, found=found
+        template, tokens=named, special=special, knows_tools=knows_tools, found=found
     )
-    return TargetTexts(syntax, frozenset({*named, *_marks(tokenizer)}))
+    return TargetTexts(syntax, frozenset({*named, *_marks(tokenizer)}), template)
 
 
 def _template(folder: Path) -> str:

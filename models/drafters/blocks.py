@@ -259,8 +259,8 @@ def rotation_of(said: Mapping[str, Any], dims: int) -> Rotation:
 
 
 def rows_before(published: Published, depth: int) -> Seen:
-    """DFlash: in sliding layers a row sees those before it, unless config.json decides it for all
-    layers."""
+    """Return for each layer of a DFlash its window, and whether a row sees only the block's rows
+    before it. Sliding layers do, unless config.json decides it for all layers."""
     said, sliding = published.fields, _sliding(published, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
     causal = sliding
@@ -273,7 +273,8 @@ def rows_before(published: Published, depth: int) -> Seen:
 
 
 def both_sides(published: Published, depth: int) -> Seen:
-    """transformers: the window counts the distance of a row, and a row sees those behind it too."""
+    """Return as `rows_before`, for a DFlash of transformers: a row sees the block on both sides,
+    and the window counts its distance to other rows."""
     if not any(sliding := _sliding(published, depth)):
         return rows_before(published, depth)
     window = int(published.fields["sliding_window"]) + 1
@@ -281,8 +282,8 @@ def both_sides(published: Published, depth: int) -> Seen:
 
 
 def where_windows_are_used(published: Published, depth: int) -> Seen:
-    """DSpark by speculators: a row sees everything unless config.json says that windows are
-    used."""
+    """Return as `rows_before`, for a DSpark by speculators: a row sees everything, unless
+    config.json says that windows are used."""
     said, sliding = published.fields, _sliding(published, depth)
     window = said.get("sliding_window") if said.get("use_sliding_window") else None
     if window is None or not any(sliding):
@@ -293,7 +294,8 @@ def where_windows_are_used(published: Published, depth: int) -> Seen:
 
 
 def everything_without_sinks(published: Published, depth: int) -> Seen:
-    """DSpark: a row sees everything, unless the network descends from DFlash's sliding layers."""
+    """Return as `rows_before`, for a DSpark: a row sees everything, unless the network descends
+    from DFlash's sliding layers, which have attention sinks."""
     said = published.fields
     causal = bool(said.get("dflash_query_causal") or said.get("causal"))
     if not causal and not published.has(f"{_FIRST}.attention_sink_bias"):

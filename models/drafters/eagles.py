@@ -51,8 +51,8 @@ class EagleLayers:
 
 @dataclass(frozen=True, slots=True)
 class GemmaLayers:
-    """The same for layers like Gemma-4's, all of which read the embedding. `config`: of a Gemma-4
-    with as many layers."""
+    """Sizes and options of layers like Gemma-4's, as in `EagleLayers`; every layer reads the
+    embedding. `config`: the config.json of a Gemma-4 with as many layers."""
 
     width: int
     epsilon: float

@@ -58,7 +58,8 @@ def _outputs(published: Published) -> dict[int, tuple[int, int]]:
 
 
 def read(published: Published) -> DrafterDescription:
-    """Heads by the tensors: published configs state fewer of them than there are."""
+    """Return the description of Medusa heads. They are counted by their tensors, as published
+    configs state fewer heads than there are."""
     outputs = _outputs(published)
     heads = len(outputs) or published.number("medusa_num_heads")
     numbered = sorted(outputs) == list(range(len(outputs)))

@@ -82,5 +82,6 @@ def prefixes(config: Fields, names: Collection[str]) -> tuple[str, ...]:
 
 
 def _text(config: Fields) -> Fields:
-    """The table with the sizes of the text model: of its own, or the config itself."""
+    """Return the table with the sizes of the text model: `text_config` if there is one, or else all
+    of the config."""
     return table(config, "text_config") or config

@@ -139,9 +139,8 @@ class Hub:
     def stream(
         self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
     ) -> Iterator[httpx2.Response]:
-        """Yield the answer with the bytes of a file from `start` on, as the hub sends them.
-
-        With `stop`, only those before it; a hub that does not send parts of files sends more.
+        """Yield the response with the bytes of a file from `start` on, and before `stop` if that is
+        given, as the hub sends them. A hub that cannot send parts of files sends all of it.
 
         Raises what the client raises (see `problem`), and Problem when offline.
         """

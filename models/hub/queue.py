@@ -80,9 +80,9 @@ class Queue:
     def enqueue(self, repository: str, revision: str = "") -> Download:
         """Add `repository` at the end of the queue.
 
-        One that is in the queue keeps its place; if it was paused or failed it is queued again, and
-        what was asked of a running one is taken back. One that is done is queued once more, at the
-        end. Raises Problem if the queue cannot be written.
+        A repository that is in the queue keeps its place. If it was paused or failed it is queued
+        again; if it is running, a request to pause or cancel it is taken back; if it is done, it is
+        queued once more, at the end. Raises Problem if the queue cannot be written.
         """
         with self._changing() as downloads:
             fresh = Download(repository, revision, "queued", 0, 0)

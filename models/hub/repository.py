@@ -35,7 +35,8 @@ _TEXT_TASKS = (None, "", "text-generation", "image-text-to-text", "any-to-any", 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFile:
-    """`sha256` is published for large files only; small ones have their git blob's sha1."""
+    """A file as the hub lists it. `sha256` is published for large files only; small files have
+    their git blob's sha1."""
 
     name: str
     size_bytes: int

@@ -69,8 +69,8 @@ def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 
 
 def places(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(name, path) of what may be a model in `folder`: folders with config.json, adapters, GGUF
-    files.
+    """Yield the name and the path of each place in `folder` that may hold a model: folders with
+    config.json, adapters, GGUF files.
 
     The name is the path below `folder`, or `folder`'s own name. Everything inside a model's folder
     belongs to it. Hidden and unreadable folders are left out.

@@ -205,8 +205,8 @@ def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
 
 
 def heaviest(drafters: Drafters) -> ModelSize | None:
-    """The size of the heaviest of several drafters; None for those without weights. Raises
-    `Problem` if that cannot be told."""
+    """Return the size of the heaviest of several drafters; None if none has weights. Raises
+    `Problem` if a drafter cannot be weighed."""
     weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
     return max(weighed, key=lambda size: size.size_bytes, default=None)
 

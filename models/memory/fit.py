@@ -41,7 +41,7 @@ _KEPT_BY_BLOCKS = BLOCK_CONTEXT + 2 * SPARE_CONTEXT
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A model as it will be in memory; `held_bytes`: the size of one number of its states."""
+    """The sizes of a model in memory; `held_bytes`: of a single number of its states."""
 
     shape: Shape
     weights_bytes: int
@@ -327,7 +327,8 @@ def _positions(layer: Layer, context: int, machine: Machine) -> int:
 
 
 def _number_bytes(value_bytes: int, bits: int | None) -> float:
-    """The size of one number in a cache; quantized ones have a scale and a bias for every 64."""
+    """Return the size of a number in a cache. Quantized numbers share a scale and a bias, 64 by
+    64."""
     return value_bytes if bits is None else bits / 8 + 2 * value_bytes / 64
 
 

@@ -103,7 +103,8 @@ def linux(root: Path) -> Machine:
 
 
 def _control_groups(root: Path) -> list[tuple[int, int]]:
-    """The (limit, rest) in bytes of each group that has a limit, of versions 1 and 2."""
+    """Return the limit and the bytes that are left, for each control group (version 1 or 2) of this
+    process that has a limit."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]

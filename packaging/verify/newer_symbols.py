@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NewerSymbols:
-    """Symbols of one version; `pattern` matches a whole mangled name; `macos`: (14, 4), ..."""
+    """The symbols that came with a version of macOS, such as (14, 4): those whose mangled name
+    `pattern` matches as a whole."""
 
     pattern: re.Pattern[str]
     macos: tuple[int, int]

@@ -115,7 +115,7 @@ def test_the_focus_can_be_seen_wherever_it_is(window: Window, until: Until) -> N
 
 def test_a_message_is_one_stop(window: Window) -> None:
     inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
-    assert [part.accessibleName() for part in inside] == ["You: message", "tiny: message"] * 2
+    assert [part.accessibleName() for part in inside] == ["You: message", "Tiny: message"] * 2
 
 
 def test_arrows_lead_to_what_can_be_done_with_a_message(window: Window) -> None:
@@ -133,7 +133,7 @@ def test_arrows_lead_to_what_can_be_done_with_a_message(window: Window) -> None:
     view.moveCursor(QTextCursor.MoveOperation.Start)
     assert press(Qt.Key.Key_Up).accessibleName() == "Show how each word was written"
     reached = [press(Qt.Key.Key_Right).accessibleName() for _ in range(4)]
-    assert reached[-2:] == ["Copy the message by tiny", "Write this answer again"]
+    assert reached[-2:] == ["Copy the message by Tiny", "Write this answer again"]
     while press(Qt.Key.Key_Right).accessibleName() != "Copy this code":
         pass
     QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.window import Window
 from engine.stretches import Stretch
@@ -182,6 +182,8 @@ def test_a_message_that_is_too_long_can_be_attached(
     until(lambda: composer.excess == 5002 + 5 - 4096)
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
     assert (composer.text, window.conversation.branch) == (text, ())
+    lines = [label.text() for label in composer.findChildren(QLabel)]
+    assert not any("left out" in line for line in lines), "there are no earlier messages"
     send_button = next(
         one
         for one in composer.findChildren(QAbstractButton)

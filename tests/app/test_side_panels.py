@@ -60,6 +60,18 @@ def test_one_side_folds_away_and_comes_back(make: Make) -> None:
     assert sides.narrowest <= NARROW
 
 
+def test_panels_rest_until_they_are_asked_for(make: Make) -> None:
+    columns, sides, shown = make()
+    columns.resize(WIDE, 500)
+    sides.rest(("right",))
+    assert shown() == "left"
+    sides.rest(())
+    assert shown() == "left right"
+    sides.rest(("right",))
+    sides.switch("right")
+    assert shown() == "left right"
+
+
 def test_what_was_asked_for_last_is_shown(make: Make) -> None:
     columns, sides, shown = make()
     columns.resize(NARROW, 500)

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.welcome import EXAMPLES, Welcome
@@ -55,3 +55,10 @@ def test_more_can_be_asked(window: Window, qtbot: QtBot) -> None:
 def test_a_download_is_told_in_the_unit_of_the_library(window: Window) -> None:
     window.loader.fetch_progress.emit(46_435_520, 92_871_040)
     assert any("46.4 of 92.9 MB" in line for line in told(window.welcome))
+
+
+def test_a_low_page_has_two_examples_and_a_high_one_four(window: Window) -> None:
+    for height, count in ((380, 2), (600, 4)):
+        window.welcome.resize(600, height)
+        QApplication.sendPostedEvents()
+        assert sum(not card.isHidden() for card in window.welcome.examples) == count

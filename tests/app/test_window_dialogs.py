@@ -15,7 +15,11 @@ from PySide6.QtWidgets import (
     QStyle,
 )
 
+from app.conversations.records import Folder
 from app.race.dialog import RaceDialog
+from app.rounds.scrubber import ReplayDialog
+from app.rounds.trace import Replay
+from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
@@ -98,3 +102,7 @@ def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until
         dialog.close()
         until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
     assert len(kinds) == 6
+    folder = Folder(1, "Work", open=True)
+    for dialog in (ReplayDialog(Replay(()), parent=window), FolderDialog(folder, window)):
+        (box,) = dialog.findChildren(QDialogButtonBox)
+        assert all(button.icon().isNull() for button in box.buttons())

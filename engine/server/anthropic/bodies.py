@@ -5,9 +5,12 @@ Fields that are not here are ignored, and null is the same as a missing field.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from engine.server.bodies import WHOLE, Body
+from engine.server.bodies import WHOLE, Body, named
+from engine.server.conversation import Content, Part
+from engine.server.fields import SamplingFields, Stops
+from engine.server.forms import FormFields
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -18,16 +21,18 @@ class TextBlock(Body):
 
 
 class ToolUseBlock(Body):
+    """A call. Its input is an object, unless a model wrote something else."""
+
     type: Literal["tool_use"]
     id: str
     name: Name
-    input: dict[str, Any]
+    input: Any = None
 
 
 class ToolResultBlock(Body):
     type: Literal["tool_result"]
     tool_use_id: str
-    content: str | list[TextBlock] | None = None
+    content: Content | None = None
     is_error: bool | None = None
 
 
@@ -36,34 +41,38 @@ class ThinkingBlock(Body):
     thinking: str
 
 
-class RedactedThinkingBlock(Body):
-    type: Literal["redacted_thinking"]
+_KINDS = {
+    "tool_use": ToolUseBlock,
+    "tool_result": ToolResultBlock,
+    "thinking": ThinkingBlock,
+}
 
 
-UserBlock = Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]
-AssistantBlock = Annotated[
-    TextBlock | ToolUseBlock | ThinkingBlock | RedactedThinkingBlock, Field(discriminator="type")
+class OtherBlock(Part):
+    """A text, or what is not text, such as an image."""
+
+    type: Annotated[str, Field(max_length=64, json_schema_extra={"not": {"enum": [*_KINDS]}})]
+
+
+def _kind_of_block(block: Any) -> str:
+    type = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
+    return type if isinstance(type, str) and type in _KINDS else "other"
+
+
+Block = Annotated[
+    Annotated[ToolUseBlock, Tag("tool_use")]
+    | Annotated[ToolResultBlock, Tag("tool_result")]
+    | Annotated[ThinkingBlock, Tag("thinking")]
+    | Annotated[OtherBlock, Tag("other")],
+    Discriminator(_kind_of_block),
 ]
 
 
-class UserMessage(Body):
-    role: Literal["user"]
-    content: str | list[UserBlock]
+class Message(Body):
+    """A message. Claude Code has reminders of the system's where they became true."""
 
-
-class AssistantMessage(Body):
-    role: Literal["assistant"]
-    content: str | list[AssistantBlock]
-
-
-class SystemMessage(Body):
-    """A reminder of Claude Code, at the place in the conversation where it became true."""
-
-    role: Literal["system"]
-    content: str | list[TextBlock]
-
-
-Message = Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discriminator="role")]
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
 
 
 class Tool(Body):
@@ -120,14 +129,16 @@ class CountTokensBody(Body):
     output_config: OutputConfig | None = None
 
 
-class MessagesBody(CountTokensBody):
-    """A request for a message. Fields that must be empty ask for features that are not here."""
+class MessagesBody(CountTokensBody, SamplingFields, FormFields):
+    """A request for a message. Fields that must be empty ask for features that are not here.
 
+    `output_format` is the older name of what `output_config` has.
+    """
+
+    FORM = "output_config.format"
     max_tokens: Annotated[int, Field(ge=1), WHOLE]
     stream: bool | None = None
-    stop_sequences: Annotated[list[Name], Field(max_length=16)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0), WHOLE] | None = None
+    stop_sequences: Stops | None = named("stop_sequences", "stop")
+    output_format: OutputFormat | None = None
     container: None = None
     mcp_servers: Annotated[list[Any], Field(max_length=0)] | None = None

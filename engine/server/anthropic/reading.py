@@ -5,43 +5,57 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Prompt, Request, Thinking, ToolCall, thinking_of
+from engine.request import (
+    ChatMessage,
+    Grammar,
+    Prompt,
+    Request,
+    Thinking,
+    ToolCall,
+    thinking_of,
+)
 from engine.server.answers import Ask
 from engine.server.anthropic.bodies import (
-    AssistantBlock,
-    AssistantMessage,
+    Block,
     CountTokensBody,
     Message,
     MessagesBody,
     NamedChoice,
+    OtherBlock,
     TextBlock,
     ThinkingBlock,
     Tool,
     ToolResultBlock,
     ToolUseBlock,
 )
-from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
-from engine.server.conversation import BETWEEN, in_order
+from engine.server.choosing import check_choice, tools_json
+from engine.server.conversation import BETWEEN, arguments_of, check_newest, in_order, text_of
+from engine.server.fields import sampling_in
+from engine.server.forms import form_in, schema_form
 
+_REDACTED = "redacted_thinking"
 _BILLING = "x-anthropic-billing-header:"
 
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
-    form = body.output_config.format if body.output_config is not None else None
     request = Request(
-        sampling=sampling_of(
-            loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=body.top_k
-        ),
+        sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_tokens, loaded.context_length),
         thinking=thinking_in(body),
         thinking_budget=None if body.thinking is None else body.thinking.budget_tokens,
         stops=tuple(body.stop_sequences or ()),
-        grammar=schema_grammar(form.schema_, "output_config.format.schema") if form else None,
+        grammar=form_in(body, _form(body)),
     )
     parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
     return Ask(prompt=prompt_of(body), request=request, choice=choice_of(body), parallel=parallel)
+
+
+def _form(body: MessagesBody) -> Grammar | None:
+    form = body.output_config.format if body.output_config is not None else None
+    form = form or body.output_format
+    return schema_form(form.schema_, "output_config.format.schema", strict=True) if form else None
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
@@ -59,6 +73,9 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     Claude Code begins its system prompt with a billing line that changes with each request. It is
     left out: the cache could not be used for anything behind it.
     """
+    last = body.messages[-1]
+    if last.role == "user":
+        check_newest(last.content, f"messages[{len(body.messages) - 1}].content")
     system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
     kept = [text for text in system if text and not text.startswith(_BILLING)]
     messages = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
@@ -106,7 +123,7 @@ def _effort(body: CountTokensBody) -> str | None:
 def _messages(message: Message) -> Iterator[ChatMessage]:
     if isinstance(message.content, str):
         yield ChatMessage(message.role, message.content)
-    elif isinstance(message, AssistantMessage):
+    elif message.role == "assistant":
         yield _said(message.content)
     else:
         yield from (_result(b) for b in message.content if isinstance(b, ToolResultBlock))
@@ -114,29 +131,32 @@ def _messages(message: Message) -> Iterator[ChatMessage]:
             yield ChatMessage(message.role, BETWEEN.join(texts))
 
 
-def _said(blocks: Sequence[AssistantBlock]) -> ChatMessage:
+def _said(blocks: Sequence[Block]) -> ChatMessage:
     return ChatMessage(
         "assistant",
         BETWEEN.join(_texts(blocks)),
         reasoning=BETWEEN.join(b.thinking for b in blocks if isinstance(b, ThinkingBlock)),
-        tool_calls=tuple(_call(b) for b in blocks if isinstance(b, ToolUseBlock)),
+        tool_calls=tuple(
+            ToolCall(b.id, b.name, arguments_of(b.input))
+            for b in blocks
+            if isinstance(b, ToolUseBlock)
+        ),
     )
 
 
 def _result(block: ToolResultBlock) -> ChatMessage:
-    content = block.content or ""
-    text = content if isinstance(content, str) else BETWEEN.join(_texts(content))
+    text = text_of(block.content or "")
     if block.is_error:
         text = f"Error: {text}"
     return ChatMessage("tool", text, tool_call_id=block.tool_use_id)
 
 
-def _call(block: ToolUseBlock) -> ToolCall:
-    return ToolCall(block.id, block.name, json.dumps(block.input, ensure_ascii=False))
-
-
-def _texts(blocks: Sequence[Any]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block, TextBlock)]
+def _texts(blocks: Sequence[Block | TextBlock]) -> list[str]:
+    """The texts of blocks, with a note for each that is no text. Redacted thinking is nothing."""
+    texts = (b for b in blocks if isinstance(b, TextBlock | OtherBlock))
+    return [
+        b.text if isinstance(b, TextBlock) else text_of([b]) for b in texts if b.type != _REDACTED
+    ]
 
 
 def _function(tool: Tool) -> dict[str, Any]:

@@ -25,23 +25,16 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import WHOLE, Body, read_body
+from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import in_order
+from engine.server.conversation import Content as MessageContent
+from engine.server.conversation import text_of
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
 from engine.server.openai.logprobs import chat_logprobs
-from engine.server.openai.messages import Content as MessageContent
-from engine.server.openai.messages import Messages, text_of
-from engine.server.openai.tools import (
-    MOST_TOOLS,
-    ResponseFormat,
-    Tool,
-    ToolChoice,
-    choice_of,
-    grammar_of,
-)
+from engine.server.openai.messages import Messages, conversation_of
+from engine.server.openai.tools import ToolFields
 from engine.server.service import Service
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -53,26 +46,31 @@ class Prediction(Body):
     content: MessageContent
 
 
-class ChatBody(ChoosingFields):
+class ChatBody(ChoosingFields, ToolFields):
     messages: Messages
-    max_completion_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
-    max_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
+    max_completion_tokens: Limit = None
+    max_tokens: Limit = named("max_tokens", "n_predict")
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
-    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
-    tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
-    response_format: ResponseFormat | None = None
     prediction: Prediction | None = None
     reasoning_effort: Effort | None = None
     thinking_budget: Annotated[int, Field(ge=0), WHOLE] | None = None  # is not in OpenAI's API
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
     # Fields that would change an answer, and are not supported:
     modalities: list[Literal["text"]] = Field(default_factory=list)
     audio: None = None
     web_search_options: None = None
     functions: None = None
     function_call: None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the answer continues the assistant's message where that is the last."""
+        given = self.continue_final_message
+        return given if given is not None else not self.add_generation_prompt
 
 
 async def chat_completions(service: Service, call: Call) -> Reply:
@@ -94,13 +92,11 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
-    choice = choice_of(body.tool_choice)
-    functions = [tool.value() for tool in body.tools] if choice != "none" else []
-    check_choice(choice, [function["name"] for function in functions])
+    check_choice(body.choice, [function["name"] for function in body.callable_functions])
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
-        messages=in_order(message.value() for message in body.messages),
-        tools=tools_json(functions),
+        messages=conversation_of(body.messages, goes_on=body.goes_on),
+        tools=tools_json(body.callable_functions),
         options=json.dumps(body.chat_template_kwargs) if body.chat_template_kwargs else "",
     )
     most = body.max_completion_tokens or body.max_tokens
@@ -110,7 +106,6 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         max_tokens=most,
         logprobs=body.top_logprobs if body.logprobs else None,
         prediction=prediction,
-        grammar=grammar_of(body.response_format),
         thinking=thinking_of(body.reasoning_effort),
         thinking_budget=body.thinking_budget,
     )
@@ -118,7 +113,7 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         prompt=prompt,
         request=request,
         n=body.n,
-        choice=choice,
+        choice=body.choice,
         parallel=body.parallel_tool_calls,
     )
 

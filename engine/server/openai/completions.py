@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from engine.events import TokenLogprob
 from engine.request import Prompt
@@ -25,7 +25,7 @@ from engine.server.answers import (
 from engine.server.bodies import WHOLE, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
-from engine.server.openai.fields import ChoosingFields, Token, request_of, usage_json
+from engine.server.openai.fields import ChoosingFields, request_of, usage_json
 from engine.server.openai.fim import gap_of
 from engine.server.openai.logprobs import text_logprobs
 from engine.server.service import Service
@@ -33,13 +33,17 @@ from engine.server.service import Service
 MOST_PROMPTS = 128
 _MAX_TOKENS = 16  # OpenAI's default
 
+Token = Annotated[int, Field(ge=0), WHOLE]
+MaxTokens = Annotated[int, Field(ge=-1), WHOLE]  # -1: no limit
 Ids = Annotated[list[Token], Field(min_length=1)]
 
 
 class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
     suffix: str | None = None
-    max_tokens: Annotated[int, Field(ge=0), WHOLE] = _MAX_TOKENS
+    max_tokens: MaxTokens = Field(
+        _MAX_TOKENS, validation_alias=AliasChoices("max_tokens", "n_predict")
+    )
     echo: bool = False
     logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
@@ -88,7 +92,7 @@ async def ask_of(body: CompletionBody, service: Service) -> Ask:
     request = request_of(
         body,
         service.loaded,
-        max_tokens=max(1, body.max_tokens),
+        max_tokens=None if body.max_tokens < 0 else max(1, body.max_tokens),
         logprobs=body.logprobs,
         # The text of token ids is not known here; their log probabilities have it.
         prompt_logprobs=body.echo

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from engine.request import Grammar
 from engine.server.bodies import Body
-from engine.server.choosing import schema_grammar
+from engine.server.forms import OBJECT, schema_form
 
 MOST_TOOLS = 256
 
@@ -22,10 +22,6 @@ class Tool(Body):
     type: Literal["function"]
     function: Function
 
-    def value(self) -> dict[str, Any]:
-        """The function as a dictionary, for prompts and grammars."""
-        return self.function.model_dump()
-
 
 class ChosenFunction(Body):
     name: str
@@ -36,16 +32,36 @@ class ChosenTool(Body):
     function: ChosenFunction
 
 
-ToolChoice = Literal["none", "auto", "required", "any"] | ChosenTool
+class AllowedTools(Body):
+    mode: Literal["auto", "required"]
+    tools: list[ChosenTool]
+
+
+class AllowedChoice(Body):
+    """The tools that may be called."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+ToolChoice = Literal["none", "auto", "required", "any"] | AllowedChoice | ChosenTool
 
 
 class NamedSchema(Body):
     name: str = ""
-    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: bool = False
 
 
-class AnyForm(Body):
-    type: Literal["text", "json_object"]
+class TextForm(Body):
+    type: Literal["text"]
+
+
+class ObjectForm(Body):
+    """An object. Some servers take its schema here."""
+
+    type: Literal["json_object"]
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
 
 
 class SchemaForm(Body):
@@ -53,22 +69,49 @@ class SchemaForm(Body):
     json_schema: NamedSchema
 
 
-ResponseFormat = Annotated[AnyForm | SchemaForm, Field(discriminator="type")]
+ResponseFormat = Annotated[TextForm | ObjectForm | SchemaForm, Field(discriminator="type")]
 
 
-def choice_of(choice: ToolChoice) -> str:
-    """The choice as "none", "auto", "required", or the name of a tool."""
-    if isinstance(choice, ChosenTool):
-        return choice.function.name
-    return "required" if choice == "any" else choice
+class ToolFields(Body):
+    """The tools of a chat, and the choice among them."""
+
+    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    tool_choice: ToolChoice = "auto"
+
+    @property
+    def choice(self) -> str:
+        """The choice as "none", "auto", "required", or the name of a tool."""
+        match self.tool_choice:
+            case ChosenTool(function=function):
+                return function.name
+            case AllowedChoice(allowed_tools=allowed):
+                return allowed.mode
+            case "any":
+                return "required"
+            case choice:
+                return choice
+
+    @property
+    def callable_functions(self) -> list[dict[str, Any]]:
+        """The tools that may be called, for prompts and grammars."""
+        choice = self.tool_choice
+        if choice == "none":
+            return []
+        functions = [tool.function.model_dump() for tool in self.tools]
+        if not isinstance(choice, AllowedChoice):
+            return functions
+        allowed = {tool.function.name for tool in choice.allowed_tools.tools}
+        return [function for function in functions if function["name"] in allowed]
 
 
 def grammar_of(form: ResponseFormat | None) -> Grammar | None:
     """The grammar of the answer; None for free text. Raises Refusal."""
     match form:
-        case SchemaForm():
-            return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")
-        case AnyForm(type="json_object"):
-            return schema_grammar({"type": "object"}, "response_format")
+        case SchemaForm(json_schema=named):
+            param = "response_format.json_schema.schema"
+            return schema_form(named.schema_, param, strict=named.strict)
+        case ObjectForm():
+            schema = OBJECT if form.schema_ is None else form.schema_
+            return schema_form(schema, "response_format.schema", strict=False)
         case _:
             return None

@@ -8,30 +8,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from engine.server.bodies import WHOLE, Body
+from engine.server.bodies import WHOLE, Body, Limit, named
+from engine.server.conversation import Content, Part
+from engine.server.fields import SamplingFields
+from engine.server.forms import FormFields
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-
-
-class TextPart(Body):
-    """A part of a content. Some clients send "text", which OpenAI does not have here."""
-
-    type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
-    text: str
-
-
-class RefusalPart(Body):
-    type: Literal["refusal"]
-    refusal: str
-
-
-Part = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
 
 
 class Message(Body):
     type: Literal["message"] | None = None
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[Part]
+    content: Content
 
 
 class FunctionCall(Body):
@@ -53,15 +41,15 @@ class CustomToolCall(Body):
 class CallOutput(Body):
     type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: str
-    output: str | list[Part]
+    output: Content
 
 
 class Reasoning(Body):
     """Reasoning. `encrypted_content` is ignored: it was not written by this server."""
 
     type: Literal["reasoning"]
-    summary: list[TextPart] | None = None
-    content: list[TextPart] | None = None
+    summary: list[Part] | None = None
+    content: list[Part] | None = None
 
 
 class FunctionTool(Body):
@@ -127,11 +115,23 @@ class AdditionalTools(Body):
     tools: list[Tool]
 
 
-def _kind_of_item(item: Any) -> str | None:
+_OWN_ITEMS = ["message", "function_call", "custom_tool_call", "function_call_output"]
+_OWN_ITEMS += ["custom_tool_call_output", "reasoning", "additional_tools", "item_reference"]
+
+
+class OtherItem(Body):
+    """What was done at OpenAI, such as a search. A reference to what is stored there is refused."""
+
+    type: Annotated[str, Field(max_length=64, json_schema_extra={"not": {"enum": _OWN_ITEMS}})]
+
+
+def _kind_of_item(item: Any) -> str:
     type = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
     if type is None:
         return "message"
-    return _OUTPUTS.get(type, type) if isinstance(type, str) else None
+    if not isinstance(type, str) or type not in _OWN_ITEMS:
+        return "other"
+    return _OUTPUTS.get(type, type)
 
 
 _OUTPUTS = dict.fromkeys(("function_call_output", "custom_tool_call_output"), "call_output")
@@ -141,7 +141,8 @@ Item = Annotated[
     | Annotated[CustomToolCall, Tag("custom_tool_call")]
     | Annotated[CallOutput, Tag("call_output")]
     | Annotated[Reasoning, Tag("reasoning")]
-    | Annotated[AdditionalTools, Tag("additional_tools")],
+    | Annotated[AdditionalTools, Tag("additional_tools")]
+    | Annotated[OtherItem, Tag("other")],
     Discriminator(_kind_of_item),
 ]
 
@@ -196,7 +197,8 @@ def _at_once(background: bool) -> bool:
 Background = Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})]
 
 
-class ResponsesBody(Body):
+class ResponsesBody(SamplingFields, FormFields):
+    FORM = "text.format"
     model: str | None = None
     input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
     instructions: str | None = None
@@ -208,9 +210,7 @@ class ResponsesBody(Body):
     text: TextConfig | None = None
     stream: bool | None = None
     include: list[str] | None = None
-    max_output_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_output_tokens: Limit = named("max_output_tokens", "max_tokens", "max_completion_tokens")
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     metadata: dict[str, str] | None = None
     truncation: Literal["auto", "disabled"] | None = None

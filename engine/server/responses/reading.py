@@ -1,14 +1,16 @@
 """Turns the body of /v1/responses into an `Ask`. Pure."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall, thinking_of
 from engine.server.answers import Ask
-from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
-from engine.server.conversation import BETWEEN, in_order
+from engine.server.choosing import check_choice, tools_json
+from engine.server.conversation import arguments_of, check_newest, in_order, note, text_of
+from engine.server.fields import sampling_in
+from engine.server.forms import OBJECT, form_in, schema_form
 from engine.server.responses.bodies import (
     OWN_TOOLS,
     AdditionalTools,
@@ -20,12 +22,11 @@ from engine.server.responses.bodies import (
     Message,
     NamedChoice,
     ObjectFormat,
-    Part,
+    OtherItem,
     Reasoning,
     ResponsesBody,
     SchemaFormat,
     TextConfig,
-    TextPart,
 )
 from engine.server.responses.tools import INPUT, KnownTool, full_name, known_tools
 
@@ -57,12 +58,12 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
     check_choice(choice_of(body), [*tools])
     logprobs = "message.output_text.logprobs" in (body.include or ())
     request = Request(
-        sampling=sampling_of(loaded.sampling, temperature=body.temperature, top_p=body.top_p),
+        sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_output_tokens or loaded.context_length, loaded.context_length),
         overflow="rolling" if body.truncation == "auto" else "stop",
         thinking=thinking_of(body.reasoning.effort if body.reasoning else None),
         thinking_budget=body.thinking_budget,
-        grammar=_grammar(body.text),
+        grammar=form_in(body, _grammar(body.text)),
         logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
     )
     prompt = Prompt(
@@ -94,7 +95,10 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
     if isinstance(body.input, str):
         messages.append(ChatMessage("user", body.input))
     else:
-        messages += [message for item in body.input or () for message in _messages(item)]
+        items = body.input or []
+        if items and isinstance(items[-1], Message) and items[-1].role == "user":
+            check_newest(items[-1].content, f"input[{len(items) - 1}].content")
+        messages += [message for item in items for message in _messages(item)]
     if all(message.role == "system" for message in messages):
         messages.append(ChatMessage("user", ""))
     return in_order(messages)
@@ -130,9 +134,9 @@ def choice_of(body: ResponsesBody) -> str:
 def _grammar(text: TextConfig | None) -> Grammar | None:
     match text.format if text is not None else None:
         case SchemaFormat() as form:
-            return schema_grammar(form.schema_, "text.format.schema")
+            return schema_form(form.schema_, "text.format.schema", strict=bool(form.strict))
         case ObjectFormat():
-            return schema_grammar({"type": "object"}, "text.format")
+            return schema_form(OBJECT, "text.format", strict=True)
         case _:
             return None
 
@@ -141,27 +145,24 @@ def _messages(item: Item) -> Iterator[ChatMessage]:
     match item:
         case Message():
             role = "system" if item.role == "developer" else item.role
-            yield ChatMessage(role, _text(item.content))
+            yield ChatMessage(role, text_of(item.content))
         case FunctionCall():
             name = full_name(item.name, item.namespace)
-            yield _call(ToolCall(item.call_id, name, item.arguments))
+            yield _call(ToolCall(item.call_id, name, arguments_of(item.arguments)))
         case CustomToolCall():
             name = full_name(item.name, item.namespace)
             arguments = json.dumps({INPUT: item.input}, ensure_ascii=False)
             yield _call(ToolCall(item.call_id, name, arguments))
         case CallOutput():
-            yield ChatMessage("tool", _text(item.output), tool_call_id=item.call_id)
+            yield ChatMessage("tool", text_of(item.output), tool_call_id=item.call_id)
         case Reasoning():
-            text = _text(item.content or item.summary or [])
+            text = text_of(item.content or item.summary or [])
             yield ChatMessage("assistant", "", reasoning=text)
+        case OtherItem():
+            yield ChatMessage(
+                "user" if item.type.endswith("output") else "assistant", note(item.type)
+            )
 
 
 def _call(call: ToolCall) -> ChatMessage:
     return ChatMessage("assistant", "", tool_calls=(call,))
-
-
-def _text(content: str | Sequence[Part]) -> str:
-    if isinstance(content, str):
-        return content
-    texts = (part.text if isinstance(part, TextPart) else part.refusal for part in content)
-    return BETWEEN.join(texts)

@@ -122,6 +122,32 @@ def test_it_stands_at_the_end_of_any_block(make: Make, text: str) -> None:
     assert changed.top() >= page.view.y()
 
 
+@pytest.mark.parametrize(
+    ("text", "draft"),
+    [
+        ("Some words.", (" HH",)),
+        ("Some words.", ("\n", "\n", "HH")),
+        ("Some words.\n", ("\nHH",)),
+        ("Some words.\n\n", ("HH",)),
+        ("Some words.\n", ("HH",)),
+        ("", ("\n\n", "HH")),
+        ("# Head\n\n", ("HH",)),
+        ("- item\n\n", ("HH",)),
+        ("```\nx = 1\n", ("\nHH",)),
+        ("```\nx = 1\n\n", ("HH",)),
+        ("```\nx = 1\n```\n", ("\n", "HH")),
+        ("| a | b |\n|-|-|\n| c | d |\n\n", ("HH",)),
+    ],
+)
+def test_it_stands_where_it_will_settle(make: Make, text: str, draft: tuple[str, ...]) -> None:
+    page = make(text)
+    page.ahead.show_round(made_round(1, *draft)[0])
+    drafted = page.painted(LIGHT.faded)
+    settled = make(text + "".join(draft)).painted(LIGHT.text)
+    assert drafted.isValid()
+    assert abs(drafted.bottom() - settled.bottom()) <= 2
+
+
 def test_from_right_to_left_it_stands_at_the_left(make: Make) -> None:
     page = make("\u05e9\u05dc\u05d5\u05dd")
     text = page.picture()

@@ -224,6 +224,21 @@ def test_it_begins_with_what_drafting_gained(make: Make) -> None:
     assert said == ["1.6 times as fast as plain", "2.1 tokens a step", "8.4 tokens/s", *said[3:]]
     message.set_figures(AnswerFigures(40, 10.0, None, "end", rounds=40))
     assert message.figures_line.text().startswith("4.0 tokens/s"), "nothing was drafted"
+    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.04))
+    assert message.figures_line.text().startswith("as fast as plain \u00b7 2.1 tokens a step")
+
+
+def test_what_has_no_room_in_the_line_is_left_out_whole(make: Make) -> None:
+    message = make("a")
+    message.end(Ending())
+    message.set_figures(AnswerFigures(84, 10.0, 0.4, "end", rounds=40, times_plain=1.63))
+    line = message.figures_line
+    said = line.text().split(" \u00b7 ")
+    wide = line.fontMetrics().horizontalAdvance
+    shown = {line.shown(width) for width in range(wide(said[0]) + 2, wide(line.text()) + 3)}
+    assert shown == {" \u00b7 ".join(said[:count]) for count in range(1, len(said) + 1)}
+    assert "\u2026" in line.shown(wide(said[0]) - 1)
+    assert said[-1] in line.toolTip()
 
 
 def test_when_it_was_written(qtbot: QtBot, formats: Formats) -> None:

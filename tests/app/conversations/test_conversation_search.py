@@ -11,14 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations import conversation_table, schema, search, tree
-from app.conversations.records import Hit, SearchFilter
+from app.conversations.records import Entry, ExportedChat, Hit, SearchFilter
 from app.conversations.store import Store
+from engine.events import Text
+from engine.stretches import Stretch
 from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 
 
 def found(store: Store, text: str) -> list[tuple[int, int | None]]:
     return [(hit.conversation, hit.message) for hit in store.search(text).result()]
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    for index in ("message_words", "title_words"):
+        connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
 
 
 def shown(hit: Hit) -> str:
@@ -98,6 +105,30 @@ def test_an_excerpt_marks_what_was_found(store: Store) -> None:
     assert len(shown(hit)) < 200
 
 
+def test_the_marks_of_a_template_are_no_words(path: Path, store: Store) -> None:
+    question = asked(store, "<think> is a mark")
+    begun = store.begin_answer(question.id, target="t", drafter="d").result()
+    text = "<|channel>Näh.<channel|>Four 日本."
+    parts = (Stretch("mark", 10), Stretch("reasoning", 4), Stretch("mark", 10))
+    events = (Text("g", text, stretches=parts),)
+    store.finish_answer(begun.id, text, events, state="complete").result()
+    said = Entry(parent=None, role="assistant", content="<think>\nHmm.\n</think>\n\nFive.")
+    store.add([ExportedChat(title="", entries=(said,), leaf=0)]).result()
+    assert found(store, "channel") == []
+    assert found(store, "<|channel") == []
+    for words, excerpt in (
+        ("nah", "[Näh]. Four 日本."),
+        ("four", "Näh. [Four] 日本."),
+        ("日", "Näh. Four [日]本."),
+        ("five", "Hmm. [Five]."),
+        ("think", "<[think]> is a mark"),
+    ):
+        assert shown(store.search(words).result()[-1]) == excerpt
+    store.close()
+    with raw(path) as connection:
+        _check(connection)
+
+
 def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
     asked(store, "a\n" + "filler " * 50 + "unbelievable 100%! " + "more " * 50)
     (hit,) = store.search("LIEV %!").result()
@@ -160,8 +191,7 @@ def test_the_index_follows_every_change(path: Path, store: Store) -> None:
     assert store.purge(older_than=timedelta(0)).result() == 1
     store.close()
     with raw(path) as connection:
-        for index in ("message_words", "title_words"):
-            connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
+        _check(connection)
 
 
 def test_a_broken_index_is_made_anew(path: Path) -> None:

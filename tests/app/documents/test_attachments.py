@@ -61,6 +61,13 @@ def files(tmp_path: Path) -> Callable[..., list[Path]]:
     return lambda *names: [file_in(tmp_path, name, f"The text of {name}") for name in names]
 
 
+def test_it_is_known_how_far_a_folder_is_read(
+    desk: Desk, until: Until, files: Callable[..., list[Path]]
+) -> None:
+    desk.attachments.add(files("slow.txt"))
+    until(lambda: [(one.read_files, one.files) for one in desk.attachments.all] == [(3, 40)])
+
+
 def test_several_are_read_in_their_order_and_stored(
     desk: Desk, until: Until, files: Callable[..., list[Path]]
 ) -> None:

@@ -354,14 +354,14 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
     made.append(REASONED[: REASONED.index("\n</think>")])
     made.settle()
     assert made.document.toPlainText().split("\n") == [
-        *("\u25be Reasoning\u2026", "first this", "py", "x = 1")
+        *("\u25be Thinking\u2026", "first this", "py", "x = 1")
     ]
     made.append(REASONED[REASONED.index("\n</think>") :])
     made.settle()
     made.set_reasoning_figures(tokens=1_212, seconds=9.4)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Reasoning, 1,212 tokens, 9.4 s", "The answer")
+        *("\u25b8 Thinking, 1,212 tokens, 9.4 s", "The answer")
     ]
     assert made.panels() == {}
 
@@ -378,17 +378,17 @@ def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: For
         made.set_reasoning_figures(tokens=tokens)
         made.settle()
         header, *rest = made.document.toPlainText().split("\n")
-        assert header.rstrip() == f"\u25be Reasoning, {tokens:,} tokens\u2026"
+        assert header.rstrip() == f"\u25be Thinking, {tokens:,} tokens\u2026"
         assert rest == ["first this", "py", "x = 1"]
         assert (made.ranges(place, place + 4), made.rewritten) == (before, written)
     made.fold(REASONING)
     made.settle()
-    assert made.document.toPlainText().rstrip() == "\u25b8 Reasoning, 1,000,000 tokens\u2026"
+    assert made.document.toPlainText().rstrip() == "\u25b8 Thinking, 1,000,000 tokens\u2026"
     made.append(REASONED[REASONED.index("\n</think>") :])
     made.set_reasoning_figures(tokens=9, seconds=1.0)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Reasoning, 9 tokens, 1.0 s", "The answer")
+        *("\u25b8 Thinking, 9 tokens, 1.0 s", "The answer")
     ]
 
 
@@ -426,12 +426,12 @@ def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
     view = show(REASONED)
     asked: list[str] = []
     view.link_asked.connect(asked.append)
-    address = view.document().find("Reasoning").charFormat().anchorHref()
+    address = view.document().find("Thinking").charFormat().anchorHref()
     view.anchorClicked.emit(QUrl(address))
     until(lambda: "first this" in view.toPlainText())
     assert asked == []
     whole = written_text(view.document(), 0, view.document().characterCount())
-    assert "Reasoning" not in whole  # which nobody wrote
+    assert "Thinking" not in whole  # which nobody wrote
 
 
 def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
@@ -535,7 +535,7 @@ def test_a_definition_that_comes_later_makes_links(formats: Formats) -> None:
 
 
 def test_long_tables_and_quotes_are_shown_as_such(formats: Formats) -> None:
-    for name in ("huge table", "long quotation"):
+    for name in ("huge table", "long quotation", "one quoted paragraph"):
         made = at_once(samples()[name], formats)
         shapes = {b.blockFormat().property(SHAPE) for b in blocks(made.document)}
         assert "plain" not in shapes, name

@@ -199,14 +199,15 @@ def test_offers_and_how_far_they_are() -> None:
     assert (here.in_use, bool(here.action.reason)) == (True, True)
 
 
-def test_offers_keep_their_order_under_memory_headings() -> None:
+def test_offers_for_more_memory_come_last_under_one_heading() -> None:
     states = offer_states(
         OFFERS, inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
     )
-    headings = [row.heading for row in offer_rows(states)]
-    assert headings == [
-        f"For {gigabytes} GB of memory or more" for gigabytes in (16, 16, 8, 24, 64)
-    ]
+    rows = offer_rows(states)
+    fitting = [state.key for state in states if not state.offer.reason]
+    assert [row.key for row in rows][: len(fitting)] == fitting, "in their order"
+    headings = [row.heading for row in rows]
+    assert headings == ["Also for this machine"] * 3 + ["For more memory"] * 2
 
 
 texts = st.sampled_from(("", "It cannot be used."))

@@ -34,6 +34,7 @@ from tests.support.app.window_maker import events_file, fake_host
 TEXT = "One two three, four five six, seven eight nine, and so on until the end."
 PLAIN, SPECULATIVE = made_trace(TEXT, longest=0), made_trace(TEXT)
 LINES = (ChatMessage("user", "Count."),)
+NAMES = ("tiny", "Drafts by Lookup")
 
 
 def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
@@ -228,7 +229,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
     course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
+    dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
     qtbot.addWidget(dialog)
     assert dialog.report() == ""
     assert not one.race.running, "it asks first"
@@ -237,7 +238,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
     one.until(lambda: one.ends)
     assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
-    assert {"tiny, without drafts", "tiny, drafts by lookup"} <= set(titles)
+    assert {"Tiny, without drafts", "Tiny, drafts by Lookup"} <= set(titles)
     assert dialog.result_line.text
     assert dialog.verdict.tone == "good"
     assert dialog.verdict.text == verdict_text(one.ends[0])
@@ -258,7 +259,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
 def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbot: QtBot) -> None:
     one = course("ready take load take text:a take as:3 reading:1:9 take")
     one.engine.generate("chat", LINES, Request())
-    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
+    dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
     qtbot.addWidget(dialog)
     dialog.start()
     assert one.race.waits
@@ -271,7 +272,7 @@ def test_a_race_belongs_to_one_dialog(
     course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    dialogs = [RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup")) for _ in range(2)]
+    dialogs = [RaceDialog(one.race, LINES, Request(), names=NAMES) for _ in range(2)]
     for dialog in dialogs:
         qtbot.addWidget(dialog)
         dialog.start()
@@ -291,7 +292,7 @@ def test_the_answers_of_a_race_are_rendered(
     plain = events_file(tmp_path, made_trace(marked_up, longest=0), name="plain.jsonl")
     fast = events_file(tmp_path, made_trace(marked_up), name="speculative.jsonl")
     one = course(f"ready take load take race:{plain}:{fast} serve")
-    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
+    dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
     qtbot.addWidget(dialog)
     dialog.start()
     for track in dialog.tracks.values():

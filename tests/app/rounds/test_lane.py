@@ -350,6 +350,18 @@ def test_the_lane_grows_with_a_tree_and_not_without_end(lane: DraftLane) -> None
     assert lane.sizeHint().height() == high
 
 
+def test_a_single_large_tree_leaves_no_empty_lane_for_all_rounds(lane: DraftLane) -> None:
+    low = lane.sizeHint().height()
+    lane.most_rows *= 2
+    tree = tree_round(1, *MANY)[1]
+    lane.make_room([made_round(number, " one", accepted=1)[1] for number in range(30)] + [tree])
+    assert lane.sizeHint().height() == low
+    lane.show_round(tree)
+    usual = lane.sizeHint().height()
+    lane.make_room([tree] * 30)
+    assert low < usual < lane.sizeHint().height()
+
+
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_a_tree_is_grey_before_its_verdict(lane: DraftLane, clock: Clock, colours: Palette) -> None:
     paint_on(lane, colours)

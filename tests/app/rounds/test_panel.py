@@ -14,9 +14,9 @@ from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import PositionAcceptance, TimeShare
 from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
-from engine.conversation.rounds import joined, judged
+from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
-from engine.events import Done, Text
+from engine.events import Done, Stats
 from tests.support.app.traces import recorded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -35,7 +35,7 @@ def panel(qtbot: QtBot) -> RoundsPanel:
 def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> None:
     events = recorded(name)
     last = judged(events)[-1]
-    panel.show_trace(events, last)
+    panel.show_stats(tally(events), last)
     assert panel.figure("draft").value == str(len(last.drafted))
     assert panel.stats == tally(events)
     assert panel.figure("speed").value == f"{panel.stats.tokens_per_second:.1f}"
@@ -45,8 +45,8 @@ def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> 
 
 def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel) -> None:
     events = recorded("stories_lookup.jsonl")
-    for happening in joined(events):
-        panel.push(happening)
+    for end in range(len(events) + 1):
+        panel.show_stats(tally(events[:end]), ended=False)
     assert panel.figure("speed").value == "–", "each event would cost a drawing"
     qtbot.waitUntil(lambda: panel.figure("speed").value != "–")
     assert panel.figure("rate").value == "1 in 2"
@@ -58,14 +58,12 @@ def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> No
     assert isinstance(done, Done)
     stats = tally(events)
     passes = (0.9 * stats.verify_seconds / stats.rounds,) * 8
-    panel.show_trace((), ended=False)
-    for happening in joined(events[:-1]):
-        panel.push(happening)
+    panel.show_stats(tally(events[:-1]), ended=False)
     panel.refresh()
     assert panel.figure("plain").value == "–"
     assert "ends" in panel.figure("plain").remark
-    panel.push(replace(done, stats=replace(done.stats, reference_seconds=passes)))
-    panel.refresh()
+    done = replace(done, stats=replace(done.stats, reference_seconds=passes))
+    panel.show_stats(tally((*events[:-1], done)))
     assert panel.figure("plain").value.endswith("times")
 
 
@@ -91,15 +89,13 @@ def test_three_figures_are_in_sight_and_the_rest_is_folded(
 def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
     height = panel.sizeHint().height()
     for name in TRACES:
-        panel.show_trace(recorded(name))
+        panel.show_stats(tally(recorded(name)))
         assert panel.sizeHint().height() == height
 
 
 def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
-    panel.show_trace(recorded("stories_lookup.jsonl"))
-    panel.show_trace(())
-    panel.push(Text("g", "x"))
-    panel.refresh()
+    panel.show_stats(tally(recorded("stories_lookup.jsonl")))
+    panel.show_stats(Stats())
     assert panel.figure("draft").value == "–"
     assert panel.figure("rate").value == "–"
 
@@ -108,6 +104,7 @@ def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     panel.setPalette(palette)
+    panel.show_stats(tally(recorded(TRACES[0])))
     inks = {label.palette().windowText().color().name() for label in panel.findChildren(QLabel)}
     assert inks == {DARK.text, DARK.muted}
     assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper

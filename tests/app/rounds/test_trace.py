@@ -235,11 +235,10 @@ def test_text_of_no_known_token_is_not_lost() -> None:
 def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
     replay = Replay(events)
     assert replay.rounds == judged(events)
+    assert len(replay.stats) == len(replay) + 1
     for place in range(len(replay)):
-        until = replay.events_until(place)
-        assert len(judged(until)) == place
-        assert len(replay.pieces_until(place)) == len(Trace(until).pieces)
-        assert len(until) <= len(replay.events_until(place + 1))
+        judged_by_then = tally(each.verdict for each in replay.rounds[:place] if each.verdict)
+        assert replay.stats[place].committed == judged_by_then.committed
         numbers = {piece.round for piece in replay.pieces_until(place)}
         assert numbers == {one.number for one in replay.rounds[:place]}
 
@@ -247,18 +246,18 @@ def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
 @given(events=traces())
 def test_the_last_place_is_the_whole_answer(events: tuple[Event, ...]) -> None:
     replay = Replay(events)
-    assert replay.events_until(len(replay)) == events
+    assert replay.stats[-1] == tally(events) == Trace(events).stats
     assert replay.pieces_until(len(replay)) == Trace(events).pieces
 
 
 def test_a_recorded_answer() -> None:
     replay = Replay(recorded("stories_early_exit.jsonl"))
     assert len(replay) == 42
-    assert text_of(replay.events_until(3)) == "named Lily. She"
-    assert text_of(replay.events_until(0)) == ""
+    assert written(replay.pieces_until(3)) == "named Lily. She"
+    assert replay.pieces_until(0) == ()
     done = replay.events[-1]
     assert isinstance(done, Done)
-    known = replace(tally(replay.events_until(42)), plain_round_seconds=())
+    known = replace(replay.stats[42], plain_round_seconds=())
     assert done.stats == known  # an earlier version wrote it
 
 

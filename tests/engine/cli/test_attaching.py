@@ -22,7 +22,7 @@ from engine.conversation.loading import LoadedModel, load
 from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
-from engine.documents.reading import Cancelled
+from engine.documents.reading import Cancelled, Progress
 from engine.events import Done, Event, Prefill, Stats, Text, from_json
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
 from engine.stretches import Stretch
@@ -62,7 +62,7 @@ class Table:
         request = Request(max_tokens=12, overflow=overflow)
         self.chat = TerminalChat(self.session, console, request, self.attachments, read=self.read)
 
-    def read(self, path: Path, *, cancelled: Callable[[], bool]) -> Document:
+    def read(self, path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
         if path.name not in self.files:
             raise Problem(f"There is no file {path.name}.", "Look for it.")
         return self.files[path.name]
@@ -290,12 +290,12 @@ def test_what_nobody_sees_in_a_file_is_told() -> None:
     file = StringIO()
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
     console = Console(file=file, width=200)
-    assert read_attached(Path("scan.pdf"), console, lambda path, *, cancelled: scanned) is scanned
+    assert read_attached(Path("scan.pdf"), console, lambda path, **_: scanned) is scanned
     assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in file.getvalue()
 
 
 def test_reading_can_be_interrupted() -> None:
-    def read(path: Path, *, cancelled: Callable[[], bool]) -> Document:
+    def read(path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
         assert not cancelled()
         signal.raise_signal(signal.SIGINT)
         assert cancelled()

@@ -145,7 +145,7 @@ def test_reasoning_is_kept_apart_from_the_answer(
     stretches = (Stretch("reasoning", 3), Stretch("mark", 8), Stretch("content", 5))
     events = [Text("", "Hm.</think>Four.", stretches=stretches), Done("", "stop", Stats())]
     monkeypatch.setattr(table.session, "answer", lambda *asked, **options: iter(events))
-    assert "Reasoning: Hm.\n\nFour.\n" in table.say("hello", f"/save {tmp_path / 'chat.json'}")
+    assert "Thinking: Hm.\n\nFour.\n" in table.say("hello", f"/save {tmp_path / 'chat.json'}")
     assert table.messages[-1] == ChatMessage("assistant", "Four.", reasoning="Hm.")
     (_, answer) = json.loads((tmp_path / "chat.json").read_text())["messages"]
     assert (answer["content"], answer["reasoning_content"]) == ("Four.", "Hm.")
@@ -282,10 +282,15 @@ def test_save_as_json(table: Table, tmp_path: Path) -> None:
 
 
 def test_save_as_markdown(tmp_path: Path) -> None:
-    messages = [ChatMessage("user", "# hello"), ChatMessage("assistant", "1. one\n2. two")]
+    messages = [
+        ChatMessage("user", "# hello"),
+        ChatMessage("assistant", "1. one\n2. two"),
+        ChatMessage("assistant", "Four.", reasoning="Hm."),
+    ]
     save(messages, tmp_path / "chat.md")
     assert (tmp_path / "chat.md").read_text(encoding="utf-8") == (
-        "**user**\n\n# hello\n\n**assistant**\n\n1. one\n2. two\n"
+        "**user**\n\n# hello\n\n**assistant**\n\n1. one\n2. two\n\n**assistant**\n\n"
+        "<details>\n<summary>Thinking</summary>\n\nHm.\n\n</details>\n\nFour.\n"
     )
 
 

@@ -1,10 +1,16 @@
 """`slipstream serve`, as far as it needs no server."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from typer.testing import CliRunner
 
 from engine.cli.main import app
 from engine.cli.serve import DEFAULT_PORT
+from engine.server import running
 from engine.server.clients import client_setups
+from engine.server.running import Place
 
 
 def test_help_has_the_lines_to_copy() -> None:
@@ -13,3 +19,25 @@ def test_help_has_the_lines_to_copy() -> None:
         for line in setup.lines.splitlines():
             assert line.rstrip() in printed
     assert "--attached" not in printed
+
+
+def test_names_and_the_length_of_the_line_get_to_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places: list[Place] = []
+
+    async def attached(place: Place, *_: Any, **__: Any) -> None:
+        places.append(place)
+
+    monkeypatch.setattr(running, "serve_attached", attached)
+    names = ("--allow-host", "host.docker.internal", "--allow-host", "mac.local")
+    done = CliRunner().invoke(app, ["serve", "--attached", "--waiting", "3", *names])
+    assert done.exit_code == 0, done.output
+    (place,) = places
+    assert place.names == ("host.docker.internal", "mac.local")
+    assert place.most_waiting == 3
+    sockets, bound = replace(place, port=0).bind()
+    for one in sockets:
+        one.close()
+    assert (bound.names, bound.most_waiting) == (place.names, 3)
+    assert bound.port > 0

@@ -519,8 +519,8 @@ REASONED = (
 def test_reasoning_stands_apart_without_its_marks() -> None:
     terminal, file = Terminal(), StringIO()
     terminal.show(*REASONED)
-    assert terminal.rows() == ["Reasoning: Hm, four.", "", "Four."]
+    assert terminal.rows() == ["Thinking: Hm, four.", "", "Four."]
     plain = PlainAnswer(Console(file=file))
     for event in REASONED:
         plain.show(event)
-    assert file.getvalue() == "Reasoning: Hm, four.\n\nFour.\n"
+    assert file.getvalue() == "Thinking: Hm, four.\n\nFour.\n"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
@@ -82,6 +83,7 @@ class Group:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
+    """Starts a group, which the test's end closes."""
     groups: list[Group] = []
 
     def start(*scripts: dict[str, Any], deadlines: Deadlines = PATIENT, **options: Any) -> Group:
@@ -91,6 +93,32 @@ def start() -> Iterator[Start]:
     yield start
     for group in groups:
         group.followers.close()
+
+
+@pytest.fixture
+def met(start: Start) -> Start:
+    """Starts a group that has met."""
+
+    def met(*scripts: dict[str, Any], **options: Any) -> Group:
+        group = start(*scripts, **options)
+        group.meet()
+        return group
+
+    return met
+
+
+def follow(
+    hosts: Sequence[ClusterHost], *command: str, environment: Sequence[str] = ()
+) -> Followers:
+    """Followers that run `command`, of which nobody hears."""
+    return Followers(
+        hosts,
+        environment=environment,
+        deadlines=PATIENT,
+        changed=lambda states: None,
+        lost=lambda problem: None,
+        command=lambda host, environment: list(command),
+    )
 
 
 def running() -> list[psutil.Process]:
@@ -109,10 +137,9 @@ def test_each_says_who_it_is(start: Start) -> None:
     assert first.machine.available_bytes == 32
 
 
-def test_what_a_shell_prints_is_no_answer(start: Start) -> None:
+def test_what_a_shell_prints_is_no_answer(met: Start) -> None:
     noisy = {"on": {"find": "Welcome!"}}
-    group = start(noisy)
-    group.meet()
+    group = met(noisy)
     with pytest.raises(Problem, match="mac1 does not answer"):
         group.ask(FIND, Found, seconds=0.2)
 
@@ -122,10 +149,9 @@ def test_one_with_another_language_is_refused(start: Start) -> None:
         start({"hello": {"slipstream": ["a", "list"]}}).meet()
 
 
-def test_a_refusal_names_the_mac_and_leaves_the_group_as_it_was(start: Start) -> None:
+def test_a_refusal_names_the_mac_and_leaves_the_group_as_it_was(met: Start) -> None:
     refused = {"kind": "refused", "message": "It has other weights.", "remedy": "Copy them."}
-    group = start({}, {"on": {"find": refused}})
-    group.meet()
+    group = met({}, {"on": {"find": refused}})
     with pytest.raises(Problem) as caught:
         group.ask(FIND, Found)
     assert caught.value.message == "mac2: It has other weights."
@@ -138,46 +164,38 @@ def test_two_processes_of_a_mac_are_told_apart(start: Start) -> None:
     group = start({}, {})
     hosts = [ClusterHost("127.0.0.1", ("127.0.0.1",)), ClusterHost("other", ("127.0.0.1",))]
     assert group.followers.name(1) == "mac1"
-    here = Followers(
-        [*hosts, hosts[0]],
-        deadlines=PATIENT,
-        changed=lambda states: None,
-        lost=lambda problem: None,
-        command=lambda host, environment: ["cat"],
-    )
-    try:
-        assert [here.name(rank) for rank in range(3)] == [
-            "127.0.0.1 (rank 0)",
-            "other",
-            "127.0.0.1 (rank 2)",
-        ]
-    finally:
-        here.close()
+    with closing(follow([*hosts, hosts[0]], "cat")) as here:
+        names = [here.name(rank) for rank in range(3)]
+    assert names == ["127.0.0.1 (rank 0)", "other", "127.0.0.1 (rank 2)"]
 
 
-def test_one_that_cannot_be_started_says_why(start: Start) -> None:
-    said = "ssh: connect to host mac1 port 22: No route to host\n╰──────╯\n"
-    group = start({"on": {"start": said}})
-    with pytest.raises(Problem) as caught:
-        group.meet()
-    assert "mac1" in caught.value.message
-    assert "No route to host" in caught.value.message
+@pytest.mark.parametrize(
+    ("said", "words", "remedy"),
+    [
+        (
+            "ssh: connect to host mac2 port 22: No route to host\n╰──────╯\n",
+            "No route to host",
+            "mac2",
+        ),
+        ("Permission denied (publickey).", "Permission denied", "ssh mac2"),
+    ],
+)
+def test_one_that_cannot_be_started_says_why_and_has_a_remedy(
+    start: Start, said: str, words: str, remedy: str
+) -> None:
+    with pytest.raises(Problem, match="mac2") as caught:
+        start({}, {"on": {"start": said}}).meet()
+    assert words in caught.value.message
+    assert remedy in caught.value.remedy
 
 
 def test_a_command_that_is_not_there_is_a_problem() -> None:
     with pytest.raises(Problem, match="cannot be started"):
-        Followers(
-            [ClusterHost("mac0", ()), ClusterHost("mac1", ())],
-            deadlines=PATIENT,
-            changed=lambda states: None,
-            lost=lambda problem: None,
-            command=lambda host, environment: ["/nonexistent/ssh"],
-        )
+        follow([ClusterHost("mac0", ()), ClusterHost("mac1", ())], "/nonexistent/ssh")
 
 
-def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(start: Start) -> None:
-    group = start({}, {"on": {"load": "die"}})
-    group.meet()
+def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(met: Start) -> None:
+    group = met({}, {"on": {"load": "die"}})
     with pytest.raises(Problem, match="mac2 ended"):
         group.ask(LOAD, Loaded)
     assert group.lost.empty()
@@ -185,18 +203,16 @@ def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(start: Start
 
 
 @pytest.mark.slow
-def test_one_that_ends_later_is_told_also_where_rank_0_waits_for_it(start: Start) -> None:
-    group = start({"on": {"load": "die"}})
-    group.meet()
+def test_one_that_ends_later_is_told_also_where_rank_0_waits_for_it(met: Start) -> None:
+    group = met({"on": {"load": "die"}})
     group.followers.joined()
     with pytest.raises(Problem) as caught:
         group.ask(LOAD, Loaded)
     assert group.lost.get(timeout=SECONDS) is caught.value
 
 
-def test_one_that_ends_at_another_time_is_told_once_and_elsewhere(start: Start) -> None:
-    group = start({}, {"on": {"work": "die"}})
-    group.meet()
+def test_one_that_ends_at_another_time_is_told_once_and_elsewhere(met: Start) -> None:
+    group = met({}, {"on": {"work": "die"}})
     group.followers.wake()
     assert "mac2" in group.lost.get(timeout=SECONDS).message
     assert group.off_the_main_thread
@@ -207,25 +223,22 @@ def test_one_that_ends_at_another_time_is_told_once_and_elsewhere(start: Start) 
     assert running() == []
 
 
-def test_one_that_answers_no_ping_is_lost_where_it_works(start: Start) -> None:
-    group = start({"on": {"work": "mute"}}, deadlines=SILENCE)
-    group.meet()
+def test_one_that_answers_no_ping_is_lost_where_it_works(met: Start) -> None:
+    group = met({"on": {"work": "mute"}}, deadlines=SILENCE)
     group.followers.wake()
     assert "mac1 does not answer" in group.lost.get(timeout=SECONDS).message
 
 
-def test_one_that_is_stopped_is_lost_and_ended(start: Start) -> None:
-    group = start({}, deadlines=SILENCE)
-    group.meet()
+def test_one_that_is_stopped_is_lost_and_ended(met: Start) -> None:
+    group = met({}, deadlines=SILENCE)
     process = stopped(group, 1)
     group.followers.wake()
     assert "mac1" in group.lost.get(timeout=SECONDS).message
     assert process.wait(SECONDS) is not None
 
 
-def test_a_mac_may_sleep_while_nothing_is_asked(start: Start) -> None:
-    group = start({}, deadlines=SILENCE)
-    group.meet()
+def test_a_mac_may_sleep_while_nothing_is_asked(met: Start) -> None:
+    group = met({}, deadlines=SILENCE)
     process = stopped(group, 1)
     with pytest.raises(Exception):  # noqa: B017, PT011 # nothing comes
         group.lost.get(timeout=0.3)
@@ -233,7 +246,7 @@ def test_a_mac_may_sleep_while_nothing_is_asked(start: Start) -> None:
     assert group.ask(LOAD, Loaded) == [Loaded(7)]
 
 
-def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(start: Start) -> None:
+def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(met: Start) -> None:
     wait, asked, stands = object(), Event(), Event()
 
     def standing() -> object:
@@ -241,10 +254,7 @@ def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(star
         return wait if stands.is_set() else None
 
     done, works = ({"kind": "pong", "message": 5, "waits": waits} for waits in (True, False))
-    group = start(
-        {"on": {"ping": works}}, {"on": {"ping": done}}, deadlines=ROUND, standing=standing
-    )
-    group.meet()
+    group = met({"on": {"ping": works}}, {"on": {"ping": done}}, deadlines=ROUND, standing=standing)
     asked.wait()
     group.ask(LOAD, Loaded)  # behind the answers to the first pings
     stands.set()
@@ -252,10 +262,9 @@ def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(star
 
 
 def test_a_loss_is_told_where_nobody_can_be_shown_the_states(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    met: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = start({}, {"on": {"work": "die"}})
-    group.meet()
+    group = met({}, {"on": {"work": "die"}})
 
     def unheard(ranks: tuple[RankState, ...]) -> None:
         if ranks[2].state == "lost":
@@ -268,71 +277,55 @@ def test_a_loss_is_told_where_nobody_can_be_shown_the_states(
     group.followers.close()
 
 
-def test_one_that_cannot_be_started_has_a_remedy_of_its_own(start: Start) -> None:
-    group = start({}, {"on": {"start": "Permission denied (publickey)."}})
-    with pytest.raises(Problem) as refused:
-        group.meet()
-    assert "Permission denied" in refused.value.message
-    assert "ssh mac2" in refused.value.remedy
-
-
-def test_waits_that_end_are_none(start: Start) -> None:
-    group = start({}, deadlines=ROUND, standing=object)
-    group.meet()
+def test_waits_that_end_are_none(met: Start) -> None:
+    group = met({}, deadlines=ROUND, standing=object)
     with pytest.raises(Exception):  # noqa: B017, PT011 # nothing comes
         group.lost.get(timeout=0.3)
 
 
-def test_a_pass_that_failed_on_another_rank_is_told_where_none_has_ended(start: Start) -> None:
+def test_a_pass_that_failed_on_another_rank_is_told_where_none_has_ended(met: Start) -> None:
     broken = {"kind": "broken", "reason": "[ring] the connection was lost"}
-    group = start({"on": {"work": broken}}, deadlines=BROKEN)
-    group.meet()
+    group = met({"on": {"work": broken}}, deadlines=BROKEN)
     group.followers.wake()
     assert "A pass failed on mac1" in group.lost.get(timeout=SECONDS).message
 
 
-def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_ended(start: Start) -> None:
-    group = start({}, {"on": {"work": "die"}}, deadlines=PATIENT)
-    group.meet()
+def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_ended(met: Start) -> None:
+    group = met({}, {"on": {"work": "die"}}, deadlines=PATIENT)
     group.followers.wake()
     assert "mac2" in group.followers.why(APART).message
 
 
-def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_refused(start: Start) -> None:
+def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_refused(met: Start) -> None:
     refused = {"kind": "refused", "message": "It could not connect.", "remedy": "Wait."}
-    group = start({}, {"on": {"load": refused}}, deadlines=PATIENT)
-    group.meet()
+    group = met({}, {"on": {"load": refused}}, deadlines=PATIENT)
     group.followers.tell([LOAD, LOAD])
     assert group.followers.why(APART).message == "mac2: It could not connect."
 
 
-def test_what_was_refused_before_explains_no_failed_pass(start: Start) -> None:
+def test_what_was_refused_before_explains_no_failed_pass(met: Start) -> None:
     refused = {"kind": "refused", "message": "It has other weights.", "remedy": "Copy them."}
-    group = start({"on": {"find": refused}}, deadlines=Deadlines(broken=0.0, beat=0.01))
-    group.meet()
+    group = met({"on": {"find": refused}}, deadlines=Deadlines(broken=0.0, beat=0.01))
     with pytest.raises(Problem):
         group.ask(FIND, Found)
     assert group.followers.why(APART) is APART
 
 
-def test_a_failed_pass_that_nothing_explains_ends_all(start: Start) -> None:
-    group = start({}, deadlines=Deadlines(broken=0.0, beat=0.01))
-    group.meet()
+def test_a_failed_pass_that_nothing_explains_ends_all(met: Start) -> None:
+    group = met({}, deadlines=Deadlines(broken=0.0, beat=0.01))
     assert group.followers.why(APART) is APART
     group.followers.close()
     assert running() == []
 
 
-def test_what_takes_too_long_on_all_of_them_is_told(start: Start) -> None:
-    group = start({})
-    group.meet()
+def test_what_takes_too_long_on_all_of_them_is_told(met: Start) -> None:
+    group = met({})
     with group.followers.within(0.05, APART):
         assert group.lost.get(timeout=SECONDS) is APART
 
 
-def test_states_follow_what_is_done(start: Start) -> None:
-    group = start({})
-    group.meet()
+def test_states_follow_what_is_done(met: Start) -> None:
+    group = met({})
     group.followers.wake()
     assert {each.state for each in group.followers.states} == {"working"}
     group.followers.rest()
@@ -342,9 +335,8 @@ def test_states_follow_what_is_done(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_closing_ends_all_also_one_that_is_stopped(start: Start) -> None:
-    group = start({}, {})
-    group.meet()
+def test_closing_ends_all_also_one_that_is_stopped(met: Start) -> None:
+    group = met({}, {})
     stopped(group, 2)
     group.followers.close()
     group.followers.close()
@@ -352,9 +344,8 @@ def test_closing_ends_all_also_one_that_is_stopped(start: Start) -> None:
     assert group.lost.empty()
 
 
-def test_what_waits_for_replies_ends_when_the_group_is_left(start: Start) -> None:
-    group = start({"on": {"load": None}})
-    group.meet()
+def test_what_waits_for_replies_ends_when_the_group_is_left(met: Start) -> None:
+    group = met({"on": {"load": None}})
     leaving = Thread(target=group.followers.close)
     leaving.start()
     with pytest.raises(Problem, match="left"):
@@ -382,19 +373,11 @@ def test_another_mac_is_reached_by_ssh_and_never_asked_for_a_password() -> None:
 
 def test_a_followers_environment_is_that_of_the_hostfile(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    followers = Followers(
-        [ClusterHost("127.0.0.1", ()), ClusterHost("127.0.0.1", ())],
-        environment=["MLX_METAL_FAST_SYNCH=1"],
-        deadlines=PATIENT,
-        changed=lambda states: None,
-        lost=lambda problem: None,
-        command=lambda host, environment: ["sh", "-c", f"env > '{out}'; cat"],
-    )
-    try:
+    here, says = ClusterHost("127.0.0.1", ()), f"env > '{out}'; cat"
+    setting = ["MLX_METAL_FAST_SYNCH=1"]
+    with closing(follow([here, here], "sh", "-c", says, environment=setting)) as followers:
         followers.tell([Meet(())])
         subprocess.run(["sh", "-c", f"until [ -s '{out}' ]; do sleep 0.01; done"], timeout=SECONDS)
-    finally:
-        followers.close()
     assert "MLX_METAL_FAST_SYNCH=1" in out.read_text().splitlines()
 
 

@@ -67,6 +67,17 @@ def test_damaged_headers_are_shown_as_they_are_written() -> None:
         assert shown in only_text(f"{header}\nMIME-Version: 1.0\n\ntext".encode())
 
 
+def test_headers_and_names_of_attachments_in_any_encoding() -> None:
+    head = 'Subject: Größe\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\ntext\n--b\n'
+    name = (
+        'Content-Disposition: attachment; filename="=?utf-8?q?Gr=C3=B6=C3=9Fe=2Epdf?="\n\n\n--b--'
+    )
+    for encoding in ("utf-8", "cp1252"):
+        read = read_mail((head + name).encode(encoding))
+        assert [each.label for each in read.sections] == ["Größe"]
+        assert read.left_out == ("Attachments: Größe.pdf.",)
+
+
 def test_odd_encodings() -> None:
     for kind, body in (
         ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-KINDS = ("pdf", "text", "markdown", "csv", "notebook", "docx", "xlsx", "pptx", "epub", "html")
+KINDS = (
+    *("pdf", "text", "markdown", "csv", "notebook", "docx", "xlsx", "pptx", "epub", "html"),
+    *("eml", "mhtml", "webarchive", "msg"),
+)
 
 
 def test_each_is_a_document_or_a_problem() -> None:

@@ -99,14 +99,21 @@ def test_boxes_that_are_ticked_and_those_that_are_not() -> None:
     assert len(picture.boxes) == 1
 
 
+def test_comments_stand_below_the_page() -> None:
+    page = Page(line("The rent is 900 euros."), comments=["It must be 850.", "Since when?"])
+    assert texts(page) == [
+        "The rent is 900 euros.\n\nComment: It must be 850.\n\nComment: Since when?"
+    ]
+    assert draw_page(pdf(page), 1, spans=[(0, 99)], width=400).boxes
+
+
 def test_a_form_that_only_one_program_shows_is_a_problem() -> None:
+    form = "/AcroForm << /XFA () /Fields [] >> /NeedsRendering true"
     with pytest.raises(Problem, match="XFA"):
-        read_pdf(
-            pdf(
-                line("Please wait..."),
-                catalog="/AcroForm << /XFA () /Fields [] >> /NeedsRendering true",
-            )
-        )
+        read_pdf(pdf(line("Please wait..."), catalog=form))
+    read = read_pdf(pdf(*[lines(["A page that other programs show too."] * 9)] * 4, catalog=form))
+    assert len(read.sections) == 4
+    assert len(read.left_out) == 1
 
 
 def test_a_picture_of_a_page_with_a_stamp_is_reported() -> None:

@@ -55,9 +55,12 @@ def test_every_format_is_read_there_as_it_is_here(tmp_path: Path, name: str) -> 
 
 def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("pass")
-    document = read_document(tmp_path)
+    (tmp_path / "b.docx").write_bytes(FILES["contract.docx"])
+    reported: list[tuple[int, int]] = []
+    document = read_document(tmp_path, progress=lambda read, of: reported.append((read, of)))
     assert (document.name, document.format) == (tmp_path.name, "folder")
-    assert [section.label for section in document.sections] == ["a.py"]
+    assert [section.label for section in document.sections][:2] == ["a.py", "b.docx > Contract"]
+    assert reported == [(0, 2), (1, 2)]
 
 
 def test_a_path_that_is_relative_and_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

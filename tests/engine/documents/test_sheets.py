@@ -75,23 +75,16 @@ def test_values_as_a_person_reads_them(value: object, number_format: str, text: 
     assert texts(xlsx(fill)) == [text]
 
 
-def test_sections_of_a_long_sheet_have_its_header_and_rows_their_places() -> None:
+def test_rows_have_their_places() -> None:
     rows = [("Order", "Sum"), *((f"O-{number}", number) for number in range(1, 121))]
     document = read_bytes("a.xlsx", filled(("All orders",), (), *rows))
-    assert [(each.place, each.header) for each in document.sections] == [
-        ("sheet Sheet", ""),
-        ("sheet Sheet, row 51", "Order | Sum"),
-        ("sheet Sheet, row 101", "Order | Sum"),
+    assert [each.place for each in document.sections] == [
+        *("sheet Sheet", "sheet Sheet, row 51", "sheet Sheet, row 101")
     ]
     assert document.sections[0].text.startswith("All orders\n\nOrder | Sum\nO-1 | 1\n")
     for number in (1, 47, 48, 120):
         place = document.place(document.text.index(f"O-{number} |"))
         assert place == f"sheet Sheet, row {number + 3}"
-
-
-def test_a_table_of_numbers_has_no_header() -> None:
-    sections = read_xlsx(filled(*((number, number) for number in range(120)))).sections
-    assert [each.header for each in sections] == [""] * 3
 
 
 def test_a_merged_cell_stands_in_each_of_its_rows() -> None:

@@ -5,6 +5,7 @@ import pytest
 from engine.documents.word import read_docx
 from models.errors import Problem
 from tests.support.documents.office import (
+    chart,
     docx,
     numbering,
     paragraph,
@@ -109,7 +110,33 @@ def test_a_style_without_a_type_is_a_paragraphs() -> None:
     assert [(section.label, section.text) for section in read.sections] == [("a", "a")]
 
 
-def test_charts_and_diagrams_are_reported() -> None:
+def test_comments_are_a_part_of_their_own() -> None:
+    comment = (
+        f'<w:comment w:id="7" w:author="Ada" w:initials="A">{paragraph(run("Since when?"))}'
+        "</w:comment>"
+    )
+    note = f'<w:footnote w:id="2">{paragraph(run("As of 2026."))}</w:footnote>'
+    body = paragraph(
+        run("The rent is 900")
+        + '<w:r><w:commentReference w:id="7"/></w:r>'
+        + run(" euros")
+        + '<w:r><w:footnoteReference w:id="2"/></w:r>'
+        + '<w:r><w:commentReference w:id="8"/></w:r>'
+    )
+    parts = {
+        "word/comments.xml": word_part("comments", comment),
+        "word/footnotes.xml": word_part("footnotes", note),
+    }
+    read = read_docx(docx(body, parts=parts))
+    assert [(each.label, each.text) for each in read.sections] == [
+        ("", "The rent is 900[A1] euros[1]"),
+        ("Notes", "1. As of 2026."),
+        ("Comments", "Comment [A1]\n\nSince when?"),
+    ]
+    assert read.left_out == ("1 comment.",)
+
+
+def test_charts_and_diagrams_are_read_or_reported() -> None:
     drawn = "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{}</a:graphicData></a:graphic>"
     drawn += "</wp:inline></w:drawing></w:r>"
     parts = (
@@ -118,6 +145,21 @@ def test_charts_and_diagrams_are_reported() -> None:
     )
     body = paragraph(run("a") + "".join(drawn.format(part) for part in parts))
     assert read_docx(docx(body)).left_out == ("1 chart.", "1 diagram.")
+    kept = {
+        "word/_rels/document.xml.rels": related(
+            ("c", "chart", "charts/chart1.xml"), ("d", "diagramData", "diagrams/data1.xml")
+        ),
+        "word/charts/chart1.xml": chart("Turnover", ["2024"], {"North": (0.1,)}),
+        "word/diagrams/data1.xml": word_part("x", "<a:p><a:r><a:t>First step</a:t></a:r></a:p>"),
+    }
+    read = read_docx(docx(body, parts=kept))
+    assert read.left_out == ()
+    assert [(each.label, each.text) for each in read.sections] == [
+        ("", "a"),
+        ("Charts and diagrams", "Chart: Turnover\n | North\n2024 | 10%\n\nFirst step"),
+    ]
+    broken = {**kept, "word/charts/chart1.xml": "<c"}
+    assert read_docx(docx(body, parts=broken)).left_out == ("1 chart.",)
 
 
 def test_a_box_that_only_newer_programs_draw_is_read() -> None:

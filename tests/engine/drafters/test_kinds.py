@@ -15,15 +15,19 @@ import engine.drafters.gemma_assistant
 from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.block import ContextCache
 from engine.drafters.states import StateDrafter
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
+    Draft,
     MakeDrafter,
     Run,
+    assert_same_draft,
+    drafted,
+    read_prompt,
     run_greedily,
     task,
     up_to,
@@ -39,31 +43,14 @@ SMALL_PROMPT = [token % SMALL for token in PROMPT]
 STATEFUL = [kind for kind in KINDS if kind.reads_states]
 NAMED = {kind.name: kind for kind in KINDS}
 
-Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-
-
-def ready(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
-    list(target.prefill(tokens))
-    list(drafter.prepare(tokens))
-
-
-def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> Draft:
-    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
-    assert draft is not None
-    return draft.tokens.tolist(), draft.q.tolist()
 
 
 def fresh(kind: Kind, architecture: str, tokens: list[int], **options: Any) -> Draft:
     """What it drafts for a target that has read `tokens` for the first time."""
     target, drafter = kind.pair(architecture, **options)
-    ready(target, drafter, tokens)
-    return proposed(drafter, tokens)
-
-
-def assert_same(one: Draft, other: Draft) -> None:
-    assert one[0] == other[0]
-    assert one[1] == pytest.approx(other[1], rel=1e-3)
+    read_prompt(target, drafter, tokens)
+    return drafted(drafter, tokens)
 
 
 # Drafts depend on the committed tokens alone
@@ -85,10 +72,10 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(
     architecture = kind.architectures[0]
     target, drafter = kind.pair(architecture)
     tokens = list(TOKENS)
-    ready(target, drafter, tokens)
+    read_prompt(target, drafter, tokens)
     for accepted, back, drafts in journey:
         if drafts:
-            guessed, _ = proposed(drafter, tokens)
+            guessed, _ = drafted(drafter, tokens)
             target.read(mx.array([*tokens[target.length :], *guessed]))
             tokens += [*guessed[:accepted], 7]
             target.rewind(len(tokens) - 1)
@@ -98,9 +85,9 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(
             target.rewind(len(tokens) - 1)
             drafter.rewind(len(tokens) - 1)
         list(target.prefill(tokens))
-    draft = proposed(drafter, tokens)
-    assert_same(draft, fresh(kind, architecture, tokens))
-    assert_same(draft, proposed(drafter, tokens))  # asking twice changes nothing
+    draft = drafted(drafter, tokens)
+    assert_same_draft(draft, fresh(kind, architecture, tokens))
+    assert_same_draft(draft, drafted(drafter, tokens))  # asking twice changes nothing
 
 
 @pytest.mark.quick(4)
@@ -117,7 +104,7 @@ def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind: Kind, architecture
         to_do = task(1 + 3 * seed, sampling=SAMPLINGS["warm"], seed=seed)
         write(target, drafter, Fixed(3), tokens, to_do)
     list(target.prefill(tokens))
-    assert_same(proposed(drafter, tokens), fresh(kind, architecture, tokens, vocabulary=SMALL))
+    assert_same_draft(drafted(drafter, tokens), fresh(kind, architecture, tokens, vocabulary=SMALL))
 
 
 def keep_a_guess(patch: pytest.MonkeyPatch) -> None:
@@ -161,8 +148,8 @@ def test_a_cache_that_keeps_a_guess_is_noticed(
     kind = NAMED[name]
     architecture = kind.architectures[0]
     target, drafter = kind.pair(architecture)
-    ready(target, drafter, TOKENS)
-    guess, _ = proposed(drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
+    guess, _ = drafted(drafter, TOKENS)
     target.read(mx.array([*TOKENS, *guess][target.length :]))
     tokens = [*TOKENS, guess[0], 7]
     target.rewind(len(tokens) - 1)
@@ -170,9 +157,9 @@ def test_a_cache_that_keeps_a_guess_is_noticed(
     expected = fresh(kind, architecture, tokens)
     mutant(monkeypatch)
     drafter.accept(range(1))
-    proposed(drafter, tokens)
+    drafted(drafter, tokens)
     with pytest.raises(AssertionError):
-        assert_same(proposed(drafter, tokens), expected)
+        assert_same_draft(drafted(drafter, tokens), expected)
 
 
 # What it reads of the target
@@ -200,7 +187,7 @@ def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPat
         list(target.prefill(TOKENS))
         if prepared:
             assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
-        assert_same(proposed(drafter, TOKENS), expected)
+        assert_same_draft(drafted(drafter, TOKENS), expected)
 
 
 @pytest.mark.parametrize("name", ["head", "P-EAGLE", "dspark"])
@@ -213,7 +200,7 @@ def test_states_that_are_gone_are_done_without(name: str, monkeypatch: pytest.Mo
         tokens.append(token)
         target.read(mx.array(tokens[-2:-1]))
         if token % 7 == 6:  # between, so much is read that some of it is lost
-            assert len(proposed(drafter, tokens)[0]) == 4
+            assert len(drafted(drafter, tokens)[0]) == 4
             drafter.accept(())
 
 

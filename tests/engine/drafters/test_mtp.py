@@ -1,7 +1,6 @@
-"""MTP modules: their networks, their folders, and that they cost nothing of the target's text."""
+"""MTP modules: what they propose, and their folders."""
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
 
-import engine.drafters.mtp
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
 from engine.drafters import DrafterRefused
@@ -21,9 +19,11 @@ from models.drafters.folders import describe_drafter, own_module
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.lab.parity import mtp as parity
-from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.helpers import (
-    GREEDY,
+    Draft,
+    assert_same_draft,
+    drafted,
+    read_prompt,
     up_to,
 )
 from tests.support.engine.mtp import (
@@ -37,51 +37,6 @@ from tests.support.engine.tiny import write_folder
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
-Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
-
-
-def ready(target: Decoder, drafter: StateDrafter, tokens: list[int]) -> None:
-    list(target.prefill(tokens))
-    assert list(drafter.prepare(tokens))
-
-
-def proposed(drafter: StateDrafter, tokens: list[int]) -> Draft:
-    draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
-    assert draft is not None
-    return draft.tokens.tolist(), draft.q.tolist()
-
-
-def assert_same(one: Draft, other: Draft) -> None:
-    assert one[0] == other[0]
-    assert one[1] == pytest.approx(other[1], rel=1e-4)
-
-
-# The network
-
-
-@pytest.mark.parametrize("subject", parity.SUBJECTS, ids=lambda subject: subject.name)
-def test_it_is_the_network_that_was_trained(subject: Subject) -> None:
-    assert difference(parity.ours(subject), kept(subject)) <= TOLERANCE
-
-
-def norms_as_they_are_stored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine.drafters.mtp, "_ZERO_CENTRED", ())
-
-
-def continue_from_what_was_given(patch: pytest.MonkeyPatch) -> None:
-    def go_on(self: MtpNetwork, state: mx.array) -> mx.array:
-        return self._module.norm(state)  # a norm too many
-
-    patch.setattr(MtpNetwork, "go_on", go_on)
-
-
-@pytest.mark.parametrize("broken", [norms_as_they_are_stored, continue_from_what_was_given])
-def test_parity_notices_a_mutant(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(monkeypatch)
-    assert difference(parity.ours(parity.PUBLISHED), kept(parity.PUBLISHED)) > 1e-2
-
 
 # Drafting
 
@@ -90,7 +45,7 @@ def test_only_kept_tokens_are_proposed() -> None:
     target = Decoder(build_target("qwen3_5"))
     module, rows = untrained(target.model), [60, 3, 17, 22, 41]
     drafter = drafter_by(module, target, kept=rows)
-    ready(target, drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
     draft = drafter.propose(TOKENS, up_to(4), Sampling(temperature=1.0), KEY)
     assert draft is not None
     assert draft.distributions is not None
@@ -100,9 +55,6 @@ def test_only_kept_tokens_are_proposed() -> None:
     state = mx.random.normal((1, 2, 64))
     logits = drafter._network.logits(state)
     assert mx.allclose(logits, everything.logits(state)[..., rows], atol=1e-5)
-
-
-# The text is the target's
 
 
 # Folders
@@ -115,8 +67,8 @@ def in_a_folder(model: nn.Module, folder: Path) -> MtpModule:
 
 
 def drafts(drafter: StateDrafter, target: Decoder) -> Draft:
-    ready(target, drafter, TOKENS)
-    return proposed(drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
+    return drafted(drafter, TOKENS)
 
 
 @pytest.mark.parametrize("file", ["mtp.safetensors", "model-00002-of-00002.safetensors"])
@@ -134,7 +86,7 @@ def test_it_is_found_among_the_targets_own_tensors(file: str, tmp_path: Path) ->
     module = own_module(ModelFolder(tmp_path / "both"))
     assert module is not None
     both = load_mtp(module, other)
-    assert_same(drafts(alone, target), drafts(both, other))
+    assert_same_draft(drafts(alone, target), drafts(both, other))
     assert both.name == "MTP"
 
 
@@ -152,8 +104,8 @@ def test_a_target_that_kept_its_module_drafts_with_it(tmp_path: Path) -> None:
     module = own_module(ModelFolder(tmp_path))
     assert module is not None
     drafter = load_mtp(module, target)
-    ready(target, drafter, TOKENS)
-    assert len(proposed(drafter, TOKENS)[0]) == 4
+    read_prompt(target, drafter, TOKENS)
+    assert len(drafted(drafter, TOKENS)[0]) == 4
     assert target.record(("norm",)).between(0, 1).shape == (1, 1, 64)
 
 

@@ -27,7 +27,7 @@ from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
 from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
 from tests.support.engine.heads import lively_drafter
-from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
+from tests.support.engine.helpers import GREEDY, plainly, read_prompt, task, up_to, write
 from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
 from tests.support.engine.tiny import shallow
@@ -54,13 +54,6 @@ def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
     if kind == "Medusa":
         return target, untrained_medusa(target, heads=SHAPE.height)
     return target, lively_drafter(target)
-
-
-def ready(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
-    for _ in target.prefill(tokens):
-        pass
-    for _ in drafter.prepare(tokens):
-        pass
 
 
 def proposed(drafter: Drafter, sampling: Sampling, tokens: list[int] = TOKENS) -> DraftArrays:
@@ -95,7 +88,7 @@ def furthest(
     """By how much a token's distribution differs from that of a chain along its path, without the
     alternatives before it."""
     target, drafter = drafter_of(kind, folder)
-    ready(target, drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
     draft = proposed(drafter, sampling)
     ids, tree = draft.tokens.tolist(), draft.shape
     assert tree == SHAPE
@@ -168,14 +161,14 @@ def test_a_mutant_is_caught(
 @pytest.mark.parametrize("kind", ["head", "eagle3-official", "qwen3_5"])
 def test_what_was_drafted_is_forgotten(kind: str, sampling: Sampling, tmp_path: Path) -> None:
     target, drafter = drafter_of(kind, tmp_path)
-    ready(target, drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
     first = proposed(drafter, sampling).tokens.tolist()
     assert proposed(drafter, sampling).tokens.tolist() == first
     committed = [*TOKENS, first[0], 7]
     target.read(mx.array(committed[target.length : -1]))
     second = proposed(drafter, sampling, committed)
     target, fresh = drafter_of(kind, tmp_path / "fresh")
-    ready(target, fresh, committed)
+    read_prompt(target, fresh, committed)
     other = proposed(fresh, sampling, committed)
     assert second.shape == other.shape
     assert second.tokens.tolist() == other.tokens.tolist()
@@ -234,7 +227,7 @@ def far_off(
         tokens = list(prompt)
         to_do = Task(sampling, seed=seed, max_tokens=9, ends=frozenset(), accept=rule)
         if seed == 0:
-            ready(target, drafter, tokens)
+            read_prompt(target, drafter, tokens)
             target.timeline.bookmark()
         with closing(speculate(target, drafter, Shaped(FORKED), tokens, to_do)) as rounds:
             for item in rounds:

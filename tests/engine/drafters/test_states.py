@@ -9,7 +9,7 @@ from engine.drafters.head_network import BoundHead, head_drafter
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
-from tests.support.engine.helpers import proposed, up_to
+from tests.support.engine.helpers import proposed, read_prompt, up_to
 from tests.support.engine.tiny import shallow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -47,15 +47,9 @@ def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> 
     return drafted
 
 
-def ready(target: Decoder, drafter: StateDrafter, tokens: list[int]) -> None:
-    for _ in target.prefill(tokens):
-        pass
-    assert list(drafter.prepare(tokens))
-
-
 def test_it_says_what_its_network_says() -> None:
     target, drafter, bound = pair()
-    ready(target, drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
     assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
@@ -64,18 +58,18 @@ def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
     bound.head.output.weight = bound.head.output.weight - 10.0 * bound.head.norm.weight
     odd, even = [3, 1, 5, 9, 7, 5, 11], [2, 4, 6, 8, 4, 6, 10]
     assert not {*odd} & {*bound.kept.tolist()}
-    ready(target, drafter, odd)
+    read_prompt(target, drafter, odd)
     said = {*proposed(drafter, odd)}
     target.rewind(0)
     drafter.rewind(0)
-    ready(target, drafter, even)
+    read_prompt(target, drafter, even)
     assert said & {*odd}
     assert not {*proposed(drafter, even)} & {*odd}  # the other text is forgotten
 
 
 def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text() -> None:
     target, drafter, bound = pair()
-    ready(target, drafter, TOKENS)
+    read_prompt(target, drafter, TOKENS)
     proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
     assert proposal is not None
     assert proposal.distributions is not None

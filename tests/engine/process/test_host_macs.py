@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 import pytest
@@ -109,7 +110,7 @@ class Play:
         (only,) = self.connect.made
         return only
 
-    def of(self, kind: type[Any]) -> list[Any]:
+    def of(self, kind: Any) -> list[Any]:
         return [response for response in self.told if isinstance(response, kind)]
 
 
@@ -264,31 +265,23 @@ def test_a_request_that_cannot_be_answered_ends_nothing(play: Play, folder: str)
     assert isinstance(play.told[-1], Done)
 
 
-def test_what_is_wrong_with_one_answer_ends_no_group(
-    play: Play, folder: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("macs", "error"),
+    [
+        (TWO, Problem("The model has no token to go on with.", "Ask for something else.")),
+        (Macs(), RuntimeError("out of memory")),
+    ],
+    ids=["what is wrong with it, on two Macs", "a pass that fails, here"],
+)
+def test_the_failure_of_one_answer_ends_nothing_else(
+    play: Play, folder: str, macs: Macs, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(decoder: Decoder, tokens: mx.array) -> mx.array:
-        raise Problem("The model has no token to go on with.", "Ask for something else.")
-
     def break_it() -> None:
-        monkeypatch.setattr(Decoder, "read", fail)
+        monkeypatch.setattr(Decoder, "read", mock.Mock(side_effect=error))
 
-    script = Load("1", folder, macs=TWO), break_it, generate("g"), monkeypatch.undo, generate("h")
-    play(*script)
+    load_it = Load("1", folder, macs=macs)
+    play(load_it, break_it, generate("g"), monkeypatch.undo, generate("h"))
     assert [failed.generation for failed in play.of(Failed)] == ["g"]
-    assert isinstance(play.told[-1], Done)
-
-
-def test_here_a_pass_that_fails_ends_one_answer(
-    play: Play, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(decoder: Decoder, tokens: mx.array) -> mx.array:
-        raise RuntimeError("out of memory")
-
-    def break_it() -> None:
-        monkeypatch.setattr(Decoder, "read", fail)
-
-    play(Load("1", folder), break_it, generate("g"), monkeypatch.undo, generate("h"))
-    assert [failed.generation for failed in play.of(Failed)] == ["g"]
-    assert [type(told) for told in play.told[:2]] == [Loading, Loaded]
+    assert isinstance(play.of(Loading | Loaded)[-1], Loaded)
+    assert not play.of(Unloaded)
     assert isinstance(play.told[-1], Done)

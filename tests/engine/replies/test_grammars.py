@@ -33,6 +33,7 @@ EOS = 256
 STRICT = (replace(WEATHER, strict=True), replace(TIME, strict=True))
 FREE = (WEATHER, TIME)
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+FORM = Grammar("json schema", SCHEMA)
 SPECIAL: dict[str, tuple[str, ...]] = {  # of the models' tokenizers
     "mistral": ("[TOOL_CALLS]",),
     "mistral_args": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
@@ -211,11 +212,11 @@ def test_reasoning_before_a_call(family: Family) -> None:
 
 
 def test_content_of_a_schema(family: Family) -> None:
-    grammar = family.grammar((), schema=SCHEMA)
+    grammar = family.grammar((), form=FORM)
     begin = "<|channel|>final<|message|>" if family.case.family == "harmony" else ""
     assert family.passes(grammar, begin + '{"a": 5}')
     assert not family.begins(grammar, begin + "5")
-    both = family.grammar(FREE, choice="auto", schema=SCHEMA)
+    both = family.grammar(FREE, choice="auto", form=FORM)
     assert family.passes(both, begin + '{"a": 5}')
     call = family.reply(("get_weather", {"city": "x"}))
     assert family.passes(both, call)
@@ -323,7 +324,7 @@ def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look() -> None:
 
 
 def test_a_schema_alone_is_passed_on() -> None:
-    assert grammar_for(ReplySyntax("hermes"), schema=SCHEMA) == Grammar("json schema", SCHEMA)
+    assert grammar_for(ReplySyntax("hermes"), form=FORM) == FORM
 
 
 def test_what_calls_cannot_be_held_to_is_refused() -> None:
@@ -338,7 +339,9 @@ def test_what_calls_cannot_be_held_to_is_refused() -> None:
 def test_a_schema_that_is_none_is_refused() -> None:
     for schema in ("{", "[1]", "NaN"):
         with pytest.raises(Problem):
-            grammar_for(ReplySyntax("hermes"), FREE, choice="required", schema=schema)
+            grammar_for(
+                ReplySyntax("hermes"), FREE, choice="required", form=Grammar("json schema", schema)
+            )
 
 
 def _nested(depth: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
 from engine.stretches import Kind, Stretch, divided, joined, said
 from tests.engine.replies.reading import TOOLS, cut, read
-from tests.engine.replies.test_parser import HARMONY, HERMES, REPLIES, altered
+from tests.engine.replies.test_parser import HARMONY, HERMES, LLAMA, MISTRAL, REPLIES, XML, altered
 
 
 def stretches(reader: ReplyReader, pieces: list[str]) -> list[Stretch]:
@@ -99,3 +99,28 @@ def test_calls_are_those_that_are_read_at_once(
         for kind, part in divided(text, found):
             kinds[kind] = kinds.get(kind, "") + part
         assert (kinds["content"], kinds["reasoning"]) == (whole.content, whole.reasoning)
+
+
+CUT_OFF = (
+    (HERMES, '<tool_call>\n{"name": "get_weather", "arguments": {"days": 12}}\n</tool_call>'),
+    (LLAMA, '{"name": "get_weather", "parameters": {"days": 12}}'),
+    (XML, "<tool_call>\n<function=get_weather>\n<parameter=days>\n12\n</parameter>\n</function>"),
+    (MISTRAL, '[TOOL_CALLS]get_weather[ARGS]{"days": 12}'),
+    (
+        HARMONY,
+        '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"days": 12}',
+    ),
+)
+
+
+@pytest.mark.parametrize(("syntax", "call"), CUT_OFF, ids=[one.family for one, _ in CUT_OFF])
+def test_a_call_that_a_grammar_makes_certain_is_no_content_wherever_it_is_cut(
+    syntax: ReplySyntax, call: str
+) -> None:
+    for end in range(1, len(call) + 1):
+        for pieces in ([call[:end]], list(call[:end])):
+            reader = ReplyReader(syntax, tools=TOOLS, certain=True)
+            found = [one for piece in pieces for one in reader.push(piece)]
+            found += reader.finish(cut=True)
+            assert sum(one.length for one in found) == end
+            assert said(call[:end], joined(found)) == "", call[:end]

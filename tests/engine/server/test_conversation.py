@@ -1,7 +1,7 @@
 """Conversations that templates would refuse."""
 
 from engine.request import ChatMessage, ToolCall
-from engine.server.conversation import in_order
+from engine.server.conversation import arguments_of, in_order
 
 CALL = ToolCall("call_1", "read", "{}")
 
@@ -31,6 +31,36 @@ def test_the_parts_of_a_reply_become_one() -> None:
     ]
     reply = ChatMessage("assistant", "e", reasoning="Hm.", tool_calls=(CALL,))
     assert in_order(messages) == (*messages[:5], reply)
+
+
+def test_calls_and_results_without_ids_get_them() -> None:
+    calls = (ToolCall("", "read", "{}"), ToolCall("", "write", "{}"), ToolCall("", "read", "{}"))
+    named, last, second = in_order(
+        [
+            ChatMessage("assistant", "", tool_calls=calls),
+            ChatMessage("tool", "b", name="write"),
+            ChatMessage("tool", "a"),
+            ChatMessage("tool", "c"),
+        ]
+    )[1:]
+    said = in_order([ChatMessage("assistant", "", tool_calls=calls)])[0].tool_calls
+    ids = [call.id for call in said]
+    assert len({*ids}) == 3
+    assert [named.tool_call_id, last.tool_call_id, second.tool_call_id] == [ids[1], ids[0], ids[2]]
+    assert [named.name, last.name, second.name] == ["write", "read", "read"]
+
+
+def test_arguments_are_an_object_whatever_a_model_wrote() -> None:
+    for value, text in (
+        ('{"a": 1}', '{"a": 1}'),
+        ({"a": "ä"}, '{"a": "ä"}'),
+        ("", "{}"),
+        (None, "{}"),
+        ('{"a": ', '{"arguments": "{\\"a\\": "}'),
+        ("[1]", '{"arguments": "[1]"}'),
+        ([1], '{"arguments": [1]}'),
+    ):
+        assert arguments_of(value) == text
 
 
 def test_results_of_several_calls_stay_apart() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
+from engine.server.errors import Refusal
+from engine.server.guard import Guard, hosts_of
 from engine.server.routes import ROUTES
 from tests.support.engine.asking import PORT, asking, listening, run
 
@@ -44,7 +46,7 @@ def test_no_path_answers_to_another_name() -> None:
         for response in run(asked_everywhere({"host": host})):
             assert response.status_code == 403
             if response.request.method != "HEAD":
-                assert "Host" in response.json()["error"]["message"]
+                assert "--allow-host" in response.text
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,15 @@ def test_each_of_its_own_names_is_good(host: str) -> None:
             assert (await client.get("/health", headers={"host": host})).status_code == 200
 
     run(ask())
+
+
+def test_a_name_that_is_added_is_good_too() -> None:
+    hosts = hosts_of("127.0.0.1", PORT, ["Host.Docker.Internal"])
+    guard = Guard(hosts)
+    for host in (f"host.docker.internal:{PORT}", "HOST.docker.internal", f"127.0.0.1:{PORT}"):
+        assert guard.check_place([(b"host", host.encode())]) == {}
+    with pytest.raises(Refusal):
+        guard.check_place([(b"host", b"evil.example")])
 
 
 def test_no_page_may_ask_not_even_one_of_this_address() -> None:
@@ -74,6 +85,11 @@ def test_a_page_that_is_allowed_may_ask() -> None:
             assert before.status_code == 204
             assert before.headers["access-control-allow-origin"] == origin
             assert "authorization" in before.headers["access-control-allow-headers"]
+            assert int(before.headers["access-control-max-age"]) > 0
+            names = "x-stainless-os, x-stainless-lang, x-stainless-retry-count, authorization"
+            asking_for = {"origin": origin, "access-control-request-headers": names}
+            sdk = await client.options(CHAT, headers=asking_for)
+            assert sdk.headers["access-control-allow-headers"] == names
             asked = await client.post(CHAT, json=BODY, headers={"origin": origin, "x-api-key": KEY})
             assert asked.status_code == 200
             assert asked.headers["access-control-allow-origin"] == origin
@@ -146,6 +162,9 @@ def test_what_a_page_can_send_without_asking_first_is_refused(headers: dict[str,
         async with asking() as (client, _):
             response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
             assert response.status_code == 415
+            if "content-encoding" not in headers:
+                message = response.json()["error"]["message"]
+                assert "Content-Type: application/json" in message
 
     run(ask())
 

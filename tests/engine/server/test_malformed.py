@@ -36,6 +36,9 @@ BODIES: dict[str, dict[str, Any]] = {
         "prediction": {"type": "content", "content": "hello"},
         "reasoning_effort": "low",
         "chat_template_kwargs": {"x": 1},
+        "guided_json": {"type": "object"},
+        "repeat_last_n": 5,
+        "continue_final_message": False,
     },
     "/v1/completions": {
         "prompt": "Once",
@@ -50,6 +53,21 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/messages": {"model": "claude", "max_tokens": 5, "messages": ROLE_AND_TEXT, "top_k": 3},
     "/v1/messages/count_tokens": {"messages": ROLE_AND_TEXT},
     "/v1/responses": {"model": "gpt", "input": "hello", "max_output_tokens": 5},
+    "/api/chat": {
+        "model": "tiny",
+        "messages": [
+            *ROLE_AND_TEXT,
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
+            {"role": "tool", "content": "1", "tool_name": "f"},
+        ],
+        "stream": False,
+        "format": {"type": "object"},
+        "options": {"num_predict": 5, "stop": ["x"], "seed": 1, "repeat_penalty": 1.1},
+        "think": True,
+        "tools": [TOOL],
+        "keep_alive": "5m",
+    },
+    "/api/generate": {"prompt": "a", "system": "b", "stream": False, "options": {"top_k": 3}},
 }
 NO_JSON = [
     b"",
@@ -82,7 +100,7 @@ async def posted(client: AsyncClient, path: str, body: bytes) -> int:
     response = await client.post(path, content=body, headers={"content-type": "application/json"})
     if response.status_code != 200:
         error = response.json()["error"]
-        assert error["message"]
+        assert error if path.startswith("/api/") else error["message"]
         assert "Traceback" not in response.text
     return response.status_code
 

@@ -315,6 +315,9 @@ def test_without_memory_an_answer_is_refused_with_the_numbers() -> None:
             assert (one.lives, two.lives) == (2, 1), "so did the caches of earlier prompts"
             assert (await served.asked("one", "a b c", max_tokens=60)).status_code == 503
             assert one.lives == 2, "it holds none"
+            one.held = 10 * MB + 13_000  # which it drops when it needs them
+            assert (await served.asked("one", "a b c", max_tokens=60)).status_code == 200
+            one.held = 0
             anthropic = await served.client.post(
                 "/v1/messages",
                 json={
@@ -344,6 +347,26 @@ def test_an_answer_waits_until_there_is_memory() -> None:
             assert served.children["one"].lives == 1, "the other answer goes on"
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
+
+    run(ask())
+
+
+def test_answers_that_are_being_written_keep_their_memory() -> None:
+    async def ask() -> None:
+        room = sized(100, one=10)
+        async with pooled("one", room=room) as served:
+            await served.asked("one")
+            (one,) = served.pool.pairs
+            room.left = 100_000
+            writing = asyncio.create_task(served.asked("one", HANG, max_tokens=50))
+            while not one.tokens:
+                await asyncio.sleep(0.001)
+            assert (await served.asked("one", max_tokens=60)).status_code == 503
+            assert (await served.asked("one", max_tokens=30)).status_code == 200
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            assert (await served.asked("one", max_tokens=60)).status_code == 200
+            assert one.tokens == 0
 
     run(ask())
 

@@ -129,6 +129,8 @@ REFUSED = [
     (["--key-file", "/dev/null"], "chmod"),
     (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
     (["--context", "1", "--target", str(STORIES)], "context"),
+    (["--allow", "no-such-model", "--target", str(STORIES)], "no-such-model"),
+    (["--keep", "soon", "--target", str(STORIES)], "soon"),
 ]
 
 

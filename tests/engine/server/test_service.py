@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 
+import pytest
+
 from engine.process.protocol import Generate
 from engine.server.service import MOST_WAITING
 from tests.support.engine.asking import asking, run
@@ -16,10 +18,11 @@ def hanging(command: Generate) -> Iterator[Step]:
     return script("a", id=command.id, then="hang")
 
 
-def test_who_comes_when_too_many_wait_is_told_when_to_come_again() -> None:
+@pytest.mark.parametrize("most_waiting", [2, MOST_WAITING])
+def test_who_comes_when_too_many_wait_is_told_when_to_come_again(most_waiting: int) -> None:
     async def ask() -> None:
-        async with asking(hanging) as (client, host):
-            most = LOADED.parallel + MOST_WAITING
+        async with asking(hanging, most_waiting=most_waiting) as (client, host):
+            most = LOADED.parallel + most_waiting
             waiting = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(most)]
             while len(host.running) < most:
                 await asyncio.sleep(0.01)

@@ -34,11 +34,38 @@ CLIENTS = (
     Client("anthropic-node", ("@anthropic-ai/sdk@1.12.0",), "anthropic_node.cjs", npm=True),
     Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), "litellm_python.py"),
     Client("instructor", ("instructor==1.17.0",), "instructor_python.py"),
+    Client("ollama", ("ollama==0.6.3",), "ollama_python.py"),
+    Client("ollama-node", ("ollama@0.6.4",), "ollama_node.cjs", npm=True),
+    Client("llm-ollama", ("llm==0.36", "llm-ollama==0.19.1"), "llm_ollama_command.py"),
     Client("llm", ("llm==0.36",), "llm_command.py"),
     Client("aider", ("aider-chat==0.86.2",), "aider_command.py"),
     Client("lm-eval", ("lm-eval[api]==0.4.13", "transformers==5.23.0"), "lm_eval_command.py"),
     Client("inspect-ai", ("inspect-ai==0.3.285", "openai==3.54.0"), "inspect_command.py"),
     Client("promptfoo", ("promptfoo@0.123.1", "node@22.23.3"), "promptfoo_command.py", npm=True),
+    Client(
+        "langchain", ("langchain-openai==1.7.4", "langchain-ollama==1.1.0"), "langchain_python.py"
+    ),
+    Client("pydantic-ai", ("pydantic-ai-slim[openai]==2.68.0",), "pydantic_ai_python.py"),
+    Client("openai-agents", ("openai-agents==0.24.0",), "openai_agents_python.py"),
+    Client("smolagents", ("smolagents[openai]==1.26.0",), "smolagents_python.py"),
+    Client(
+        "ai-sdk",
+        (
+            "ai@6.0.326",
+            "@ai-sdk/openai-compatible@2.0.92",
+            "ollama-ai-provider-v2@3.6.0",
+            "zod@4.6.7",
+        ),
+        "ai_sdk_node.cjs",
+        npm=True,
+    ),
+    Client(
+        "llama-index",
+        ("llama-index-llms-openai-like==0.8.1", "llama-index-llms-ollama==0.11.0"),
+        "llama_index_python.py",
+    ),
+    Client("dspy", ("dspy==3.4.1",), "dspy_python.py"),
+    Client("opencode", ("opencode-ai@1.18.33",), "opencode_command.py", npm=True),
     Client("schemathesis", ("schemathesis==4.32.5",), "schemathesis_command.py"),
 )
 

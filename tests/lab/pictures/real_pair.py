@@ -1,19 +1,22 @@
 """The window with the starter pair that really answers: the pictures of the README.
 
-    python -m tests.lab.pictures.real_pair FOLDER
+    python -m tests.lab.pictures.real_pair FOLDER [--size 900x600 ...] [--scale 2]
+
+Each picture is taken in each of the sizes; a dialog, as large as it may be there.
 
 Takes the starter's weights from where they lie, and everything else in a home of its own. What the
 model writes and every figure in the pictures is what this machine gave.
 """
 
 import os
-import sys
 import tempfile
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from PySide6.QtCore import QSize
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -22,6 +25,7 @@ from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.race.dialog import RaceDialog
+from app.rounds.replay_page import replay_page
 from app.rounds.scrubber import ReplayDialog
 from app.start import make_application
 from app.window import Window
@@ -38,21 +42,29 @@ QUESTIONS = (
 _PATIENCE_SECONDS = 240
 
 
-def main(folder: Path) -> None:
-    """Save the pictures in `folder`; light and dark take turns."""
+def main() -> None:
+    """Save the pictures in a folder; light and dark take turns."""
+    options = ArgumentParser()
+    options.add_argument("folder", type=Path)
+    options.add_argument("--size", nargs="+", default=["1280x840"])
+    options.add_argument("--scale", default="2")
+    chosen = options.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    os.environ.setdefault("QT_SCALE_FACTOR", "2")
-    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["QT_SCALE_FACTOR"] = chosen.scale
+    sizes = [QSize(*map(int, size.split("x"))) for size in chosen.size]
+    chosen.folder.mkdir(parents=True, exist_ok=True)
     weights = models_folder()
     application = make_application(["pictures"])
     for dark in (False, True):
         with tempfile.TemporaryDirectory() as home:
             os.environ[HOME_VARIABLE] = home
             (Path(home) / "models").symlink_to(weights)
-            _draw(application, Path(home), folder, dark=dark)
+            _draw(application, Path(home), chosen.folder, dark=dark, sizes=sizes)
 
 
-def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) -> None:
+def _draw(
+    application: QApplication, home: Path, folder: Path, *, dark: bool, sizes: list[QSize]
+) -> None:
     window = make_window(
         application,
         home,
@@ -66,10 +78,14 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.settings.new_settings = settings_to_json(greedy)
 
     def save(what: str, widget: QWidget = window) -> None:
-        QTest.qWait(500)
-        widget.grab().save(str(folder / f"{what}-{name}.png"))
+        for size in sizes:
+            # A window may be larger than the screen of the platform without one.
+            widget.resize(size if widget is window else widget.size().boundedTo(size))
+            QTest.qWait(500)
+            of_size = f"-{size.width()}" if len(sizes) > 1 else ""
+            widget.grab().save(str(folder / f"{what}-{name}{of_size}.png"))
 
-    window.resize(1280, 840)  # it may be more than the screen of the platform without one
+    window.resize(sizes[0])
     window.show()
     window.begin()
     QTest.qWait(300)
@@ -85,6 +101,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
             until(lambda: window.rounds.panel.stats.rounds > 14)
             _save_a_round(window, folder, name)
         until(lambda: not window.answers.busy)
+        save(f"settled-{number}")
     window.menus.actions["rounds"].trigger()
     save("answer")
     window.pair_bar.open()
@@ -103,6 +120,8 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     replay.scrubber.pause()
     replay.scrubber.go_to(12)
     save("replay", replay)
+    shared = replay_page(replay.scrubber.replay, title="", question=QUESTIONS[1], target="SmolLM2")
+    (folder / "replay.html").write_text(shared, encoding="utf-8")
     replay.close()
     window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
     window.composer.set_text(QUESTIONS[1])
@@ -148,4 +167,4 @@ def until(holds: Callable[[], object]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

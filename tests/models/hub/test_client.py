@@ -77,24 +77,21 @@ def test_a_file_that_came_damaged_is_not_believed(server: HubServer, hub: Hub):
         hub.config(hub.describe(NAME))
 
 
-def test_a_name_that_is_none_is_not_asked_for(
-    server: HubServer, hub: Hub, subtests: pytest.Subtests
-):
-    for name in ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"]:
-        with subtests.test(name=name):
-            with pytest.raises(Problem, match="not the name of a model"):
-                hub.describe(name)
-            assert server.asked == []
+NO_NAMES = ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"]
+NO_REVISIONS = ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300]
 
 
-def test_a_revision_that_is_none_is_not_asked_for(
-    server: HubServer, hub: Hub, subtests: pytest.Subtests
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [((name,), "not the name of a model") for name in NO_NAMES]
+    + [((NAME, revision), "not a revision") for revision in NO_REVISIONS],
+)
+def test_what_names_nothing_is_not_asked_for(
+    server: HubServer, hub: Hub, asked: tuple[str, ...], refused: str
 ):
-    for revision in ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300]:
-        with subtests.test(revision=revision):
-            with pytest.raises(Problem, match="not a revision"):
-                hub.describe(NAME, revision)
-            assert server.asked == []
+    with pytest.raises(Problem, match=refused):
+        hub.describe(*asked)
+    assert server.asked == []
 
 
 def test_refusals_are_explained(server: HubServer, hub: Hub, subtests: pytest.Subtests):

@@ -178,11 +178,17 @@ def test_a_file_that_stays_damaged_is_thrown_away(client: Client, name: str):
     recovers(client)
 
 
-def test_a_damaged_part_of_a_file_is_found(client: Client):
-    data = client.server.repositories[NAME][WEIGHTS]
+def partly_fetched(client: Client, data: bytes, part: bytes) -> Path:
+    """Leave `part` as the beginning of a file with `data`, as a fetch that broke off does."""
     partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
     partial.parent.mkdir(parents=True)
-    partial.write_bytes(bytes(100_000))
+    partial.write_bytes(part)
+    return partial
+
+
+def test_a_damaged_part_of_a_file_is_found(client: Client):
+    data = client.server.repositories[NAME][WEIGHTS]
+    partly_fetched(client, data, bytes(100_000))
     recovers(client)
     assert [asked.range for asked in client.server.requests(f"/{WEIGHTS}")] == [
         *["bytes=100000-"] * 2,
@@ -193,18 +199,14 @@ def test_a_damaged_part_of_a_file_is_found(client: Client):
 @pytest.mark.parametrize("length", mostly_slow([150_080, 150_081, 900_000], quick=[150_081]))
 def test_a_part_of_another_length(client: Client, length: int):
     data = client.server.repositories[NAME][WEIGHTS]
-    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(data + bytes(max(0, length - len(data))))
+    partly_fetched(client, data, data + bytes(max(0, length - len(data))))
     recovers(client)
 
 
 def test_a_hub_that_cannot_resume_starts_over(client: Client):
     client.server.ranges = False
     data = client.server.repositories[NAME][WEIGHTS]
-    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(b"z" * 140_000)
+    partly_fetched(client, data, b"z" * 140_000)
     recovers(client)
     assert len(client.server.requests(f"/cdn/{NAME}")) == 3  # each of the large ones once
 
@@ -212,10 +214,8 @@ def test_a_hub_that_cannot_resume_starts_over(client: Client):
 def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
     client.server.ranges, client.server.drop_after = False, 50_000
     data, other = (client.server.repositories[NAME][name] for name in (WEIGHTS, OTHER_WEIGHTS))
-    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(b"z" * 140_000)
-    partial.with_name(sha256(other)).write_bytes(other)  # else either may be given up first
+    begun = partly_fetched(client, data, b"z" * 140_000)
+    begun.with_name(sha256(other)).write_bytes(other)  # else either may be given up first
     fails(client, "broke off")
     client.server.ranges, client.server.drop_after = True, None
     recovers(client)

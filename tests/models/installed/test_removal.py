@@ -151,21 +151,13 @@ def test_what_is_gone_already(home: Path, cache: Path):
         store.remove(model, home=home, cache=cache)
 
 
-def test_a_link_in_our_folder_is_refused(home: Path, cache: Path, tmp_path: Path):
-    outside = write(tmp_path / "outside", model_files())
-    (home / "models").mkdir(parents=True)
-    (home / "models" / "a").symlink_to(outside)
-    model = find("a", home, cache)
-    assert not model.removable
-    with pytest.raises(Problem, match="is a link"):
-        store.remove(model, home=home, cache=cache)
-    assert inspect(outside)
-
-
-def test_a_link_to_another_of_ours_is_refused(home: Path, cache: Path):
-    folder = write(home / "models" / "b", model_files())
+@pytest.mark.parametrize("place", ["home/models/b", "outside"])
+def test_a_link_in_our_folder_is_refused(home: Path, cache: Path, tmp_path: Path, place: str):
+    folder = write(tmp_path / place, model_files())
+    (home / "models").mkdir(parents=True, exist_ok=True)
     (home / "models" / "a").symlink_to(folder)
     model = find("a", home, cache)
+    assert not model.removable
     with pytest.raises(Problem, match="is a link"):
         store.remove(model, home=home, cache=cache)
     assert inspect(folder)

@@ -7,7 +7,7 @@ from threading import Event
 
 from app.window import Window
 from engine.documents import Document, Section
-from engine.documents.reading import Cancelled
+from engine.documents.reading import Cancelled, Progress
 from models.errors import Problem
 from tests.support.app.window_maker import Until
 
@@ -30,9 +30,12 @@ class Reader:
         self.cancelled: list[str] = []
         self.go_on = Event()
 
-    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document:
+    def __call__(
+        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
+    ) -> Document:
         self.read.append(path.name)
         if "slow" in path.name:
+            progress(3, 40)
             while not self.go_on.wait(0.01):
                 if cancelled():
                     self.cancelled.append(path.name)

@@ -7,7 +7,7 @@ _MARK = "@@@ "
 
 
 def samples() -> dict[str, str]:
-    """Return the samples of the file, and three that are too long to be written by hand."""
+    """Return the samples of the file, and four that are too long to be written by hand."""
     parts = _FILE.read_text(encoding="utf-8").split(_MARK)[1:]
     found = {name: text for name, _, text in (part.partition("\n") for part in parts)}
     rows = (
@@ -19,6 +19,8 @@ def samples() -> dict[str, str]:
         + "".join(rows)
         + "\nThat is all.\n"
     )
+    line = "> " + "quoted words " * 8 + "\n"
+    found["one quoted paragraph"] = f"> [!TIP]\n{line * 110}\nThe end.\n"
     found["long quotation"] = (
         "They wrote:\n\n"
         + "".join(

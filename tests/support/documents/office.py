@@ -212,6 +212,30 @@ def level(text: str, number: int) -> str:
     return f'<a:p><a:pPr lvl="{number}"/><a:r><a:t>{text}</a:t></a:r></a:p>'
 
 
+# Charts of both
+
+
+def chart(title: str, categories: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
+    """A chart with percentages as its numbers."""
+
+    def points(values: Sequence[object]) -> str:
+        return "".join(f'<c:pt idx="{i}"><c:v>{each}</c:v></c:pt>' for i, each in enumerate(values))
+
+    drawn = "".join(
+        f"<c:ser><c:tx><c:strRef><c:strCache>{points([name])}</c:strCache></c:strRef></c:tx>"
+        f"<c:cat><c:strRef><c:strCache>{points(categories)}</c:strCache></c:strRef></c:cat>"
+        "<c:val><c:numRef><c:numCache><c:formatCode>0%</c:formatCode>"
+        f"{points(numbers)}</c:numCache></c:numRef></c:val></c:ser>"
+        for name, numbers in series.items()
+    )
+    return (
+        '<c:chartSpace xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" '
+        'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><c:chart><c:title><c:tx>'
+        f"<c:rich><a:p><a:r><a:t>{title}</a:t></a:r></a:p></c:rich></c:tx></c:title><c:plotArea>"
+        f"<c:barChart>{drawn}</c:barChart></c:plotArea></c:chart></c:chartSpace>"
+    )
+
+
 # EPUB
 
 

@@ -275,7 +275,7 @@ def _reordered() -> Sample:
         Read(
             (Section("slide", 1, "First", "First"), Section("slide", 4, "Last", "Last")),
             without_text=(3,),
-            left_out=("Hidden slides: 2.", "1 picture."),
+            left_out=("Hidden slides: 2.", "Pictures: 1."),
         ),
     )
 

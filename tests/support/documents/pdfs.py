@@ -16,12 +16,14 @@ endcmap end"""
 @dataclass(frozen=True, slots=True)
 class Page:
     """`more`: entries of its dictionary, `notes`: what others wrote on it, as content streams,
-    `ticks`: boxes that can be ticked, each by its left and lower edge, and whether it is."""
+    `ticks`: boxes that can be ticked, each by its left and lower edge, and whether it is,
+    `comments`: what others wrote about it."""
 
     content: str
     more: str = ""
     notes: Sequence[str] = field(default=())
     ticks: Sequence[tuple[float, float, bool]] = field(default=())
+    comments: Sequence[str] = field(default=())
 
 
 def line(
@@ -74,7 +76,8 @@ def pdf(*pages: Page | str, encrypted: bool = False, catalog: str = "") -> bytes
     for page in made:
         notes = [add(_note(add(_appearance(note)))) for note in page.notes]
         ticks = [add(_tick(*tick, add(_appearance("")))) for tick in page.ticks]
-        notes, fields = notes + ticks, fields + ticks
+        comments = [add(_comment(comment)) for comment in page.comments]
+        notes, fields = notes + ticks + comments, fields + ticks
         annotations = f"/Annots [{' '.join(f'{note} 0 R' for note in notes)}]" if notes else ""
         content = add(_stream(page.content))
         box = "" if "/MediaBox" in page.more else f"/MediaBox [0 0 {WIDTH} {HEIGHT}]"
@@ -104,6 +107,11 @@ def _note(appearance: int) -> str:
         f"<< /Type /Annot /Subtype /Stamp /F 4 /Rect [0 0 {WIDTH} {HEIGHT}]"
         f" /AP << /N {appearance} 0 R >> >>"
     )
+
+
+def _comment(text: str) -> str:
+    place = "/Rect [20 250 60 262] /QuadPoints [20 262 60 262 20 250 60 250]"
+    return f"<< /Type /Annot /Subtype /Highlight /F 4 {place} /Contents ({text}) >>"
 
 
 def _tick(left: float, lower: float, ticked: bool, appearance: int) -> str:

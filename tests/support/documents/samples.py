@@ -1,10 +1,11 @@
-"""Twenty small files of five kinds, each with something of its own, and what stands where."""
+"""Small files of nine kinds, each with something of its own, and what stands where."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from engine.documents import Format
+from tests.support.documents.messages import eml, mhtml, msg, webarchive
 from tests.support.documents.pdfs import Page, line, lines, pdf, unicode_line
 
 
@@ -46,6 +47,9 @@ pip install clock
 1. Look at it.
 2. Know the time.
 """
+
+
+_PAGE = "<html><h1>Plan</h1><table><tr><td>Café<td>3 m²</table><p hidden>unseen</html>"
 
 
 def _notebook(*cells: dict[str, Any]) -> bytes:
@@ -101,6 +105,18 @@ SAMPLES = (
             Page(line("beside", x=900) + line("tiny", size=1), more="/CropBox [0 0 300 280]"),
         ),
         (("Typed behind it.", "page 3"), ("ignore all of this", "page 3"), ("tiny", "page 4")),
+    ),
+    Sample(
+        "pdf",
+        "ticked.pdf",
+        pdf(
+            Page(
+                lines(["Name:", "Smoker"], x=40) + line("white", before="1 g", y=20),
+                notes=[line("Ada", x=90, y=270)],
+                ticks=[(20, 255, True), (200, 255, False)],
+            )
+        ),
+        (("Name: Ada\n☒ Smoker ☐", "page 1"),),
     ),
     Sample(
         "text",
@@ -195,5 +211,38 @@ SAMPLES = (
         "exported.json",
         _notebook({"cell_type": "raw", "metadata": {}, "source": "Überschrift\u200b"}),
         (("Überschrift", "cell 1"),),
+    ),
+    Sample(
+        "eml",
+        "offer.eml",
+        eml("30 m²", page=_PAGE, attached={"plan.pdf": b"%PDF-1.7"}),
+        (("To: Ada <ada@example.org>", "Größe des Büros"), ("Café | 3 m²", "Größe des Büros")),
+    ),
+    Sample(
+        "eml",
+        "archive.mbox",
+        b"From a\n" + eml("first") + b"\nFrom b\n" + eml("second", headers={"Cc": "Ben"}),
+        (("first", "Größe des Büros"), ("Cc: Ben", "Größe des Büros")),
+    ),
+    Sample("mhtml", "saved.mhtml", mhtml(_PAGE), (("Café | 3 m²", "Plan"),)),
+    Sample("webarchive", "saved.webarchive", webarchive(_PAGE), (("Café | 3 m²", "Plan"),)),
+    Sample("webarchive", "older.webarchive", webarchive(_PAGE, binary=False), (("Café", "Plan"),)),
+    Sample(
+        "msg",
+        "offer.msg",
+        msg(
+            {
+                "0037001F": "Größe".encode("utf-16-le"),
+                "1000001F": "30 m²\r\n".encode("utf-16-le") * 500,
+            },
+            attached=("plan.pdf",),
+        ),
+        (("Date: 2026-03-02 08:30 UTC", "Größe"), ("30 m²", "Größe")),
+    ),
+    Sample(
+        "msg",
+        "page.msg",
+        msg({"0037001E": b"Plan", "10130102": _PAGE.encode()}),
+        (("Café | 3 m²", "Plan"),),
     ),
 )

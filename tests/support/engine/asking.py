@@ -17,7 +17,7 @@ from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool
 from engine.server.routes import ROUTES
-from engine.server.service import Service
+from engine.server.service import MOST_WAITING, Service
 from engine.server.serving import Serving, TimedProtocol, bound
 from tests.support.engine.scripted_host import LOADED, Script, ScriptedHost, scripted, told
 
@@ -41,12 +41,13 @@ async def asking(
     key: str | None = None,
     origins: tuple[str, ...] = (),
     target: str = LOADED.target,
+    most_waiting: int = MOST_WAITING,
 ) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
     """A client of a server whose engine plays `play`; streams come to it whole. Without a
     `target` nothing is loaded."""
     async with scripted(play, target=target) as (link, host):
         app = App(
-            Service(Pool([Pair(link)])),
+            Service(Pool([Pair(link)]), most_waiting=most_waiting),
             Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins),
             ROUTES,
         )

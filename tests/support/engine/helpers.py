@@ -16,6 +16,7 @@ from unittest import mock
 
 import mlx.core as mx
 import mlx.nn as nn
+import pytest
 from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.core.batch import can_share
@@ -92,10 +93,7 @@ def write(
 ) -> Run:
     """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
     prompt = len(tokens)
-    for _ in target.prefill(tokens):
-        pass
-    for _ in drafter.prepare(tokens):
-        pass
+    read_prompt(target, drafter, tokens)
     run, guess = Run(), None
     for item in speculate(target, drafter, policy, tokens, to_do):
         if isinstance(item, RoundDraft):
@@ -258,10 +256,29 @@ def up_to(length: int, *, drafter: str = "") -> DraftChoice:
 
 def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
     """Return the tokens that it proposes greedily."""
+    return drafted(drafter, tokens, length)[0]
+
+
+Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
+
+
+def drafted(drafter: Drafter, tokens: list[int], length: int = 4) -> Draft:
+    """Return the tokens that it proposes greedily, and the q of each."""
     draft = drafter.propose(tokens, up_to(length), GREEDY, mx.random.key(0))
     assert draft is not None
-    ids: list[int] = draft.tokens.tolist()
-    return ids
+    return draft.tokens.tolist(), draft.q.tolist()
+
+
+def assert_same_draft(one: Draft, other: Draft) -> None:
+    assert one[0] == other[0]
+    assert one[1] == pytest.approx(other[1], rel=1e-3)
+
+
+def read_prompt(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+    """Let both read a prompt, as a session does."""
+    for reading in (target.prefill(tokens), drafter.prepare(tokens)):
+        for _ in reading:
+            pass
 
 
 class Scripted(nn.Module):

@@ -28,7 +28,8 @@ PORT = 8737
 
 class ScriptedChild(EngineChild):
     """An engine in this event loop. Attributes: `lives`, how often it was started; `host`, the
-    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded."""
+    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded; `held`: the
+    bytes that it holds."""
 
     def __init__(self, link: EngineLink, load: Load, *, play: Script = told) -> None:
         super().__init__(link, load)
@@ -39,6 +40,11 @@ class ScriptedChild(EngineChild):
         self.gate = asyncio.Event()
         self.gate.set()
         self.problem: Problem | None = None
+        self.held = 0
+
+    @property
+    def held_bytes(self) -> int:
+        return self.held
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
         self.lives += 1

@@ -15,7 +15,7 @@ from tests.support.engine.scripted_host import LOADED
 
 HI = {"role": "user", "content": "Hi"}
 TOOL = {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}
-IMAGE, TEXT = "messages[1].content[0].type", "messages[0].content[0].text"
+IMAGE = "messages[1].content[0].type"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 
 
@@ -154,6 +154,30 @@ def test_effort_and_format() -> None:
     assert refused(output_config={"format": huge}).param == "output_config.format.schema"
 
 
+def test_what_is_past_is_told_and_not_judged() -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": [image]}
+    call = {"type": "tool_use", "id": "1", "name": "read", "input": "{bad"}
+    searched = {"type": "server_tool_use", "id": "2", "name": "web_search", "input": {}}
+    seen, said, back = messages(
+        {"role": "user", "content": [image, {"type": "text", "text": "See?"}]},
+        {"role": "assistant", "content": [searched, call]},
+        {"role": "user", "content": [result]},
+    )
+    assert seen.content.endswith("\n\nSee?")
+    assert "image" in seen.content
+    assert "server_tool_use" in said.content
+    assert json.loads(said.tool_calls[0].arguments) == {"arguments": "{bad"}
+    assert "image" in back.content
+    assert messages({"role": "user", "content": [image]}, HI)[1] == ChatMessage("user", "Hi")
+
+
+def test_the_older_name_of_a_form() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    form = {"type": "json_schema", "schema": schema}
+    assert asked(output_format=form) == asked(output_config={"format": form})
+
+
 def test_what_is_refused_names_its_field() -> None:
     for fields, param in (
         ({"max_tokens": None}, "max_tokens"),
@@ -162,7 +186,6 @@ def test_what_is_refused_names_its_field() -> None:
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": ""}]}, "messages[0].role"),
         ({"messages": [HI, {"role": "user", "content": [{"type": "image"}]}]}, IMAGE),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, TEXT),
         ({"temperature": "0.7"}, "temperature"),
         ({"container": "c"}, "container"),
         ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),

@@ -138,7 +138,7 @@ def test_messages_get_to_the_engine() -> None:
     _, generate = run(sent({"messages": messages}))
     system, user, assistant, tool = generate.prompt.messages
     assert (system.role, system.content) == ("system", "Be brief.")
-    assert (user.role, user.content) == ("user", "ab")
+    assert (user.role, user.content) == ("user", "a\n\nb")
     assert (assistant.content, assistant.reasoning) == ("", "hm")
     assert assistant.tool_calls == (ToolCall("c1", "f", '{"x":1}'),)
     assert (tool.role, tool.tool_call_id, tool.content) == ("tool", "c1", "2")
@@ -249,6 +249,101 @@ def test_what_fails_later_ends_a_stream_with_an_error() -> None:
     assert last["error"]["code"] == "engine_failed"
 
 
+SCHEMA = "response_format.json_schema.schema"
+ADD = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": '}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_time",
+        "parameters": {"type": "object", "properties": {"tz": {"type": "string"}}},
+    },
+}
+
+
+def test_a_history_is_told_and_not_judged() -> None:
+    old = {"role": "assistant", "function_call": {"name": "add", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": [IMAGE, {"type": "text", "text": "2+3?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [ADD]},
+        {"role": "tool", "tool_call_id": "a", "content": "The arguments were invalid."},
+        old,
+        {"role": "function", "name": "add", "content": "5"},
+        {"role": "user", "content": ""},
+    ]
+    _, generate = run(sent({"messages": messages}))
+    image, bad, _, called, five, empty = generate.prompt.messages
+    assert image.content.startswith("[image_url: not shown")
+    assert json.loads(bad.tool_calls[0].arguments) == {"arguments": '{"a": '}
+    assert called.tool_calls[0].id == five.tool_call_id
+    assert five.name == "add"
+    assert empty.content == ""
+
+
+def test_names_of_neighbours_are_done() -> None:
+    _, generate = run(sent({"repeat_penalty": 1.1, "n_predict": 7, "repeat_last_n": 5, "top_k": 3}))
+    sampling = generate.request.sampling
+    assert sampling is not None
+    assert (sampling.repetition_penalty, sampling.penalty_window) == (1.1, 5)
+    assert generate.request.max_tokens == 7
+    _, free = run(sent({"max_tokens": -1, "repeat_last_n": 0, "repeat_penalty": 2.0}))
+    assert free.request.max_tokens == 4096
+    assert free.request.sampling is not None
+    assert not free.request.sampling.penalizes
+    _, held = run(sent({"guided_choice": ["yes", "no"]}))
+    assert held.request.grammar == Grammar("regex", "yes|no")
+
+
+def test_tools_that_are_allowed() -> None:
+    other = {"type": "function", "function": {"name": "other"}}
+    choice = {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": "get_time"}}]},
+    }
+    _, generate = run(sent({"tools": [TOOL, other], "tool_choice": choice}))
+    assert [tool["function"]["name"] for tool in json.loads(generate.prompt.tools)] == ["get_time"]
+
+
+def test_the_assistants_message_is_continued_unless_that_is_not_wanted() -> None:
+    messages = [*HELLO, {"role": "assistant", "content": "Well"}]
+    for field, role in (
+        ({}, "assistant"),
+        ({"continue_final_message": True}, "assistant"),
+        ({"continue_final_message": False}, "user"),
+        ({"add_generation_prompt": True}, "user"),
+    ):
+        _, generate = run(sent({"messages": messages, **field}))
+        assert generate.prompt.messages[-1].role == role
+
+
+def test_a_strict_tool_that_cannot_be_held_is_named() -> None:
+    beyond = {"type": "object", "properties": {"a": {"type": "string", "not": {}}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": beyond, "strict": True}}
+
+    async def ask() -> None:
+        async with asking() as (client, _):
+            response = await client.post(PATH, json={"messages": HELLO, "tools": [tool]})
+            error = response.json()["error"]
+            assert (response.status_code, error["param"]) == (400, "tools")
+            assert "strict tool f" in error["message"]
+
+    run(ask())
+
+
+def test_what_is_wrong_is_told_in_words_of_the_api() -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            for body, words in (
+                ({"stop": ["x"] * 17}, "at most 16 items, not 17"),
+                ({"tools": [{"type": "function", "function": 5}]}, "a JSON object"),
+                ({"messages": [{"role": "user", "content": [IMAGE]}]}, "reads text only"),
+            ):
+                response = await client.post(PATH, json={"messages": HELLO, **body})
+                assert words in response.json()["error"]["message"]
+
+    run(ask())
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -270,6 +365,12 @@ def test_what_fails_later_ends_a_stream_with_an_error() -> None:
         ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
         ({"stop": ""}, "stop"),
         ({"stop": ["x"] * 17}, "stop"),
+        ({"max_tokens": -2}, "max_tokens"),
+        ({"typical_p": 0.5}, "typical_p"),
+        ({"min_tokens": 5}, "min_tokens"),
+        ({"text": {"format": {"type": "json_object"}}}, "text"),
+        ({"grammar": "x"}, "guided_grammar"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"type": "object"}}}, SCHEMA),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"99999": 1}}, "logit_bias"),
         ({"audio": {}}, "audio"),

@@ -198,7 +198,7 @@ def test_a_model_without_such_tokens_fills_no_gaps(tmp_path: Path) -> None:
         ({"prompt": "a", "n": 2, "best_of": 3, "stream": True}, "best_of"),
         ({"prompt": "a", "logprobs": True}, "logprobs"),
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
-        ({"prompt": "a", "max_tokens": -1}, "max_tokens"),
+        ({"prompt": "a", "max_tokens": -2}, "max_tokens"),
         ({"prompt": [97], "suffix": "b"}, "prompt"),
         ({"prompt": "a", "suffix": "b", "echo": True}, "echo"),
     ],

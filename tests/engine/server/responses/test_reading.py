@@ -184,6 +184,26 @@ def test_what_a_response_repeats() -> None:
     assert "x" not in repeated
 
 
+def test_what_is_past_is_told_and_not_judged() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    call = {"type": "function_call", "call_id": "c", "name": "view", "arguments": "{bad"}
+    seen, said, back = messages(
+        {"role": "user", "content": [image, {"type": "input_text", "text": "See?"}]},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}},
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": [image]},
+    )
+    assert seen.content.endswith("\n\nSee?")
+    assert "web_search_call" in said.content
+    assert json.loads(said.tool_calls[0].arguments) == {"arguments": "{bad"}
+    assert "input_image" in back.content
+
+
+def test_no_limit_and_other_names_of_one() -> None:
+    assert asked(input="Hi", max_output_tokens=-1) == asked(input="Hi")
+    assert asked(input="Hi", max_tokens=5) == asked(input="Hi", max_output_tokens=5)
+
+
 def test_what_is_refused_names_its_field() -> None:
     for fields, param in (
         ({"previous_response_id": "resp_1"}, "previous_response_id"),

@@ -1,0 +1,72 @@
+"""The fields that choose tokens, alike in all dialects, with the names of neighbours."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from engine.process.protocol import Loaded
+from engine.request import Sampling
+from engine.server.bodies import WHOLE, Body, named
+from engine.server.choosing import sampling_of
+from engine.server.errors import invalid
+
+MOST_STOPS = 16
+MOST_BIASES = 1024
+SEEDS = 1 << 64
+
+Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
+Stops = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class SamplingFields(Body):
+    """A missing field takes the model's own default."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Probability | None = None
+    top_k: Annotated[int, Field(ge=-1), WHOLE] | None = None
+    min_p: Probability | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = named(
+        "repetition_penalty", "repeat_penalty"
+    )
+    repeat_last_n: Annotated[int, Field(ge=-1, le=1 << 20), WHOLE] | None = None
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=SEEDS), WHOLE] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
+        default_factory=dict, max_length=MOST_BIASES
+    )
+
+
+def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
+    """The sampling that a body asks for. Raises Refusal.
+
+    `repeat_last_n`: the penalties look at that many tokens; at all with -1, and at none with 0.
+    """
+    names = ("min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+    given: dict[str, Any] = {
+        name: value for name in names if (value := getattr(body, name)) is not None
+    }
+    if body.repeat_last_n == 0:
+        given |= {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+    elif body.repeat_last_n is not None:
+        window = body.repeat_last_n if body.repeat_last_n > 0 else loaded.context_length
+        given["penalty_window"] = window
+    if body.seed is not None:
+        given |= {"seed": body.seed % SEEDS, "repeatable": True}
+    given["logit_bias"] = {
+        _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
+    }
+    top_k = None if body.top_k is None else max(0, body.top_k)
+    sampling = sampling_of(
+        loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=top_k
+    )
+    return replace(sampling, **given)
+
+
+def _token(text: str, vocabulary: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < vocabulary):
+        raise invalid(f"logit_bias: {text[:20]!r} is no token of this model.", "logit_bias")
+    return int(text)

@@ -1,0 +1,124 @@
+"""The form that an answer must have: JSON, a schema, a regular expression, or a grammar.
+
+Each dialect has a field for it; those of vLLM, SGLang and llama.cpp are taken in all of them.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from llguidance import LLMatcher
+from llguidance.gbnf_to_lark import any_to_lark
+from pydantic import Field
+
+from engine.replies.schemas import complaint_about, loosened, problem
+from engine.request import Grammar
+from engine.server.bodies import Body, named
+from engine.server.errors import Refusal, invalid
+
+LARGEST_FORM_BYTES = 64 << 10
+OBJECT: Mapping[str, Any] = {"type": "object"}
+
+Schema = dict[str, Any] | str
+Choices = Annotated[list[str], Field(min_length=1, max_length=1024)]
+Source = Annotated[str, Field(min_length=1)]
+
+
+class StructuredOutputs(Body):
+    """A form in vLLM's newer words."""
+
+    json_: Annotated[Schema | None, Field(alias="json")] = None
+    regex: Source | None = None
+    choice: Choices | None = None
+    grammar: Source | None = None
+    json_object: bool | None = None
+    structural_tag: None = None
+
+
+class FormFields(Body):
+    """The fields of neighbours: a schema may also be its JSON text; a grammar is Lark or GBNF."""
+
+    guided_json: Schema | None = named("guided_json", "json_schema")
+    guided_regex: Source | None = named("guided_regex", "regex")
+    guided_choice: Choices | None = None
+    guided_grammar: Source | None = named("guided_grammar", "grammar", "ebnf")
+    structured_outputs: StructuredOutputs | None = None
+
+
+def form_in(body: FormFields, own: Grammar | None = None) -> Grammar | None:
+    """The form that a body asks for, `own` in the dialect's own field. Raises Refusal."""
+    nested = body.structured_outputs or StructuredOutputs()
+    place = "structured_outputs."
+    forms = [
+        own,
+        _schema(body.guided_json, "guided_json"),
+        _regex(body.guided_regex, "guided_regex"),
+        _choice(body.guided_choice, "guided_choice"),
+        _lark(body.guided_grammar, "guided_grammar"),
+        _schema(nested.json_, f"{place}json"),
+        _regex(nested.regex, f"{place}regex"),
+        _choice(nested.choice, f"{place}choice"),
+        _lark(nested.grammar, f"{place}grammar"),
+        schema_form(OBJECT, f"{place}json_object", strict=True) if nested.json_object else None,
+    ]
+    found = [one for one in forms if one is not None]
+    if len(found) > 1:
+        raise invalid("The body asks for two forms of the answer. Send one of them.")
+    return found[0] if found else None
+
+
+def schema_form(schema: Mapping[str, Any], param: str, *, strict: bool) -> Grammar:
+    """The form of a JSON schema, which the client sent in the field `param`. Raises Refusal.
+
+    Unless it is `strict`, the part of it that answers can be held to.
+    """
+    held = schema if strict else loosened(schema)
+    source = json.dumps(held, ensure_ascii=False)
+    _check_size(source, param)
+    if complaint := complaint_about(held):
+        raise invalid(str(problem("JSON schema", complaint)), param)
+    return Grammar("json schema", source)
+
+
+def _schema(schema: Schema | None, param: str) -> Grammar | None:
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            schema = None
+        if not isinstance(schema, dict):
+            raise invalid(f"{param} is not the JSON text of an object.", param)
+    return None if schema is None else schema_form(schema, param, strict=True)
+
+
+def _regex(pattern: str | None, param: str) -> Grammar | None:
+    if pattern is None:
+        return None
+    _check_size(pattern, param)
+    if complaint := LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(pattern)):
+        raise invalid(str(problem("regular expression", complaint)), param)
+    return Grammar("regex", pattern)
+
+
+def _choice(choices: list[str] | None, param: str) -> Grammar | None:
+    return None if choices is None else _regex("|".join(map(re.escape, choices)), param)
+
+
+def _lark(source: str | None, param: str) -> Grammar | None:
+    if source is None:
+        return None
+    _check_size(source, param)
+    try:
+        return Grammar("lark", any_to_lark(source))
+    except Exception as error:  # the converter raises many kinds
+        raise _unreadable(param, error) from None
+
+
+def _unreadable(param: str, error: Exception) -> Refusal:
+    return invalid(f"{param} is neither Lark nor GBNF: {error}."[:500], param)
+
+
+def _check_size(source: str, param: str) -> None:
+    if len(source.encode()) > LARGEST_FORM_BYTES:
+        raise invalid(f"{param} is over {LARGEST_FORM_BYTES >> 10} KB.", param)

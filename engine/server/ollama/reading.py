@@ -1,0 +1,94 @@
+"""Turns the bodies of Ollama's API into an `Ask`. Pure."""
+
+from typing import Any
+
+from engine.process.protocol import Loaded
+from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, ToolCall
+from engine.server.answers import Ask
+from engine.server.choosing import tools_json
+from engine.server.conversation import BETWEEN, arguments_of, in_order, note
+from engine.server.errors import Refusal, invalid
+from engine.server.fields import sampling_in
+from engine.server.forms import OBJECT, schema_form
+from engine.server.ollama.bodies import AnswerFields, GenerateBody, Message, OllamaChatBody
+from engine.server.openai.fim import Gap
+
+
+def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
+    """Make an `Ask` of a chat. Raises Refusal."""
+    last = body.messages[-1]
+    if last.role == "user" and last.images:
+        raise _text_only(f"messages[{len(body.messages) - 1}].images")
+    prompt = Prompt(
+        messages=in_order(_message(message) for message in body.messages),
+        tools=tools_json([tool.function.model_dump() for tool in body.tools]),
+    )
+    return Ask(prompt=prompt, request=_request(body, loaded))
+
+
+def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
+    """Make an `Ask` of a prompt, or of a `gap` in one. Raises Refusal."""
+    if body.images:
+        raise _text_only("images")
+    if gap is not None:
+        request = _request(body, loaded, stops=gap.stops, special=True)
+        return Ask(prompt=Prompt(text=gap.prompt), request=request)
+    prompt = Prompt(text=body.prompt)
+    if not body.raw:
+        messages = [ChatMessage("system", body.system)] if body.system else []
+        prompt = Prompt(messages=(*messages, ChatMessage("user", body.prompt)))
+    return Ask(prompt=prompt, request=_request(body, loaded))
+
+
+def _request(
+    body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
+) -> Request:
+    options, most = body.options, loaded.context_length
+    seed = None if options.seed == -1 else options.seed
+    given = options.stop or []
+    return Request(
+        sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
+        max_tokens=min(options.num_predict or most, most)
+        if (options.num_predict or 0) > 0
+        else most,
+        stops=(*([given] if isinstance(given, str) else given), *stops),
+        overflow="rolling" if body.truncate else "stop",
+        thinking=_thinking(body.think),
+        grammar=_form(body.format),
+        logprobs=body.top_logprobs if body.logprobs else None,
+        **more,
+    )
+
+
+def _thinking(think: bool | Thinking) -> Thinking:
+    if isinstance(think, bool):
+        return "on" if think else "off"
+    return think
+
+
+def _form(form: str | dict[str, Any] | None) -> Grammar | None:
+    if not form:
+        return None
+    schema = form if isinstance(form, dict) else OBJECT
+    return schema_form(schema, "format", strict=False)
+
+
+def _message(message: Message) -> ChatMessage:
+    texts = [message.content, *(note("image") for _ in message.images)]
+    return ChatMessage(
+        message.role,
+        BETWEEN.join(filter(None, texts)),
+        reasoning=message.thinking,
+        tool_calls=tuple(
+            ToolCall(call.id, call.function.name, arguments_of(call.function.arguments))
+            for call in message.tool_calls
+        ),
+        tool_call_id=message.tool_call_id,
+        name=message.tool_name or "",
+    )
+
+
+def _text_only(param: str) -> Refusal:
+    return invalid(
+        f"This model reads text only, and {param} has images.", param, "unsupported_content"
+    )

@@ -1,0 +1,120 @@
+"""Our drafters' networks compute what other people's programs computed of the same weights.
+
+What those programs gave is kept beside `tests.lab.parity`, which can ask them again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models.base import create_attention_mask
+
+import engine.drafters.block_folders
+import engine.drafters.gemma_assistant
+import engine.drafters.mtp
+from engine.drafters.dflash import DFlash
+from engine.drafters.eagle import Eagle3
+from engine.drafters.gemma_assistant import Assistant
+from engine.drafters.mtp import MtpNetwork
+from tests.lab.parity import dflash, dspark, eagle3, eagle_options, gemma_assistant, mtp
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.support.engine.blocks import shape_blocks
+
+Patch = pytest.MonkeyPatch
+MODULES = (eagle3, eagle_options, mtp, gemma_assistant, dflash, dspark)
+SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_it_computes_what_others_compute(name: str) -> None:
+    module, subject = SUBJECTS[name]
+    assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def wrong_norm(monkeypatch: Patch) -> None:
+    class Swapped(DFlash):
+        def __call__(self, *arguments: Any) -> mx.array:
+            self.norm = self.hidden_norm
+            return super().__call__(*arguments)
+
+    monkeypatch.setattr(engine.drafters.block_folders, "DFlash", Swapped)
+
+
+def windows_move_from_row_to_row(monkeypatch: Patch) -> None:
+    shape_blocks(monkeypatch, lambda shape: replace(shape, shared_windows=False))
+
+
+def wrong_first_slot(patch: Patch) -> None:
+    """Which halves acceptance, and shows nowhere else."""
+    shape_blocks(patch, lambda shape: replace(shape, first_slot=0, block_size=shape.block_size - 1))
+
+
+def norms_of_qwen_as_they_are_stored(patch: Patch) -> None:
+    patch.setattr("engine.drafters.block_folders._is_centred", lambda tensors: False)
+
+
+def mixed_again(patch: Patch) -> None:
+    """Its own state passes the final norm once more before it goes on."""
+    patch.setattr(Eagle3, "go_on", lambda network, state: network.norm(state))
+
+
+def no_window(patch: Patch) -> None:
+    unlimited = create_attention_mask
+    patch.setattr(
+        "engine.drafters.eagle.create_attention_mask",
+        lambda state, kept, **_: unlimited(state, kept),
+    )
+
+
+def norms_as_they_are_stored(patch: Patch) -> None:
+    patch.setattr(engine.drafters.mtp, "_ZERO_CENTRED", ())
+
+
+def continue_from_what_was_given(patch: Patch) -> None:
+    def go_on(self: MtpNetwork, state: mx.array) -> mx.array:
+        return self._module.norm(state)  # a norm too many
+
+    patch.setattr(MtpNetwork, "go_on", go_on)
+
+
+def positions_that_go_on(patch: Patch) -> None:
+    call, steps = Assistant.__call__, iter(range(1000))
+
+    def broken(self: Assistant, state: Any, embedded: Any, memory: Any, position: int) -> Any:
+        return call(self, state, embedded, memory, position + next(steps) % 4)
+
+    patch.setattr(Assistant, "__call__", broken)
+
+
+def more_than_the_window(patch: Patch) -> None:
+    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+        end = layer.offset - layer.base
+        return layer.keys[..., :end, :], layer.values[..., :end, :]
+
+    patch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("mutant", "module", "subject"),
+    [
+        (wrong_norm, dflash, dflash.PLAIN),
+        (windows_move_from_row_to_row, dflash, dflash.SPECULATORS),
+        (wrong_first_slot, dspark, dspark.SPECULATORS),
+        (norms_of_qwen_as_they_are_stored, dspark, dspark.LIKE_QWEN35),
+        (mixed_again, *SUBJECTS["eagle3-official"]),
+        (no_window, *SUBJECTS["eagle3-window"]),
+        (norms_as_they_are_stored, mtp, mtp.PUBLISHED),
+        (continue_from_what_was_given, mtp, mtp.PUBLISHED),
+        (positions_that_go_on, gemma_assistant, gemma_assistant.WHOLE),
+        (more_than_the_window, gemma_assistant, gemma_assistant.WHOLE),
+    ],
+)
+def test_parity_refutes_mutants(
+    mutant: Callable[[Patch], None], module: ModuleType, subject: Subject, monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    assert difference(module.ours(subject), kept(subject)) > 100 * TOLERANCE

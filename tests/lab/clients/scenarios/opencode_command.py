@@ -1,0 +1,35 @@
+"""opencode: one question to its agent, whose prompt and tools have thousands of tokens."""
+
+import json
+from pathlib import Path
+
+from steps import BASE, MODEL, command, step
+
+Path("opencode.json").write_text(
+    json.dumps(
+        {
+            "$schema": "https://opencode.ai/config.json",
+            "autoupdate": False,
+            "share": "disabled",
+            "model": f"slipstream/{MODEL}",
+            "small_model": f"slipstream/{MODEL}",
+            "agent": {"build": {"prompt": "Be brief.", "steps": 1}},
+            "tools": {"*": False, "read": True},
+            "provider": {
+                "slipstream": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "name": "Slipstream",
+                    "options": {"baseURL": BASE, "apiKey": "x"},
+                    "models": {MODEL: {"name": MODEL, "limit": {"context": 8192, "output": 64}}},
+                }
+            },
+        }
+    )
+)
+
+
+@step("an answer")
+def _():
+    printed = command("opencode", "run", "--pure", "--format", "json", "Say hello.")
+    events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    assert any(event["type"] == "text" for event in events), printed[:300]
