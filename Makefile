@@ -65,7 +65,7 @@ lint: $(DEV_READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
-	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.peers --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
+	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.peers --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
 	$(BIN)/lint-imports
 
 format: $(DEV_READY) ## rewrite the code in the house style

@@ -40,6 +40,12 @@ _NAMED = {
     )
     for kind, names in _NAMES.items()
 }
+_LAST = "last"
+_NAMED_ENDS = re.compile(
+    r"(?<!\w)(?:(?P<first>first|erste[mnrs]?|primera?|premiere|prima|primeira|eerste)"
+    rf"|last|final|letzte[mnrs]?|ultima|derniere|laatste)\s(?:{_NAMES['page']})(?!\w)",
+    re.IGNORECASE,
+)
 _UNSPACED: Mapping[str, Kind] = {
     "页": "page", "頁": "page", "ページ": "page", "张": "page", "枚": "page", "행": "row",
     "行": "row", "章": "chapter", "장": "chapter", "条": "clause", "條": "clause", "節": "clause",
@@ -70,7 +76,8 @@ _HEADED = re.compile(r"[.:)\]–—-]*[ \t]*(?:$|[^\W\d_a-z]|[\"“„(])", re.M
 
 @dataclass(frozen=True, slots=True)
 class NamedPlace:
-    """The pages, rows, chapters or clauses with the numbers from `first` to `last`: "88", "4.2".
+    """The pages, rows, chapters or clauses with the numbers from `first` to `last`: "88", "4.2",
+    or "last" for the last page.
 
     `start`, `end`: of its name in the question.
     """
@@ -91,6 +98,11 @@ def named_places(question: str) -> tuple[NamedPlace, ...]:
         for kind, pattern in _NAMED.items()
         for match in pattern.finditer(plain)
         for first, last in _numbers(match["numbers"] or match["ordinal"])
+    ]
+    found += [
+        NamedPlace("page", number, number, *match.span())
+        for match in _NAMED_ENDS.finditer(plain)
+        for number in ["1" if match["first"] else _LAST]
     ]
     found += [
         NamedPlace(_UNSPACED[match["kind"]], match["number"], match["number"], *match.span())
@@ -125,12 +137,14 @@ def _sections(
     place: NamedPlace, document: Document, kinds: Collection[SectionKind]
 ) -> list[tuple[int, int]]:
     """The range from the first to the last section with these numbers."""
-    first, last = _value(place.first), _value(place.last)
-    parts = [
-        (start, start + len(section.text))
+    all_parts = [
+        (section.number, start, start + len(section.text))
         for section, start in zip(document.sections, document.starts, strict=True)
-        if section.kind in kinds and first <= section.number <= last
+        if section.kind in kinds
     ]
+    end = max((number for number, _, _ in all_parts), default=0)
+    first, last = (end if each == _LAST else _value(each) for each in (place.first, place.last))
+    parts = [(start, end) for number, start, end in all_parts if first <= number <= last]
     return [(parts[0][0], parts[-1][1])] if parts else []
 
 

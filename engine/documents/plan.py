@@ -155,16 +155,17 @@ class _Search:
         """Score passages, those at places that the question names before all others. Each of the
         `new` documents gets some, its beginning if none is found."""
         question = unicodedata.normalize("NFC", question)
-        names = []
+        named: dict[tuple[int, int], str] = {}  # places that are found, by where they are named
         for place in named_places(question):
-            at_place = [key for number in self.numbers for key in self._at(place, number)]
-            self._at_places += at_place
-            names += [question[place.start : place.end]] * bool(at_place)
-        rest = question if names else looked_for(question, asked_before)
-        for name in names:
-            rest = rest.replace(name, " ")
+            if at_place := [key for number in self.numbers for key in self._at(place, number)]:
+                self._at_places += at_place
+                named[place.start, place.end] = question[place.start : place.end]
+        rest = question if named else looked_for(question, asked_before)
+        for start, end in sorted(named, reverse=True):
+            rest = f"{rest[:start]} {rest[end:]}"
         found = self._index.find(rest, self.numbers)
-        self.words, self._scores = (*dict.fromkeys(names), *found.words), dict(found.scores)
+        self.words = (*dict.fromkeys(named.values()), *found.words)
+        self._scores = dict(found.scores)
         with_hits = {number for number, _ in (*self._scores, *self._at_places)}
         least = min(self._scores.values(), default=1.0)
         for number in self.numbers:

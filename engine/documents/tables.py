@@ -38,7 +38,7 @@ def _first_rows(document: Document, offset: int) -> Sequence[str]:
             number -= 1
         start = document.starts[number]
         return text[start : min(offset, start + _FIRST_ROWS * _LONGEST)].split("\n")[:_FIRST_ROWS]
-    row = text[offset : max(text.find("\n", offset), offset)]
+    row = text[offset : text.find("\n", offset) % (len(text) + 1)]  # -1 is the end of the text
     if section.kind in ("lines", "cell") or _BAR not in row:
         return ()
     above = reversed(text[document.starts[number] : offset].split("\n")[:-1])

@@ -40,6 +40,8 @@ def at(question: str, one: Document) -> list[str]:
         ("¿Qué pone en la línea 7?", [("row", "7", "7")]),
         ("page 3 of 10", [("page", "3", "3")]),
         ("p.12", [("page", "12", "12")]),
+        ("Who signed on the last page?", [("page", "last", "last")]),
+        ("Was steht auf der ersten Seite?", [("page", "1", "1")]),
         ("Summarize Chapter VII", [("chapter", "VII", "VII")]),
         ("capítulo 15", [("chapter", "15", "15")]),
         ("clause 4.2", [("clause", "4.2", "4.2")]),
@@ -73,6 +75,8 @@ def test_pages_and_slides_are_found_by_number() -> None:
     assert at("page 2", one) == ["second"]
     assert at("pages 2-9", one) == ["second\n\nthird"]
     assert at("page 4", one) == []
+    assert at("the last page", one) == ["third"]
+    assert at("the last page", document("no", "pages")) == []
     assert at("slide 2", one) == ["second"]
     assert at("page 2", document("first", "second", kind="slide")) == ["second"]
 

@@ -183,6 +183,8 @@ def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
     alone = plan("What is on page 5?", {1: LONG}, index=index, count=count, room=1000)
     assert pages(alone, 1) == [5]
     assert (alone.words, alone.from_beginning) == (("page 5",), ())
+    both = plan("page 1 and hammers, page 12", {1: LONG}, index=index, count=count, room=1000)
+    assert both.words == ("page 1", "hammers", "page", "12")
     elsewhere = plan("page 99?", {1: LONG}, index=index, count=count, room=1000)
     assert elsewhere.from_beginning == (1,)
 

@@ -43,6 +43,8 @@ def test_a_table_in_a_text_ends_where_its_lines_end() -> None:
     assert header(one, "30 | bolt") == "Number | Name | Price"
     assert header(one, "Number |") == ""
     assert header(one, "After it") == ""
+    last = Document("a.docx", "docx", "00", (Section("part", 1, text.partition("\n\nAfter")[0]),))
+    assert header(last, "39 | bolt") == "Number | Name | Price"
 
 
 def test_a_table_of_numbers_and_a_very_long_header_have_none() -> None:
