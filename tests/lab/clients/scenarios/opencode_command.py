@@ -28,8 +28,10 @@ Path("opencode.json").write_text(
 )
 
 
-@step("an answer")
+@step("an answer, which may be a text or a call")
 def _():
     printed = command("opencode", "run", "--pure", "--format", "json", "Say hello.")
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    assert any(event["type"] == "text" for event in events), printed[:300]
+    assert not [event for event in events if event["type"] == "error"], printed[:300]
+    *_, last = [event for event in events if event["type"] == "step_finish"]
+    assert last["part"]["tokens"]["output"] > 0, last
