@@ -5,6 +5,7 @@ them. Of a tree the most promising branch is shown. Before the first round, says
 Knows rounds and a view; not when a round is shown (`app.rounds.pace`).
 """
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -85,6 +86,7 @@ class DraftAhead(QWidget):
         self.calm = False
         self._since = 0.0
         self._laid: QTextLayout | None = None
+        self._above = 0.0
         self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self._move)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -119,6 +121,7 @@ class DraftAhead(QWidget):
             return
         edge = self._edge()
         top = round(self._view.y() + edge.first.top()) - 1
+        self._above = self._view.y() + edge.first.top() - top  # a part of a pixel matters
         self.setGeometry(0, top, self._over.width(), self._over.height() - top)
         self.raise_()
         self._lay_out(words, edge)
@@ -152,7 +155,7 @@ class DraftAhead(QWidget):
         font = _font_of(block) if in_code or (shape == "heading" and not breaks) else None
         font = font or document.defaultFont()
         leading = block.blockFormat().lineHeight() / 100 or 1.0
-        pitch = leading * QFontMetricsF(font).height()
+        pitch = leading * math.ceil(QFontMetricsF(font).height())  # as Qt lays out lines
         layout, direction = block.layout(), block.textDirection()
         here, line = layout.position(), layout.lineAt(max(0, layout.lineCount() - 1))
         if in_table and breaks > 1:
@@ -274,7 +277,7 @@ class DraftAhead(QWidget):
         if self._laid is None:
             return
         gone = self._gone()
-        corner = QPointF(self._view.x(), 1.0)
+        corner = QPointF(self._view.x(), self._above)
         with QPainter(self) as painter:
             painter.setOpacity(1.0 - gone)
             for number in range(self._laid.lineCount()):

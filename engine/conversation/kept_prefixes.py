@@ -245,7 +245,7 @@ class KeptPrefix:
             for part, tensor in zip(parts, tensors, strict=True):
                 part.append(tensor)
             length += PREFILL_ROWS
-            if length > held:
+            if length > held and not has_states:  # which are of use once all are read
                 yield length
         if length > held and (length == end or not has_states):
             arrays = list[mx.array]()
@@ -275,10 +275,9 @@ class KeptPrefix:
     def _writing(self) -> Iterator[bool]:
         timeline, has_states = self._decoder.timeline, self._of.has_states
         quantized = timeline.is_quantized
-        length = self._decoder.as_afresh(self.most) // PREFILL_ROWS * PREFILL_ROWS
-        if length < FEWEST_BLOCKS * PREFILL_ROWS:
-            return
-        names = self._names(quantized=quantized)
+        blocks = self._decoder.as_afresh(self.most) // PREFILL_ROWS
+        length = blocks * PREFILL_ROWS
+        names = self._names(quantized=quantized)[:blocks] if blocks >= FEWEST_BLOCKS else []
         if not names:
             return
         layouts, states = self._of.layouts(quantized=quantized), timeline.states(length)
@@ -292,16 +291,14 @@ class KeptPrefix:
             return  # the blocks before are of use to prompts that read on from there
         block_bytes = sum(layout.size_bytes for layout in layouts)
         state_bytes = sum(layout.size_bytes for layout in state_layouts)
-        most = (self._blocks.most_bytes - state_bytes) // max(block_bytes, 1)
-        if most < (length // PREFILL_ROWS if has_states else FEWEST_BLOCKS):
+        room = (self._blocks.most_bytes - state_bytes) // max(block_bytes, 1)
+        if room < (blocks if has_states else FEWEST_BLOCKS):
             self.unkept = Unkept.NO_ROOM
             return
-        names = names[: min(length // PREFILL_ROWS, most)]
+        names = names[:room]
         began_ns = time_ns()  # before those that are there are used again
-        there = len(self._blocks.find(names))
-        if has_states and len(self._blocks.find(names, state=True)) > len(names):
-            return
-        if not has_states and len(names) - there < FEWEST_BLOCKS:
+        there, whole = len(self._blocks.find(names)), len(self._blocks.find(names, state=True))
+        if whole > len(names) if has_states else len(names) - there < FEWEST_BLOCKS:
             return
         folder = self._blocks.begin(sorted(self.documents))
 

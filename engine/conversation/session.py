@@ -331,7 +331,10 @@ class Session:
         `about` the same documents, or behind the same instructions, which a mere text has not."""
         if not prompt.messages:
             return len(tokens) if about else 0
-        return common(tokens, self.encode(another_question(prompt)))
+        try:
+            return common(tokens, self.encode(another_question(prompt)))
+        except Problem:  # a template may refuse a chat that is not the person's
+            return 0
 
     def _reader(
         self, prompt: Prompt, tokens: Sequence[int], *, certain: bool

@@ -42,7 +42,7 @@ _DIGITS = "〇一二三四五六七八九"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stands before a paragraph: `text` with the space behind it; empty for a bullet."""
+    """The mark before a paragraph: `text` with the space behind it; empty for a bullet."""
 
     text: str
     level: int
@@ -101,7 +101,7 @@ class Numbers:
         self._begun: set[tuple[str, int]] = set()
 
     def mark(self, paragraph: Element) -> Mark | None:
-        """Count a paragraph, and return what stands before it; None without a list."""
+        """Count a paragraph, and return its mark; None without a list."""
         place = self._place(paragraph)
         if place is None:
             return None

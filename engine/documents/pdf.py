@@ -180,7 +180,7 @@ def _is_written_on(page: pypdfium2.PdfPage) -> bool:
 
 
 def _comment(note: Any) -> str:
-    """What a person wrote about a place on the page; empty for other annotations."""
+    """A person's comment on a place of the page; empty for other annotations."""
     if pdfium.FPDFAnnot_GetSubtype(note) not in _COMMENTS:
         return ""
     size = min(pdfium.FPDFAnnot_GetStringValue(note, b"Contents", None, 0), _LONGEST_COMMENT)

@@ -442,7 +442,7 @@ class _Reader(HTMLParser):
 
 
 def _filled_in(given: dict[str, str | None]) -> str:
-    """What is filled into a field of a form, or ticked in it."""
+    """The content of a form's field, or a ticked or empty box."""
     match (given.get("type") or "text").lower():
         case "checkbox" | "radio":
             return "☒" if "checked" in given else "☐"

@@ -278,7 +278,7 @@ def _with_reading_behind(ruby: Element) -> Element:
 
 
 def _chosen(begin: Element) -> str:
-    """What is chosen in a list of choices, by the sign that begins its field."""
+    """The choice in a list of a form, which belongs to the sign that begins its field."""
     choices = begin.find("{*}ffData/{*}ddList")
     if choices is None:
         return ""

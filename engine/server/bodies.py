@@ -57,7 +57,7 @@ def named(*names: str) -> Any:
 class Body(BaseModel):
     """An object in a body. Values are not converted: "1" is no number.
 
-    `FORM`: the field of a request that holds the form of an answer.
+    `FORM`: the field of a request that holds the form of an answer; "" where none is asked for.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
@@ -90,7 +90,8 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
     """Validate a body's JSON value as `kind`. Raises a Refusal that names the wrong field."""
     if not isinstance(value, dict):
         raise invalid("The body is not a JSON object.")
-    check_foreign(value, names_of(kind), kind.FORM)
+    if kind.FORM:
+        check_foreign(value, names_of(kind), kind.FORM)
     try:
         return kind.model_validate(value)
     except ValidationError as error:

@@ -105,6 +105,11 @@ models:
         "in Settings, Intelligence, Add a Model Provider, Internet Hosted",
         "URL: @address   API Key: @key",
     ),
+    (
+        "Programs for Ollama",
+        "as the address, or host, of Ollama",
+        "@address",
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from engine.server.errors import invalid
 MOST_STOPS = 16
 MOST_BIASES = 1024
 SEEDS = 1 << 64
+_LONGEST_WINDOW = 1 << 20
 
 Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
 Stops = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
@@ -33,7 +34,7 @@ class SamplingFields(Body):
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = named(
         "repetition_penalty", "repeat_penalty"
     )
-    repeat_last_n: Annotated[int, Field(ge=-1, le=1 << 20), WHOLE] | None = None
+    repeat_last_n: Annotated[int, Field(ge=-1, le=_LONGEST_WINDOW), WHOLE] | None = None
     seed: Annotated[int, Field(ge=-(1 << 63), lt=SEEDS), WHOLE] | None = None
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
         default_factory=dict, max_length=MOST_BIASES
@@ -53,7 +54,7 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
         given |= {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
     elif body.repeat_last_n is not None:
         window = body.repeat_last_n if body.repeat_last_n > 0 else loaded.context_length
-        given["penalty_window"] = window
+        given["penalty_window"] = min(window, _LONGEST_WINDOW)
     if body.seed is not None:
         given |= {"seed": body.seed % SEEDS, "repeatable": True}
     given["logit_bias"] = {

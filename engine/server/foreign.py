@@ -8,13 +8,13 @@ others that nobody knows, they are ignored.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from engine.server.errors import Refusal, invalid
+from engine.server.errors import invalid
 
 _NONE: tuple[Any, ...] = ([], {}, "")
 _ONE = (1,)
 _OFF = (0, False)
 _NO_LIMIT = (0, -1, -2)
-_FORM = (*_NONE, {"type": "text"})
+_FORM = (*_NONE, {"type": "text"}, {"format": {"type": "text"}})
 _FOREIGN: Mapping[str, tuple[Any, ...]] = {
     # the form of an answer
     **dict.fromkeys(("response_format", "text_format", "output_format", "format", "text"), _FORM),
@@ -58,22 +58,13 @@ MISSING = {
 """The reasons why paths of these APIs have no counterpart; "/images/*" is for all below."""
 
 
-def check_foreign(body: Mapping[str, Any], own: Collection[str], form: str = "") -> None:
-    """Raise Refusal if a body has such a setting under a name that is not the dialect's own.
+def check_foreign(body: Mapping[str, Any], own: Collection[str], form: str) -> None:
+    """Raise Refusal if a body has such a setting under a name that is not among its `own`.
 
-    `form`: the field in which this dialect takes the form of an answer.
+    `form`: the field in which the dialect takes the form of an answer.
     """
     for name in body.keys() & _FOREIGN.keys() - own:
         value = body[name]
-        if value is not None and not any(_same(value, one) for one in _FOREIGN[name]):
-            raise _refusal(name, form)
-
-
-def _same(value: Any, nothing: Any) -> bool:
-    return bool(value == nothing)  # 1.0 is 1
-
-
-def _refusal(name: str, form: str) -> Refusal:
-    about_form = _FOREIGN[name] is _FORM and form
-    hint = f" The form of an answer goes into {form}." if about_form else ""
-    return invalid(f"{name} is not supported here.{hint}", name, "unsupported_parameter")
+        if value is not None and value not in _FOREIGN[name]:
+            hint = f" The form of an answer goes into {form}." if _FOREIGN[name] is _FORM else ""
+            raise invalid(f"{name} is not supported here.{hint}", name, "unsupported_parameter")

@@ -2,6 +2,7 @@
 GET /metrics."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from engine.server.errors import Refusal
@@ -9,7 +10,8 @@ from engine.server.exchange import Call, Reply, json_reply
 from engine.server.metrics import CONTENT_TYPE
 from engine.server.pool import Pair
 from engine.server.service import Service
-from engine.server.target import context_of
+from models.errors import Problem
+from models.model_folder import ModelFolder
 
 _CREATED = 1_700_000_000  # not known of a model, but clients want a number
 
@@ -71,3 +73,11 @@ def _for_anthropic(name: str) -> dict[str, Any]:
 
 def _anthropic(call: Call) -> bool:
     return "anthropic-version" in call.headers
+
+
+def context_of(target: str) -> int | None:
+    """The longest context of a model in a folder, in tokens; None where its files do not say."""
+    try:
+        return ModelFolder(Path(target)).context_length
+    except Problem:
+        return None

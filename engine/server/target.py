@@ -15,7 +15,6 @@ from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from models.errors import Problem
 from models.files import read_json_object
-from models.model_folder import ModelFolder
 
 _MOST_BYTES = 100_000_000
 
@@ -27,14 +26,6 @@ def name_of(target: str) -> str:
     if repository.startswith("models--"):
         return repository.removeprefix("models--").replace("--", "/")
     return path.name
-
-
-def context_of(target: str) -> int | None:
-    """The longest context of a model in a folder, in tokens; None where its files do not say."""
-    try:
-        return ModelFolder(Path(target)).context_length
-    except Problem:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,10 @@ def words_by_calamine(path: Path) -> str:
     return "\n".join(str(cell) for row in rows for cell in row)
 
 
+def _between(tag: str) -> str:
+    return " " if tag.endswith(("}br", "}tab", "}cr")) else ""
+
+
 def words_in_xml(path: Path) -> str:
     """All that stands in the text elements of a document or of slides."""
     with ZipFile(path) as parts:
@@ -79,7 +83,10 @@ def words_in_xml(path: Path) -> str:
         ]
     paragraphs = [each for root in roots for each in root.iter() if each.tag.endswith("}p")]
     return "\n".join(
-        "".join(each.text or "" for each in paragraph.iter() if each.tag.endswith("}t"))
+        "".join(
+            (each.text or "") if each.tag.endswith("}t") else _between(each.tag)
+            for each in paragraph.iter()
+        )
         for paragraph in paragraphs
         if not any(each.tag.endswith("}p") for each in list(paragraph.iter())[1:])
     )

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from engine.request import Thinking
 from engine.server.bodies import WHOLE, Body, named
 from engine.server.fields import SamplingFields, Stop, Stops
-from engine.server.openai.tools import MOST_TOOLS, Function
+from engine.server.openai.tools import ToolFields
 
 Role = Annotated[
     Literal["system", "user", "assistant", "tool"],
@@ -22,7 +22,9 @@ Role = Annotated[
 class Options(SamplingFields):
     """The settings of an answer. A `num_predict` below 1 is no limit, and a seed of -1 is none."""
 
-    num_predict: Annotated[int, WHOLE] | None = None
+    num_predict: Annotated[int, WHOLE] | None = named(
+        "num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"
+    )
     stop: Stop | Stops | None = None
 
 
@@ -61,16 +63,11 @@ class Message(Body):
     tool_call_id: str = ""
 
 
-class Tool(Body):
-    type: Literal["function"] = "function"
-    function: Function
-
-
-class OllamaChatBody(AnswerFields):
-    """A chat; without messages, the question whether there is a model."""
+class OllamaChatBody(AnswerFields, ToolFields):
+    """A chat; without messages, the question whether there is a model. Ollama has no choice among
+    tools, but some of its clients send one."""
 
     messages: Annotated[list[Message], Field(max_length=4096)] = Field(default_factory=list)
-    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
 
 
 class GenerateBody(AnswerFields):

@@ -40,9 +40,15 @@ async def generate(service: Service, call: Call) -> Reply:
 
 
 def _read[B: AnswerFields](kind: type[B], call: Call) -> B:
-    body = read_body(kind, call.body)
-    check_foreign(call.body.get("options") or {}, names_of(Options), "format")
-    return body
+    """Read a body. Some clients send options beside `options`."""
+    given = call.body
+    if isinstance(given, dict) and isinstance(options := given.get("options") or {}, dict):
+        beside = given.keys() & names_of(Options) - names_of(kind)
+        options = {name: given[name] for name in beside} | options
+        check_foreign(options, names_of(Options), "format")
+        given = {name: value for name, value in given.items() if name not in beside}
+        given["options"] = options
+    return read_body(kind, given)
 
 
 async def _gap(body: GenerateBody, service: Service) -> Gap:

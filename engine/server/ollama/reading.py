@@ -5,7 +5,7 @@ from typing import Any
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, ToolCall
 from engine.server.answers import Ask
-from engine.server.choosing import tools_json
+from engine.server.choosing import check_choice, tools_json
 from engine.server.conversation import BETWEEN, arguments_of, in_order, note
 from engine.server.errors import Refusal, invalid
 from engine.server.fields import sampling_in
@@ -16,14 +16,15 @@ from engine.server.openai.fim import Gap
 
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
+    check_choice(body.choice, [function["name"] for function in body.callable_functions])
     last = body.messages[-1]
     if last.role == "user" and last.images:
         raise _text_only(f"messages[{len(body.messages) - 1}].images")
     prompt = Prompt(
         messages=in_order(_message(message) for message in body.messages),
-        tools=tools_json([tool.function.model_dump() for tool in body.tools]),
+        tools=tools_json(body.callable_functions),
     )
-    return Ask(prompt=prompt, request=_request(body, loaded))
+    return Ask(prompt=prompt, request=_request(body, loaded), choice=body.choice)
 
 
 def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
@@ -44,13 +45,12 @@ def _request(
     body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
 ) -> Request:
     options, most = body.options, loaded.context_length
+    wanted = options.num_predict
     seed = None if options.seed == -1 else options.seed
     given = options.stop or []
     return Request(
         sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
-        max_tokens=min(options.num_predict or most, most)
-        if (options.num_predict or 0) > 0
-        else most,
+        max_tokens=min(wanted, most) if wanted is not None and wanted > 0 else most,
         stops=(*([given] if isinstance(given, str) else given), *stops),
         overflow="rolling" if body.truncate else "stop",
         thinking=_thinking(body.think),

@@ -19,7 +19,7 @@ class Function(Body):
 
 
 class Tool(Body):
-    type: Literal["function"]
+    type: Literal["function"] = "function"
     function: Function
 
 

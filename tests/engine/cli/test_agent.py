@@ -22,6 +22,7 @@ from engine.server.clients import Server, agents
 from engine.server.keys import default_key_file, read_key
 from tests.support.engine import scripted_host
 from tests.support.engine.ended import Command
+from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
 STORIES = ROOT / "tests" / "data" / "stories260K"
@@ -114,7 +115,10 @@ def test_a_server_with_a_key_is_shown_ours(run: Command, install: Callable[..., 
     assert (refused.code, "--key-file" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("there", ["nothing", "another program", "another model"])
+THERE = ["nothing", "another program", "another model"]
+
+
+@pytest.mark.parametrize("there", mostly_slow(THERE, quick=["another model"]))
 def test_a_server_of_its_own_ends_with_it(
     run: Command,
     install: Callable[..., Path],

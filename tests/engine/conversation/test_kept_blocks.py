@@ -23,6 +23,7 @@ from engine.conversation.kept_blocks import (
     forget_all,
     held_bytes,
     kept_blocks_folder,
+    state_name,
     used_ns,
 )
 from models.files import HOME_VARIABLE
@@ -94,6 +95,17 @@ def test_blocks_behind_one_that_is_missing_are_not_found(folder: Path) -> None:
     paths = write(blocks, names)
     paths[1].unlink()
     assert blocks.find(names) == paths[:1]
+
+
+def test_a_state_ends_what_is_found(folder: Path) -> None:
+    blocks = KeptBlocks(folder)
+    write(blocks, NAMES)
+    assert blocks.find(NAMES, state=True) == []
+    write(blocks, [state_name(NAMES[1]), state_name(NAMES[3])])
+    for asked, found in ((NAMES, 4), (NAMES[:3], 2)):
+        names = [*NAMES[:found], state_name(NAMES[found - 1])]
+        assert [path.stem for path in blocks.find(asked, state=True)] == names
+    assert [path.stem for path in blocks.find(NAMES)] == NAMES
 
 
 def test_nobody_else_can_read_them(folder: Path) -> None:

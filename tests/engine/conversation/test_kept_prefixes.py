@@ -444,6 +444,19 @@ def test_mutants_fail_the_conversation(
         conversation(targets("llama wide"), folder)
 
 
+def test_states_of_another_place_are_noticed(
+    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind the answer, in place of those at the border."""
+    states, target = engine.core.cache.Timeline.states, targets("qwen3_5")
+    monkeypatch.setattr(
+        engine.core.cache.Timeline, "states", lambda self, length: states(self, self.length)
+    )
+    answer(new(target, folder), DOCUMENT)
+    with pytest.raises(AssertionError, match="differ"):
+        answer(new(target, folder), [*DOCUMENT, 1])
+
+
 # What is kept, and when
 
 
@@ -737,6 +750,15 @@ def test_only_blocks_that_were_read_whole_are_kept(
     assert other.decoder.as_afresh(80) == 32
     assert other.decoder.copy()[0]._in_blocks == 32
     assert other.decoder.another()._in_blocks == 0
+
+
+def test_states_are_marked_where_a_block_ends(targets: Any, folder: Path, in_blocks: Any) -> None:
+    session = in_blocks(new(targets("qwen3_5"), folder))
+    answer(session, DOCUMENT[: ROWS // 2], replace(GREEDY, keep_as=(), max_tokens=1))
+    expected = answer(session, DOCUMENT)
+    assert len(files(folder)) == 5 + 1
+    given = answer(in_blocks(new(targets("qwen3_5"), folder)), DOCUMENT)
+    assert (reused_of(given), tokens_of(given)) == (5 * ROWS, tokens_of(expected))
 
 
 def test_a_turn_that_goes_on_reads_nothing_again(

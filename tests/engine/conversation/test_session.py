@@ -263,6 +263,12 @@ def test_calls_without_results_are_named(tokenizer: Any) -> None:
         session.answer([ChatMessage("user", "Add."), calls])
 
 
+def test_an_empty_newest_message_goes_on_from_what_was_said(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    said = [*QUESTION, ChatMessage("assistant", "Yes."), ChatMessage("user", "")]
+    assert done_of(list(session.answer(said, Request(max_tokens=2)))).reason in ("length", "stop")
+
+
 def test_empty_prompt_is_refused(tokenizer: Any) -> None:
     session = new_session(tokenizer)
     for empty in ([], [ChatMessage("user", " \n")]):

@@ -17,7 +17,7 @@ SETUPS = {
 
 def test_each_names_the_address_and_leaves_nothing_open() -> None:
     in_a_terminal = {"Aider", "Codex", "Claude Code", "OpenCode", "Qwen Code"}
-    assert {"Zed", "Continue", "Xcode"} | in_a_terminal == set(SETUPS)
+    assert {"Zed", "Continue", "Xcode", "Programs for Ollama"} | in_a_terminal == set(SETUPS)
     for setup in SETUPS.values():
         assert ADDRESS in setup.lines
         assert not re.search("@(address|model|key|context)", setup.lines)

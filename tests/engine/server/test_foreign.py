@@ -44,10 +44,10 @@ EMPTY: dict[str, Any] = {
 def test_what_binds_an_answer_is_refused_by_name() -> None:
     for name, value in BINDING.items():
         with pytest.raises(Refusal) as caught:
-            check_foreign({"model": "x", name: value}, {"model"})
+            check_foreign({"model": "x", name: value}, {"model"}, "format")
         assert (caught.value.status, caught.value.param) == (400, name)
-        check_foreign({name: value}, {name})
+        check_foreign({name: value}, {name}, "format")
 
 
 def test_what_asks_for_nothing_is_no_matter() -> None:
-    check_foreign(EMPTY, ())
+    check_foreign(EMPTY, (), "format")

@@ -145,6 +145,23 @@ def test_options_get_to_the_engine() -> None:
     assert free.request.sampling == LOADED.sampling
 
 
+def test_options_beside_the_options_are_taken_too() -> None:
+    """As ollama-ai-provider sends them."""
+    body = {"messages": HELLO, "temperature": 0.5, "max_output_tokens": 60, "top_k": 7}
+    asked = request_of("chat", body | {"tool_choice": "auto", "options": {"top_k": 3}}).request
+    assert asked.sampling is not None
+    assert (asked.sampling.temperature, asked.sampling.top_k) == (0.5, 3)
+    assert asked.max_tokens == 60
+
+
+def test_a_choice_among_tools(thinker: str) -> None:
+    body = {"messages": HELLO, "tools": TOOLS, "tool_choice": "required"}
+    _, asked = sent("chat", body, saying(CALL), target=thinker)
+    assert asked is not None
+    assert asked.request.grammar is not None
+    assert sent("chat", body | {"tools": []})[0].status_code == 400
+
+
 def test_a_history_without_ids_is_told_by_names_and_order() -> None:
     def call(name: str) -> dict[str, Any]:
         return {"function": {"name": name, "arguments": {"x": 1}}}

@@ -37,7 +37,8 @@ const schema = z.object({ city: z.string().max(12), more: z.record(z.string(), z
         inputSchema: z.object({ city: z.string().max(12) }),
         execute: async (given) => asked.push(given) && "sunny",
       });
-      const toolChoice = name === "OpenAI" ? "required" : "auto"; // Ollama has no choice
+      // Ollama's API has no choice among tools; OpenAI's makes one call of the named tool.
+      const toolChoice = name === "OpenAI" ? { type: "tool", toolName: "weather" } : "auto";
       const answer = await generateText({ ...base, tools: { weather }, toolChoice });
       if (name === "OpenAI") assert.equal(typeof asked[0].city, "string");
       assert.ok(answer.finishReason);

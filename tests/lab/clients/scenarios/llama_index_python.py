@@ -13,10 +13,10 @@ QUESTION = [ChatMessage("What is the capital of France?", role="user")]
 MODELS = {
     "OpenAI": OpenAILike(
         model=MODEL, api_base=BASE, api_key="x", is_chat_model=True, is_function_calling_model=True,
-        temperature=0, max_tokens=40, timeout=120, max_retries=0,
+        temperature=0, max_tokens=40, timeout=600, max_retries=0,
     ),
     "Ollama": Ollama(
-        model=MODEL, base_url=SERVER, request_timeout=120,
+        model=MODEL, base_url=SERVER, request_timeout=600,
         additional_kwargs={"temperature": 0, "num_predict": 40},
     ),
 }  # fmt: skip

@@ -23,6 +23,12 @@ def before_call(context, case, kwargs):
     for field in (*FIELDS.values(), "max_tokens"):
         if isinstance(case.body.get(field), int):
             case.body[field] = min(case.body[field], 4)
+    if case.operation.path in ("/api/chat", "/api/generate"):
+        options = case.body.get("options")
+        if options is None or isinstance(options, dict):
+            number = (options or {}).get("num_predict")
+            if number is None or isinstance(number, int):
+                case.body["options"] = {**(options or {}), "num_predict": 4}
 """
 )
 

@@ -41,8 +41,8 @@ def _():
     assert answer.tool_calls[0].function.name == "weather"
 
 
-@step("an agent makes its steps")
+@step("an agent makes a step")
 def _():
-    agent = ToolCallingAgent([weather], model, max_steps=2, verbosity_level=0)
+    agent = ToolCallingAgent([weather], model, max_steps=1, verbosity_level=0)
     agent.run("Does it rain in Paris?")
     assert len(agent.memory.steps) > 1
