@@ -7,6 +7,7 @@ begins with its number. The words for places are those of seven languages.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from engine.documents import Document, SectionKind
@@ -32,14 +33,6 @@ _ROMAN = r"(?!I\s[a-z])[IVXLC]{1,9}"
 _NUMBER = rf"(?:\d{{1,7}}(?:\.\d{{1,4}})*|{_ROMAN})(?!\w)"
 _TO = r"\s*[-–—]\s*|\s(?:to|through|until|bis|a|al|hasta|jusqu'a|ate|tot)\s"
 _AND = r"\s*[,&]\s+|,?\s(?:and|or|und|oder|y|o|et|ou|e|en)\s"
-_NAMED = {
-    kind: re.compile(
-        rf"(?<!\w)(?i:{names})(?:\s+|(?<=[.§])\s*)(?i:(?:no|nr|num|n[°º])\.?\s*)?"
-        rf"(?P<numbers>{_NUMBER}(?:(?i:{_TO}|{_AND}){_NUMBER})*)"
-        rf"|(?<!\w)(?P<ordinal>\d{{1,7}})(?i:st|nd|rd|th|\.|ª|º|a|o|e|er|eme|de)\s(?i:{names})(?!\w)"
-    )
-    for kind, names in _NAMES.items()
-}
 _LAST = "last"
 _NAMED_ENDS = re.compile(
     r"(?<!\w)(?:(?P<first>first|erste[mnrs]?|primera?|premiere|prima|primeira|eerste)"
@@ -95,8 +88,8 @@ def named_places(question: str) -> tuple[NamedPlace, ...]:
     plain = without_accents(question)
     found = [
         NamedPlace(kind, first, last, *match.span())
-        for kind, pattern in _NAMED.items()
-        for match in pattern.finditer(plain)
+        for kind in _NAMES
+        for match in _named(kind).finditer(plain)
         for first, last in _numbers(match["numbers"] or match["ordinal"])
     ]
     found += [
@@ -124,6 +117,18 @@ def ranges_of(place: NamedPlace, document: Document) -> tuple[tuple[int, int], .
         case "clause":
             found = _under_names(place, document) or _under_numbers(place, document)
     return tuple(found) if len(found) <= _MOST_ALIKE else ()
+
+
+@cache  # compiled with the first question, as that takes longer than all imports
+def _named(kind: Kind) -> re.Pattern[str]:
+    """The pattern of a place of this kind in a question without accents."""
+    names = _NAMES[kind]
+    return re.compile(
+        rf"(?<!\w)(?i:{names})(?:\s+|(?<=[.§])\s*)(?i:(?:no|nr|num|n[°º])\.?\s*)?"
+        rf"(?P<numbers>{_NUMBER}(?:(?i:{_TO}|{_AND}){_NUMBER})*)"
+        r"|(?<!\w)(?P<ordinal>\d{1,7})(?i:st|nd|rd|th|\.|ª|º|a|o|e|er|eme|de)"
+        rf"\s(?i:{names})(?!\w)"
+    )
 
 
 def _numbers(written: str) -> Iterator[tuple[str, str]]:

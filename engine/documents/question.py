@@ -7,6 +7,7 @@ function words may be in each of them. Knows no document.
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
+from functools import cache
 
 from engine.documents.languages import ENGLISH, function_words, languages_of
 from engine.documents.named_places import named_places
@@ -96,15 +97,6 @@ _PHRASES: Mapping[str, str] = {
 }
 
 
-def _pattern(phrases: str) -> re.Pattern[str]:
-    joined = re.sub(r"\|\n\s+", "|", phrases)
-    for short, meant in (("*", r"\w*"), (" ...", r"\b.{0,40}\b"), ("#", _MEASURES)):
-        joined = joined.replace(short, meant)
-    each = "|".join(" ".join(phrase.split()) for phrase in re.split(r",\s+", joined))
-    return re.compile(rf"\b(?:{each})(?!\w)")
-
-
-_ABOUT_ALL = {language: _pattern(phrases) for language, phrases in _PHRASES.items()}
 _ABOUT_ALL_UNSPACED = re.compile(
     "总结|概括|概述|摘要|大意|总共|一共|总和|总计|平均|最[高低多少大小长短贵]|所有|全部|翻译|"
     "主要(内容|观点)|列出|讲了什么|讲什么|关于什么|多少[个条次人篇]|"
@@ -147,7 +139,17 @@ def asks_about_all(question: str) -> bool:
     if named_places(question):
         return False
     plain = folded(question[:_READ]).replace("’", "'")
-    languages = [each for each in languages_of(question) if each in _ABOUT_ALL] or _ABOUT_ALL
+    languages = [each for each in languages_of(question) if each in _PHRASES] or _PHRASES
     return _ABOUT_ALL_UNSPACED.search(question) is not None or any(
-        _ABOUT_ALL[language].search(plain) for language in languages
+        _about_all(language).search(plain) for language in languages
     )
+
+
+@cache  # compiled with the first question, as that takes longer than all imports
+def _about_all(language: str) -> re.Pattern[str]:
+    """The pattern of the phrases of a language."""
+    joined = re.sub(r"\|\n\s+", "|", _PHRASES[language])
+    for short, meant in (("*", r"\w*"), (" ...", r"\b.{0,40}\b"), ("#", _MEASURES)):
+        joined = joined.replace(short, meant)
+    each = "|".join(" ".join(phrase.split()) for phrase in re.split(r",\s+", joined))
+    return re.compile(rf"\b(?:{each})(?!\w)")
