@@ -162,10 +162,11 @@ def _():
         assert whole.choices[0].message.content.lstrip().startswith("{"), whole
 
 
-@step("a schema that is not supported is refused by name")
+@step("a strict schema that is not supported is refused by name")
 def _():
     schema = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
-    asked = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    named = {"name": "a", "schema": schema, "strict": True}
+    asked = {"type": "json_schema", "json_schema": named}
     ask = partial(client.chat.completions.create, **GREEDY, response_format=asked)
     error = refused(openai.BadRequestError, ask)
     assert "not" in error.body["message"], error.body
