@@ -30,7 +30,8 @@ from engine.speculate import Company, Pass
 
 Fail = Callable[[str, Exception], Event]
 _SHARED_SECONDS = 0.25  # that a chunk of a prompt takes, on the CPU, while others are answered
-_WORTH_SHARING = 32  # tokens that another answer has read too, for which caches are copied
+# Tokens that another answer has read too, for which caches are copied; half of a shorter prompt.
+_WORTH_SHARING = 32
 _LEAD_SECONDS = 0.1  # by which one answer of a race gets ahead of the other before it rests
 
 
@@ -321,8 +322,8 @@ class Scheduler:
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
-        """The session that has read most of a prompt, so that this is not read again; if none has
-        read much, a new one.
+        """Return the session that has read most of a prompt, so that this is not read again; if
+        none has read much, a new one.
 
         An idle one is cut to the beginning that it shares with the prompt, if that is half of it or
         more. If it is less, and if the session is running, it is kept, and a copy is cut.
@@ -338,7 +339,7 @@ class Scheduler:
             self._make_room(spare)
             return best
         dropped = self._make_room(spare)
-        if shared < _WORTH_SHARING:
+        if shared < min(_WORTH_SHARING, len(answer.tokens) / 2):
             return self.session.another()
         return best if best in dropped else best.copy()
 

@@ -409,6 +409,13 @@ def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(
     assert reused(run(of, [continued(GOES_ON)])["t"]) == 160
 
 
+def test_most_of_a_short_prompt_is_read_once(make: Callable[..., Session]) -> None:
+    """As where short questions have the template's own system prompt before them."""
+    of = scheduler(make("llama", "none"))
+    run(of, [continued(LONG)])
+    assert reused(run(of, [continued([*LONG[:20], 67, 68, 69])])["t"]) == 20
+
+
 def test_most_of_a_conversation_is_cut(make: Callable[..., Session]) -> None:
     of = scheduler(make("llama", "none"))
     run(of, [continued(LONG)])
