@@ -1,7 +1,6 @@
 """`slipstream serve`: the local server, as a command. Knows options and the terminal."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -139,11 +138,11 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
 def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
     """The models that a word after --allow names, with their names. Raises Problem."""
     from engine.server.target import name_of
-    from models.installed.resolve import find, resolve_target
+    from models.installed.resolve import find, is_path, resolve_target
     from models.installed.store import inventory
     from models.model_folder import ModelFolder
 
-    if word.startswith((".", "~", os.sep)):
+    if is_path(word):
         folder = resolve_target(word)
         yield name_of(str(folder.path)), folder
         return

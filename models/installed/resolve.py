@@ -82,6 +82,12 @@ def open_target(
     return resolve_target(text, home=home, cache=cache, progress=progress)
 
 
+def is_path(text: str) -> bool:
+    """Whether a person who wrote this named a file or a folder, rather than a model by its name."""
+    exists = bool(text) and os.path.exists(os.path.expanduser(text))
+    return exists or text.startswith((".", "~", os.sep))
+
+
 def resolve_target(
     text: str,
     *,
@@ -329,9 +335,8 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
     """Return the path, or the installed model of that name; models of the right use come first."""
-    path = Path(os.path.expanduser(text))
-    if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
-        return path
+    if is_path(text):
+        return Path(os.path.expanduser(text))
     module = text.removesuffix(f"/{MODULE_NAME}")
     if drafts and module != text and module_folder(module, home=home).is_dir():
         return module_folder(module, home=home)

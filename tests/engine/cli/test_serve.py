@@ -1,6 +1,7 @@
 """`slipstream serve`, as far as it needs no server."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from engine.cli.main import app
 from engine.cli.serve import DEFAULT_PORT
 from engine.server import running
 from engine.server.clients import client_setups
+from engine.server.pool import Offers
 from engine.server.running import Place
+
+STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
 
 def test_help_has_the_lines_to_copy() -> None:
@@ -41,3 +45,20 @@ def test_names_and_the_length_of_the_line_get_to_the_server(
         one.close()
     assert (bound.names, bound.most_waiting) == (place.names, 3)
     assert bound.port > 0
+
+
+def test_models_are_allowed_by_path_and_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered: list[Offers] = []
+
+    async def attached(place: Place, offers: Offers, **_: Any) -> None:
+        offered.append(offers)
+
+    monkeypatch.setattr(running, "serve_attached", attached)
+    monkeypatch.chdir(STORIES.parent)
+    options = ("--allow", STORIES.name, "--allow", f"claude-*={STORIES.name}", "--keep", "2m")
+    done = CliRunner().invoke(app, ["serve", "--attached", "--drafter", "none", *options])
+    assert done.exit_code == 0, done.output
+    (offers,) = offered
+    ((name, load),) = offers.loads.items()
+    assert (name, load.drafter) == (STORIES.name, "auto")
+    assert (dict(offers.aliases), offers.keep_seconds) == ({"claude-*": STORIES.name}, 120.0)
