@@ -6,11 +6,11 @@ Knows how that is shown; no server and no engine.
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout
 
+from app.server.row_list import Row, RowList
 from app.theme.labels import ShortenedLabel, Tone, ToneLabel
-from app.theme.style import colours_of, figures_font
+from app.theme.style import figures_font
 from engine.server.status import ModelState, ModelStatus
 from models.in_words import size
 
@@ -22,7 +22,7 @@ _STATES: dict[ModelState, tuple[str, Tone]] = {
 _NONE = "The models that programs can ask for are shown here once the server is on."
 
 
-class ModelRow(QWidget):
+class ModelRow(Row):
     """One model, in a line: its name, the memory that it takes, and whether it is loaded."""
 
     def __init__(self) -> None:
@@ -53,44 +53,16 @@ class ModelRow(QWidget):
         self.setAccessibleName(model.name)
         self.setAccessibleDescription(", ".join(filter(None, (words, held))))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            painter.setPen(QColor(colours_of(self).edge))
-            painter.drawLine(14, self.height() - 1, self.width() - 14, self.height() - 1)
 
-
-class ModelList(QScrollArea):
+class ModelList(RowList[ModelRow]):
     """Attributes: `rows`, by the models' names, in their order."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.rows: dict[str, ModelRow] = {}
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName("Models")
-        self._empty = ToneLabel(tone="muted")
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._empty.setContentsMargins(14, 24, 14, 24)
-        inner = QWidget()
-        self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(0)
-        self._column.addWidget(self._empty)
-        self._column.addStretch(1)
-        self.setWidget(inner)
+        super().__init__("Models", ModelRow)
         self.show_models(())
 
     def show_models(self, models: Sequence[ModelStatus]) -> None:
         """Show these."""
-        if [model.name for model in models] != [*self.rows]:
-            for row in self.rows.values():
-                row.hide()
-                row.deleteLater()
-            self.rows = {model.name: ModelRow() for model in models}
-            for row in self.rows.values():
-                self._column.insertWidget(self._column.count() - 1, row)
+        self.keep([model.name for model in models], _NONE)
         for model in models:
             self.rows[model.name].show_model(model)
-        self._empty.say("" if models else _NONE)

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -20,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.chat.activity import Activity, BeingWritten, Reading, long_status
 from app.rounds.drawing import LanePainter, Ruler
 from app.rounds.lane import describe
+from app.server.row_list import Row, RowList
 from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of, figures_font, small_font
 from app.theme.thin_bar import ThinBar
@@ -102,7 +101,7 @@ class RoundStrip(QWidget):
         return Ruler(font, font)
 
 
-class RequestRow(QWidget):
+class RequestRow(Row):
     """One request, in two lines."""
 
     def __init__(self) -> None:
@@ -149,45 +148,16 @@ class RequestRow(QWidget):
         self.setAccessibleName(f"{request.endpoint}, {request.client}")
         self.setAccessibleDescription(f"{line}. {figures}" if request.tokens else line)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            painter.setPen(QColor(colours_of(self).edge))
-            painter.drawLine(14, self.height() - 1, self.width() - 14, self.height() - 1)
 
-
-class RequestList(QScrollArea):
+class RequestList(RowList[RequestRow]):
     """Attributes: `rows`, by the requests' ids, in their order."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.rows: dict[str, RequestRow] = {}
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName("Requests")
-        self._empty = ToneLabel(tone="muted")
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._empty.setContentsMargins(14, 24, 14, 24)
-        inner = QWidget()
-        self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(0)
-        self._column.addWidget(self._empty)
-        self._column.addStretch(1)
-        self.setWidget(inner)
+        super().__init__("Requests", RequestRow)
         self.show_requests(())
 
     def show_requests(self, requests: Sequence[RequestShown], *, on: bool = False) -> None:
         """Show these; without any, what would be shown. `on`: whether there may be some."""
-        shown = {request.id for request in requests}
-        for id in [id for id in self.rows if id not in shown]:
-            row = self.rows.pop(id)
-            row.hide()
-            row.deleteLater()
+        self.keep([request.id for request in requests], _NOTHING if on else _OFF)
         for request in requests:
-            if request.id not in self.rows:
-                self.rows[request.id] = RequestRow()
-                self._column.insertWidget(self._column.count() - 1, self.rows[request.id])
             self.rows[request.id].show_request(request)
-        self._empty.say("" if requests else _NOTHING if on else _OFF)

@@ -1,13 +1,7 @@
 """What was read of a document and kept on disk: answers and caches are as if it were read anew."""
 
 import copy
-import itertools
-import json
-import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,24 +16,29 @@ import engine.conversation.kept_prefixes
 import engine.core.decoder
 from engine.conversation.kept_blocks import KeptBlocks, block_names, forget, held_bytes
 from engine.conversation.kept_prefixes import KeptPrefix, Unkept
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.draft_length.policy import Fixed
-from engine.drafters.lookup import LookupDrafter
-from engine.events import Event, Prefill
-from engine.request import ChatMessage, Prompt, Request, Sampling, chat
-from engine.speculate import alone
-from models.files import models_folder
+from engine.events import Prefill
+from engine.request import Request
 from models.model_folder import inspect
-from models.starter import STARTER
-from tests.support.engine import tiny
-from tests.support.engine.helpers import assert_as_fresh, build_wide
+from tests.support.engine.kept import (
+    DOCUMENT,
+    GREEDY,
+    QUANTIZED,
+    ROWS,
+    SAMPLED,
+    STATES,
+    A,
+    B,
+    answer,
+    check,
+    files,
+    new,
+)
 from tests.support.engine.sessions import (
-    VOCABULARY,
     check_caches,
-    check_laws,
     done_of,
     reused_of,
     tokens_of,
@@ -47,87 +46,7 @@ from tests.support.engine.sessions import (
 )
 from tests.support.mostly_slow import examples, mostly_slow
 
-ROWS = 16
-A, B = "a" * 64, "b" * 64
-DOCUMENT = [65 + 7 * i % 26 for i in range(5 * ROWS + 3)]  # and five whole blocks
-GREEDY = Request(sampling=Sampling(), max_tokens=12, keep_as=(A,))
-SAMPLED = replace(GREEDY, sampling=Sampling(temperature=1.0, seed=5))
-QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=3 * ROWS + 5)
-
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.core.decoder, "PREFILL_ROWS", ROWS)
-        patch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", ROWS)
-        yield
-
-
-@pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
-    """A loaded target of an architecture; its files are only there to be told apart."""
-    made: dict[str, LoadedModel] = {}
-
-    def target(architecture: str) -> LoadedModel:
-        if architecture not in made:
-            folder = tmp_path_factory.mktemp(architecture)
-            tiny.write_folder(architecture.removesuffix(" wide"), folder, layers=2)
-            made[architecture] = load(inspect(folder))
-            if architecture.endswith(" wide"):
-                plain = architecture.removesuffix(" wide")
-                wide = build_wide(plain, vocabulary=VOCABULARY, layers=2)
-                made[architecture] = replace(made[architecture], model=wide)
-        return made[architecture]
-
-    return target
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "kept"
-
-
-def new(
-    target: LoadedModel, folder: Path | None, *, quantized: QuantizedCaches | None = None
-) -> Session:
-    """A session of a process that has read nothing yet."""
-    kept = None if folder is None else KeptBlocks(folder, most_bytes=1 << 30)
-    session = Session(target, kept=kept, quantized=quantized)
-    session.drafter, session.policy = LookupDrafter(), Fixed(3)
-    return session
-
-
-def answer(
-    session: Session,
-    prompt: Sequence[int],
-    request: Request = GREEDY,
-    *,
-    said: Prompt | None = None,
-) -> list[Event]:
-    """The events, their laws and the caches checked, then what is to be kept is kept. `said`: the
-    chat, in place of its tokens."""
-    begun = session.prepare(said or Prompt(tokens=tuple(prompt)), request)
-    events = list(alone(session.decoder, session.begin(begun)))
-    check_laws(events, session.target.tokenizer)
-    check(session)
-    if session.keep():
-        while session.keep():
-            pass
-        check(session)
-    return events
-
-
-def check(session: Session) -> None:
-    decoder = session.decoder
-    fresh = Decoder(decoder.model, quantized=decoder.timeline.quantized, block=decoder.block)
-    assert_as_fresh(decoder, session._tokens, fresh)
-
-
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/*.safetensors"))
-
 
 # Exactly what reading it anew would give
 
@@ -192,9 +111,6 @@ def test_what_is_read_before_caches_are_quantized_serves_any(targets: Any, folde
     answer(new(target, folder), [*DOCUMENT, 1])
     given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, 2])
     assert reused_of(given) == QUANTIZED.start // ROWS * ROWS
-
-
-STATES = ["gemma3_text", "qwen3_5", "lfm2", "mamba"]  # windows of 16 tokens; recurrent layers
 
 
 @pytest.mark.quick(1)
@@ -604,91 +520,6 @@ def test_the_prompt_is_told_as_it_is_found(targets: Any, folder: Path) -> None:
     assert prefills[0].ending
 
 
-# Instructions
-
-
-INSTRUCTED = replace(GREEDY, keep_as=(), keep_instructions=True)
-SYSTEM = ChatMessage("system", "Answer in as few words as you can. " * 2)
-BEGINNING = (1 + len(SYSTEM.content) + 1) // ROWS  # in whole blocks, with the roles
-
-
-def ask(session: Session, *said: str, system: ChatMessage = SYSTEM, tools: str = "") -> list[Event]:
-    """As `answer`, for a chat behind instructions."""
-    roles = itertools.cycle(("user", "assistant"))
-    messages = [system, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]
-    prompt = replace(chat(messages), tools=tools)
-    return answer(session, (), INSTRUCTED, said=prompt)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", mostly_slow(["llama", *STATES], quick=["llama", "lfm2"]))
-def test_instructions_are_kept_and_what_is_said_is_not(
-    targets: Any, folder: Path, architecture: str
-) -> None:
-    target, long = targets(architecture), "Where? And when, and how? " * 4
-    ask(new(target, folder), long)
-    states = architecture != "llama"
-    assert len(files(folder)) == BEGINNING + states
-    for said in (("Why?",), (long,), ("Why?", "Who knows.", long)):
-        given = ask(new(target, folder), *said)
-        assert reused_of(given) == BEGINNING * ROWS
-        assert tokens_of(given) == tokens_of(ask(new(target, None), *said))
-    assert len(files(folder)) == BEGINNING + states
-
-
-def test_tools_are_instructions_too(targets: Any, folder: Path) -> None:
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    ask(new(targets("llama"), folder), "Why?", tools=json.dumps([tool]))
-    assert len(files(folder)) > 10
-    given = ask(new(targets("llama"), folder), "And where?", tools=json.dumps([tool]))
-    assert reused_of(given) == len(files(folder)) * ROWS
-
-
-def test_other_instructions_that_begin_alike_add_what_differs(targets: Any, folder: Path) -> None:
-    target = targets("llama")
-    ask(new(target, folder), "Why?")
-    other = replace(SYSTEM, content=SYSTEM.content[:40] + "But say why. " * 3)
-    given = ask(new(target, folder), "Why?", system=other)
-    assert reused_of(given) == 41 // ROWS * ROWS
-    added = (1 + len(other.content) + 1) // ROWS - 41 // ROWS
-    assert len(files(folder)) == BEGINNING + added
-
-
-def test_short_instructions_are_not_kept(targets: Any, folder: Path) -> None:
-    ask(new(targets("llama"), folder), "Why? " * 40, system=ChatMessage("system", "Be brief."))
-    assert not folder.exists()
-
-
-def test_instructions_go_with_no_document(targets: Any, folder: Path) -> None:
-    ask(new(targets("llama"), folder), "Why?")
-    answer(new(targets("llama"), folder), [90, *DOCUMENT])
-    assert len(files(folder)) == BEGINNING + 5
-    forget(folder, A)
-    assert len(files(folder)) == BEGINNING
-    (own,) = {path.parent for path in files(folder)}
-    assert own.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in files(folder)} == {0o600}
-
-
-def test_a_text_or_tokens_have_no_instructions(targets: Any, folder: Path) -> None:
-    answer(new(targets("llama"), folder), DOCUMENT, INSTRUCTED)
-    assert not folder.exists()
-
-
-def test_a_document_is_kept_behind_its_question_by_states(targets: Any, folder: Path) -> None:
-    """Of a chat about documents states are kept where the next question begins, not at its end."""
-    text, target = "It was a dark and stormy night, and the rain fell. " * 3, targets("qwen3_5")
-
-    def about(session: Session, question: str) -> list[Event]:
-        prompt = chat([ChatMessage("user", text + question, attached=len(text))])
-        return answer(session, (), GREEDY, said=prompt)
-
-    about(new(target, folder), "Who is there, and what did they see that night? " * 2)
-    given = about(new(target, folder), "Why?")
-    assert reused_of(given) == (len(text) + len("?")) // ROWS * ROWS
-    assert tokens_of(given) == tokens_of(about(new(target, None), "Why?"))
-
-
 # Drafters
 
 
@@ -788,115 +619,3 @@ def test_a_document_behind_other_instructions_of_the_same_beginning(
     assert reused_of(given) == ROWS
     assert len(files(folder)) == 6
     mx.synchronize()
-
-
-# The next process
-
-_CHILD = """
-import json, sys
-from pathlib import Path
-from time import perf_counter
-from engine.events import Prefill, Text
-from engine.conversation.kept_blocks import KeptBlocks
-from engine.conversation.loading import load
-from engine.request import Request, Sampling, asked
-from engine.conversation.session import Session
-from models.model_folder import inspect
-target, drafter, folder, question = sys.argv[1:]
-document = Path("CONTRIBUTING.md").read_text(encoding="utf-8")[:4_200]
-kept = KeptBlocks(Path(folder)) if folder else None
-session = Session(load(inspect(Path(target))), drafter=drafter, kept=kept)
-request = Request(sampling=Sampling(), max_tokens=16, keep_as=("a" * 64,))
-began, first, events = perf_counter(), None, []
-for event in session.answer(asked(f"{document}\\n\\n{question}").messages, request):
-    events.append(event)
-    if isinstance(event, Text) and first is None:
-        first = perf_counter() - began
-stats, written = events[-1].stats, perf_counter()
-while session.keep():
-    pass
-print(json.dumps({
-    "text": "".join(event.delta for event in events if isinstance(event, Text)),
-    "first_text_seconds": first, "prompt": stats.prompt_tokens, "reused": stats.reused_tokens,
-    "proposed": stats.proposed, "accepted": stats.accepted, "drafter": session.drafter.name,
-    "keeping_seconds": perf_counter() - written,
-}))
-"""
-
-
-def in_a_process(folder: Path | None, question: str) -> dict[str, Any]:
-    """What a process of its own answered about a document, and how fast."""
-    target = models_folder() / STARTER.name
-    if not target.is_dir():
-        pytest.skip("the starter model is not here")
-    command = [sys.executable, "-c", _CHILD, str(target), "head", str(folder or ""), question]
-    root = Path(__file__).parents[3]
-    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    print({name: value for name, value in told.items() if name != "text"})
-    return told
-
-
-@pytest.mark.slow
-@pytest.mark.starter
-def test_a_second_conversation_about_a_document_starts_at_once(tmp_path: Path) -> None:
-    folder, question = tmp_path / "kept", "Which words does the glossary list first?"
-    first = in_a_process(folder, "What is a draft?")
-    without = in_a_process(None, question)
-    again = in_a_process(folder, question)
-    print(f"{held_bytes(folder):,} bytes on disk")
-    assert first["reused"] == without["reused"] == 0
-    assert again["reused"] == 1024 < again["prompt"]
-    assert again["text"] == without["text"]
-
-
-_WRITER = """
-import sys
-import time
-from pathlib import Path
-import engine.conversation.kept_prefixes, engine.core.decoder
-from engine.conversation.kept_blocks import KeptBlocks
-from engine.conversation.loading import load
-from engine.conversation.session import Session
-from engine.request import ChatMessage, Request, Sampling
-from models.model_folder import inspect
-target, folder, rows = sys.argv[1:]
-engine.conversation.kept_prefixes.PREFILL_ROWS = engine.core.decoder.PREFILL_ROWS = int(rows)
-session = Session(load(inspect(Path(target))), kept=KeptBlocks(Path(folder), most_bytes=1 << 30))
-request = Request(sampling=Sampling(), max_tokens=1, keep_instructions=True)
-said = [ChatMessage("system", "Answer in a few words. " * 8), ChatMessage("user", "Why?")]
-for _ in session.answer(said, request):
-    pass
-print("read", flush=True)
-while session.keep():
-    pass
-print("kept", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_while_it_is_written_leaves_nothing_half(targets: Any, folder: Path) -> None:
-    """Twenty kills, later and later: what is there is whole, and answers are as without it."""
-    target = targets("qwen3_5")
-    command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]
-    system, said = ChatMessage("system", "Answer in a few words. " * 8), ("Why?",)
-    expected = tokens_of(ask(new(target, None), *said, system=system))
-    left, reused = set[int](), set[int]()
-    for kill in range(20):
-        process = subprocess.Popen(
-            command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "read\n"
-        time.sleep(0.012 * kill)
-        process.kill()
-        process.communicate()
-        left.add(len(files(folder)))
-        session = new(target, folder)
-        events = list(session.answer([system, ChatMessage("user", said[0])], INSTRUCTED))
-        assert tokens_of(events) == expected
-        reused.add(reused_of(events))
-        check(session)
-        shutil.rmtree(folder, ignore_errors=True)
-    assert len(left) > 2, "no kill came while it was being written"
-    assert reused == {0, (len(system.content) + 2) // ROWS * ROWS}, "states are there or not"
