@@ -40,6 +40,7 @@ _LAID = 1  # the state of blocks with marks; new blocks have another
 _LONGEST = 1_000  # characters; a longer piece is no token but text of unknown origin
 _MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
+_BETWEEN_ROWS = 6
 _STEP_SECONDS, _STEPS = 0.2, 6  # of a colour that fades into the text's
 _ROOM_FOR_MORE = 40  # pixels, for the button behind them
 _FLOOD = 0.5  # rejected and discarded tokens for a token of the text, above which they are hidden
@@ -347,7 +348,6 @@ class Legend(QWidget):
         self._provenance = provenance
         self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._rows.setContentsMargins(0, 6, 0, 2)
-        self._rows.setSpacing(6)
         self.words = {kind: KindWord(kind) for kind in KINDS}
         written, others = QHBoxLayout(), QHBoxLayout()
         for row in (written, others):
@@ -400,6 +400,7 @@ class Legend(QWidget):
         direction = QBoxLayout.Direction
         wide = self.width() >= needed
         self._rows.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
+        self._rows.setSpacing(_APART if wide else _BETWEEN_ROWS)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(0, super().minimumSizeHint().height())
