@@ -108,9 +108,9 @@ class Store:
         return cls(connection, path=path, thread=thread, notice=notice, clock=clock)
 
     def close(self) -> None:
-        """Finish the queued work and close the file. Blocks. Further calls do nothing."""
-        with suppress(RuntimeError):  # closed already
-            self._thread.submit(self._connection.close).result()
+        """Finish the queued work and close the file. Blocks. All later work ends in a Problem."""
+        with suppress(Problem):  # closed already
+            self._submit(self._connection.close).result()
         self._thread.shutdown()
 
     def __enter__(self) -> Self:
@@ -252,11 +252,11 @@ class Store:
     def keep_earlier_answers(self) -> Future[None]:
         """Make the folder of earlier answers. Without it, the engine neither reads nor writes
         any."""
-        return self._thread.submit(self._change_earlier_answers, earlier_answers.begin)
+        return self._submit(self._change_earlier_answers, earlier_answers.begin)
 
     def drop_earlier_answers(self) -> Future[None]:
         """Delete that folder with its contents."""
-        return self._thread.submit(self._change_earlier_answers, earlier_answers.end)
+        return self._submit(self._change_earlier_answers, earlier_answers.end)
 
     def _change_earlier_answers(self, change: Callable[[Path], None]) -> None:
         with _changing(self.earlier_answers, "The setting for earlier answers was not changed"):
@@ -439,11 +439,11 @@ class Store:
 
     def kept_bytes(self) -> Future[int]:
         """Return the bytes on disk of what the engine has read of all documents."""
-        return self._thread.submit(kept_blocks.held_bytes, self.kept)
+        return self._submit(kept_blocks.held_bytes, self.kept)
 
     def forget_kept(self) -> Future[None]:
         """Delete what the engine has read of all documents."""
-        return self._thread.submit(self._forget_kept)
+        return self._submit(self._forget_kept)
 
     def _forget_kept(self) -> None:
         with _changing(self.kept, "What is kept of documents cannot be deleted"):
@@ -498,7 +498,7 @@ class Store:
 
         To be called every few minutes. After a Problem there is no new backup; all else is well.
         """
-        return self._thread.submit(self._back_up_if_due)
+        return self._submit(self._back_up_if_due)
 
     def _back_up_if_due(self) -> bool:
         now = self._clock()
@@ -532,7 +532,21 @@ class Store:
                     schema.rebuild_indexes(self._connection)
                 return attempt()
 
-        return self._thread.submit(done)
+        return self._submit(done)
+
+    def _submit[T, **P](
+        self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
+    ) -> Future[T]:
+        """Do `work` in the store's thread. A window that is being closed may still ask for this
+        when the store has closed: the future then has a Problem."""
+        try:
+            return self._thread.submit(work, *arguments, **options)
+        except RuntimeError:
+            refused: Future[T] = Future()
+            refused.set_exception(
+                Problem("The conversations are closed.", "Open Slipstream again.")
+            )
+            return refused
 
 
 def backups_of(path: Path) -> Path:

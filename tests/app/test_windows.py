@@ -440,6 +440,20 @@ def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
     assert not windows.application.backups.isActive()
 
 
+def test_a_conversation_may_still_be_read_when_everything_is_closed(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    window = windows.current
+    entries = (Entry(None, "user", "Hello"), Entry(0, "assistant", "Good day"))
+    (record,) = window.store.add([ExportedChat("Short", entries, leaf=1)]).result()
+    QApplication.processEvents()
+    window.show_conversation(record.id)
+    window.store.kept_bytes().result()  # read by now, and not yet shown
+    window.close()
+    until(lambda: len(texts(window)) == 2)  # the answer's figures are asked for behind the end
+
+
 @pytest.mark.slow
 def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
     pair: tuple[Windows, Window, Window], until: Until

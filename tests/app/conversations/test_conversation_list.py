@@ -227,3 +227,10 @@ def test_settings_that_are_not_understood_are_the_defaults() -> None:
         '{"sampling": {"temperature": 1e999}}',
     )
     assert [text for text in texts if settings_from_json(text) is not None] == []
+
+
+def test_work_for_a_closed_store_ends_in_a_problem(store: Store) -> None:
+    store.close()
+    store.close()
+    for asked in (store.conversations(), store.create(), store.kept_bytes()):
+        assert isinstance(asked.exception(), Problem)
