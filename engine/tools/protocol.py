@@ -1,0 +1,145 @@
+"""The language of a chat and the process that runs its tools: one JSON object a line.
+
+    start    -> State for each server, and again whenever it changes
+    restart  -> State..., of that server
+    call     -> Progress..., Result: exactly one, whatever the server does
+    cancel   -> no response of its own; the call with that id ends, `cancelled`
+    quit     -> the process and all servers end, as they do when its standard input does
+
+A server that dies, hangs or sends nonsense ends its own calls alone. Texts are the servers' own:
+whoever shows them treats them as text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from models.json_lines import Language, named_by_class
+
+PROTOCOL = 1
+LONGEST_LINE_BYTES = 8 << 20
+
+ServerState = Literal["starting", "running", "failed"]
+Ending = Literal["done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as a person has set it up: a program with arguments, or the address of an HTTP
+    server. `env` and `headers` may hold keys: they are never logged or shown whole."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool that a server offers. `schema` is the JSON text of the schema of its arguments;
+    `read_only`: the server says that it changes nothing."""
+
+    server: str
+    name: str
+    title: str = ""
+    description: str = ""
+    schema: str = "{}"
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run exactly these servers: others end, and one that is set up otherwise starts again.
+    `folders` are those that the file tools that come along may read, as absolute paths."""
+
+    servers: tuple[Server, ...]
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start a server again."""
+
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call a tool. `arguments` is the JSON text of an object. After `seconds` it has failed."""
+
+    id: str
+    server: str
+    tool: str
+    arguments: str
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End the call with this id. Nothing happens if it is over."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """End all servers and the process."""
+
+
+Command = Start | Restart | Call | Cancel | Quit
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The first line: the process takes commands. `protocol` is the version of this language."""
+
+    protocol: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A server as it is now. `version` and `instructions` are its own words about itself. One that
+    failed has the `message` and its `remedy`; it starts again when it is asked to."""
+
+    server: str
+    state: ServerState
+    tools: tuple[Offered, ...] = ()
+    version: str = ""
+    instructions: str = ""
+    message: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A call goes on: `done` of `total`, 0 if that is not known, and the server's own words."""
+
+    id: str
+    done: float
+    total: float = 0.0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The end of a call. `text` is what the server returned, or a line on why there is nothing;
+    `bytes` counts all that it returned, of which the text may be a part."""
+
+    id: str
+    ending: Ending
+    text: str
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+Response = Ready | State | Progress | Result
+
+COMMANDS = Language[Command](
+    "command", named_by_class(*get_args(Command)), longest_bytes=LONGEST_LINE_BYTES
+)
+RESPONSES = Language[Response](
+    "event", named_by_class(*get_args(Response)), longest_bytes=LONGEST_LINE_BYTES
+)
