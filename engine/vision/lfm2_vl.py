@@ -65,6 +65,7 @@ class Lfm2Tower(Tower):
         config, settings = folder.config, processor_settings(folder)
         self._folder = folder
         self.placeholder = int(config.get("image_token_id", config.get("image_token_index")))
+        self.read_as = self.placeholder
         self._patch = int(settings.get("encoder_patch_size", settings.get("patch_size", 16)))
         self._merged = int(settings.get("downsample_factor", 2))
         self._fewest = int(settings.get("min_image_tokens", 64))

@@ -145,6 +145,7 @@ class QwenTower(Tower):
         self._folder = folder
         self._config = {"num_position_embeddings": 2304, "deepstack_visual_indexes": (), **vision}
         self.placeholder = int(config.get("image_token_id", config.get("image_token_index")))
+        self.read_as = self.placeholder
         text = config["text_config"]
         rotary = text.get("rope_parameters") or text.get("rope_scaling") or {}
         self.sections = tuple(int(each) for each in rotary.get("mrope_section") or ())

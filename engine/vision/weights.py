@@ -46,6 +46,14 @@ def processor_settings(folder: ModelFolder) -> Mapping[str, Any]:
     return settings
 
 
+def special_token(folder: ModelFolder, name: str, usual: int) -> tuple[int, str]:
+    """Return the id and the text of the token that config.json calls `name`, which is `usual` where
+    it does not say. Raises `Problem`."""
+    config = folder.config
+    number = int(config.get(f"{name}_token_id", config.get(f"{name}_token_index", usual)))
+    return number, folder.tokens.tokens[number]
+
+
 def sizes(folder: ModelFolder, rename: Rename) -> int:
     """Return how many bytes the tower's tensors have; 0 if the folder holds none. Raises
     `Problem`."""

@@ -20,14 +20,18 @@ from tests.lab.parity.subjects import Arrays, Subject, numbers
 @dataclass(frozen=True)
 class Sight(Subject):
     """A model that sees, without its text half. `settings`: its preprocessor_config.json;
-    `pictures`: the width and height of each."""
+    `words`: its special tokens; `pictures`: the width and height of each."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[int, str] = field(default_factory=dict)
     pictures: Sequence[tuple[int, int]] = ()
 
     def write(self, folder: Path) -> Path:
         super().write(folder)
         (folder / "preprocessor_config.json").write_text(json.dumps(dict(self.settings)))
+        added = [{"id": number, "content": word} for number, word in self.words.items()]
+        tokenizer = {"model": {"vocab": {}}, "added_tokens": added}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         return folder
 
     def drawn(self) -> list[Pixels]:
