@@ -5,7 +5,7 @@ A picture is stretched to a square. Its rows see each other.
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import mlx.core as mx
@@ -13,17 +13,11 @@ import mlx.nn as nn
 from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
-from engine.vision.layers import Size, size_of
+from engine.vision.layers import Size, shrunk, size_of
 from engine.vision.pixels import filter_of, patches, resized, scale_of
 from engine.vision.positions import in_blocks
 from engine.vision.siglip import Encoder, renamed
-from engine.vision.weights import (
-    fill,
-    processor_settings,
-    refused_if_damaged,
-    sizes,
-    special_token,
-)
+from engine.vision.weights import loaded, processor_settings, sizes, special_token
 from models.model_folder import ModelFolder
 
 
@@ -76,9 +70,8 @@ class Gemma3Tower(Tower):
     def embed(self, pixels: Pixels) -> Seen:
         square = resized(pixels, self._pixels, self._pixels, self._filter)
         features = self._network(self._scale(patches(square, self._patch, self._merged)))
-        # The model enlarges what it embeds, by a factor with the digits of a bfloat16.
-        factor = mx.array(math.sqrt(self._behind), mx.bfloat16).astype(mx.float32)
-        return Seen((features.astype(mx.float32) / factor).astype(features.dtype))
+        factor = mx.array(math.sqrt(self._behind), mx.bfloat16)  # as the model's text half has it
+        return Seen(shrunk(features, factor))
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)
@@ -89,16 +82,9 @@ class Gemma3Tower(Tower):
 
     @cached_property
     def _network(self) -> _Network:
-        with refused_if_damaged(self._folder):
-            network = _Network(
-                self._size,
-                patch=self._patch,
-                side=self._side,
-                merged=self._merged,
-                behind=self._behind,
-            )
-        fill(network, self._folder, renamed, _changed)
-        return network
+        sides = {"patch": self._patch, "side": self._side, "merged": self._merged}
+        make = partial(_Network, self._size, **sides, behind=self._behind)
+        return loaded(make, self._folder, renamed, _changed)
 
 
 def _changed(name: str, tensor: mx.array) -> mx.array:

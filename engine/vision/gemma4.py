@@ -12,20 +12,13 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from numpy.typing import NDArray
 from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
-from engine.vision.layers import Size, attend, size_of
+from engine.vision.layers import Size, attend, shrunk, size_of
 from engine.vision.pixels import Scale, filter_of, patches, resized, scale_of
-from engine.vision.positions import in_blocks
-from engine.vision.weights import (
-    fill,
-    processor_settings,
-    refused_if_damaged,
-    sizes,
-    special_token,
-)
+from engine.vision.positions import angles, in_blocks
+from engine.vision.weights import loaded, processor_settings, sizes, special_token
 from models.model_folder import ModelFolder
 
 _AS_THEY_ARE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -114,7 +107,7 @@ class _Tower(nn.Module):
         head = int(config.get("head_dim") or size.width // size.heads)
         keys = int(config.get("num_key_value_heads") or size.heads)
         rotary = config.get("rope_parameters") or {}
-        self._merged, self._part = merged, head // 2
+        self._merged, self._head = merged, head
         self._base = float(rotary.get("rope_theta", 100.0))
         self.input_proj = nn.Linear(3 * patch * patch, size.width, bias=False)
         places = int(config.get("position_embedding_size", 10240))
@@ -130,8 +123,9 @@ class _Tower(nn.Module):
         across, down = self.position_embedding_table
         places = in_blocks(down[:rows, None] + across[:columns], self._merged)
         state = self.input_proj((2 * (numbers - 0.5)).astype(places.dtype)) + places
-        angles = mx.array(self._angles(rows, columns))
-        cosines, sines = (turn(angles).astype(state.dtype) for turn in (mx.cos, mx.sin))
+        turns = angles(rows, columns, self._merged, head=self._head, base=self._base)
+        both = mx.array(np.tile(turns[:, None, ::-1], 2))  # by columns first
+        cosines, sines = (turn(both).astype(state.dtype) for turn in (mx.cos, mx.sin))
         for layer in self.layers:
             state = layer(state, cosines, sines)
         # In float32: the features are too large for a float16 before they are standardized.
@@ -140,17 +134,6 @@ class _Tower(nn.Module):
         if "std_bias" in self:
             features = (features - self.std_bias) * self.std_scale
         return features.astype(state.dtype)
-
-    def _angles(self, rows: int, columns: int) -> NDArray[np.float32]:
-        """Return the angles by a patch's column and by its row, (patches, 1, 2, half a head's
-        width), each twice."""
-        side = self._merged
-        steps = self._base ** -(np.arange(0, self._part, 2) / self._part)
-        down, across = np.indices((rows, columns))
-        places = np.stack([across, down], axis=-1).reshape(rows // side, side, -1, side, 2)
-        turned = places.transpose(0, 2, 1, 3, 4).reshape(-1, 1, 2, 1) * steps
-        angles: NDArray[np.float32] = np.tile(turned, 2).astype(np.float32)
-        return angles
 
 
 class _Embedder(nn.Module):
@@ -234,9 +217,7 @@ class Gemma4Tower(Tower):
         side = self._patch * self._merged if self._unified else self._patch
         numbers = self._scale(patches(small, side, 1 if self._unified else self._merged))
         features = self._network(numbers, grid.height // side, grid.width // side)
-        # The model enlarges what it embeds, by a factor with the digits of its numbers.
-        factor = mx.array(math.sqrt(self._behind), features.dtype).astype(mx.float32)
-        return Seen((features.astype(mx.float32) / factor).astype(features.dtype))
+        return Seen(shrunk(features, mx.array(math.sqrt(self._behind), features.dtype)))
 
     def working_bytes(self, grid: Grid) -> int:
         if self._unified:
@@ -250,19 +231,19 @@ class Gemma4Tower(Tower):
 
     @cached_property
     def _network(self) -> _Network:
+        return loaded(self._made, self._folder, self._rename)
+
+    def _made(self) -> _Network:
         vision, patch, merged = self._vision, self._patch, self._merged
         tower: _Tower | _Embedder
-        with refused_if_damaged(self._folder):
-            if self._unified:
-                width = int(vision.get("output_proj_dims", vision["mm_embed_dim"]))
-                tower = _Embedder(vision, patch=patch * merged)
-            else:
-                width = self._size.width
-                tower = _Tower(vision, self._size, patch=patch, merged=merged)
-            epsilon = float(vision.get("rms_norm_eps", 1e-6))
-            network = _Network(tower, width=width, behind=self._behind, epsilon=epsilon)
-        fill(network, self._folder, self._rename)
-        return network
+        if self._unified:
+            width = int(vision.get("output_proj_dims", vision["mm_embed_dim"]))
+            tower = _Embedder(vision, patch=patch * merged)
+        else:
+            width = self._size.width
+            tower = _Tower(vision, self._size, patch=patch, merged=merged)
+        epsilon = float(vision.get("rms_norm_eps", 1e-6))
+        return _Network(tower, width=width, behind=self._behind, epsilon=epsilon)
 
     def _rename(self, name: str) -> str | None:
         """Return the name in our network of a tensor of the tower or the projection behind it; None

@@ -18,7 +18,7 @@ import engine.vision.qwen3_vl
 from engine.device import GPU
 from engine.vision import Pixels
 from engine.vision.pixels import patches as cut
-from engine.vision.positions import stretched
+from engine.vision.positions import angles, stretched
 from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
 from tests.lab.parity.sight import Sight
 from tests.lab.parity.subjects import TOLERANCE, difference, kept
@@ -74,12 +74,10 @@ def positions_as_of_another_family(patch: Patch) -> None:
 
 
 def rows_for_columns(patch: Patch) -> None:
-    angles = engine.vision.qwen3_vl._Network._angles
-    patch.setattr(
-        engine.vision.qwen3_vl._Network,
-        "_angles",
-        lambda network, rows, columns: np.roll(angles(network, rows, columns), 2, axis=-1),
-    )
+    for family in (engine.vision.gemma4, engine.vision.qwen3_vl):
+        patch.setattr(
+            family, "angles", lambda *sizes, **options: angles(*sizes, **options)[:, ::-1].copy()
+        )
 
 
 def states_of_the_layer_before(patch: Patch) -> None:
@@ -106,15 +104,6 @@ def unbounded(patch: Patch) -> None:
     patch.setattr("mlx.core.clip", lambda x, *bounds: x)
 
 
-def rows_and_columns_swapped(patch: Patch) -> None:
-    angles = engine.vision.gemma4._Tower._angles
-    patch.setattr(
-        engine.vision.gemma4._Tower,
-        "_angles",
-        lambda network, rows, columns: np.roll(angles(network, rows, columns), 1, axis=2),
-    )
-
-
 @pytest.mark.cpu
 @pytest.mark.parametrize(
     ("mutant", "module", "subject"),
@@ -125,7 +114,7 @@ def rows_and_columns_swapped(patch: Patch) -> None:
         (another_gelu, lfm2_vl, lfm2_vl.BY_MLX),
         (pooled_in_lines, gemma3, gemma3.BY_MLX),
         (unbounded, gemma4, gemma4.STANDARDIZED),
-        (rows_and_columns_swapped, gemma4, gemma4.LAYERED),
+        (rows_for_columns, gemma4, gemma4.LAYERED),
         (positions_as_of_another_family, qwen3_vl, qwen3_vl.DEEP),
         (rows_for_columns, qwen3_vl, qwen3_vl.DEEP),
         (states_of_the_layer_before, qwen3_vl, qwen3_vl.DEEP),

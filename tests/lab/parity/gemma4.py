@@ -4,9 +4,11 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from PIL import Image
 
+from engine.vision import Pixels
 from tests.lab.parity import sight
-from tests.lab.parity.sight import Sight, text
+from tests.lab.parity.sight import Sight, taken, text
 from tests.lab.parity.subjects import Arrays, numbers
 
 WIDTH, HIDDEN, TEXT, HEAD = 16, 24, 16, 8
@@ -169,18 +171,21 @@ def theirs(subject: Sight) -> Arrays:
     processor = (Gemma4UnifiedImageProcessor if unified else Gemma4ImageProcessor)(
         **subject.settings
     )
-    found: Arrays = {}
+
+    def measured(pixels: Pixels) -> tuple[int, int]:
+        made, (tokens,) = processor([Image.fromarray(pixels)])
+        return tokens if unified else made["pixel_values"][0, 0].size // 16, tokens
+
+    found: Arrays = {"taken": taken(measured)}
     for index, pixels in enumerate(subject.drawn()):
-        made, tokens = processor([pixels])
+        made, (tokens,) = processor([Image.fromarray(pixels)])
         if unified:
             places = mx.array(made["image_position_ids"])
             rows = model.get_image_features(mx.array(made["pixel_values"]), places)
-            patches = tokens[0]
         else:
             rows = model.encode_image(mx.array(made["pixel_values"]))[0]
-            patches = made["pixel_values"][0, 0].size // 16
         begin, row, end = WORDS.values()
         found[f"rows {index}"] = numbers(rows) / TEXT**0.5
-        found[f"text {index}"] = text(f"{begin}{row * tokens[0]}{end}")
-        found[f"patches {index}"] = np.array(patches)
+        found[f"text {index}"] = text(f"{begin}{row * tokens}{end}")
+        found[f"patches {index}"] = np.array(measured(pixels)[0])
     return found
