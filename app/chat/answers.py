@@ -12,6 +12,7 @@ with the next note, or with the end of the answer. Knows no widget.
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import monotonic
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -224,6 +225,11 @@ class Answers(QObject):
         engine.loading.connect(self._on_loading)
         engine.loaded.connect(self._on_loading)
         engine.state_changed.connect(self._review_all)
+
+    @property
+    def pictures(self) -> Path:
+        """The folder of the pictures that messages show."""
+        return self._store.attachments
 
     def writing(self, message: int) -> Writing | None:
         """Return the answer with this message id, or None if it is saved."""

@@ -7,6 +7,7 @@ store and the answers; no widget, and not how the engine gets a model.
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -134,7 +135,8 @@ class OpenConversation(QObject):
         last question."""
         if text.strip():
             system_prompt, _ = self.configured
-            return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
+            lines = _lines(system_prompt, self.branch, self._answers.pictures)
+            return (*lines, ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -549,7 +551,7 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat up to a message, as the engine gets it."""
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self._branch_until(until=until))
+        return _lines(system_prompt, self._branch_until(until=until), self._answers.pictures)
 
     def _branch_until(self, *, until: int) -> tuple[Message, ...]:
         """The branch up to a message."""
@@ -590,7 +592,7 @@ def start_answer(
     *said, answer = branch
     answers.start(
         answer,
-        _lines(record.system_prompt, said),
+        _lines(record.system_prompt, said, answers.pictures),
         _keeping(record.settings or DEFAULTS, said),
         title=record.title,
         noting=noting,
@@ -614,9 +616,12 @@ def with_thinking(settings: Request | None, thinking: Thinking) -> Request | Non
     return None if changed == DEFAULTS else changed
 
 
-def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
+def _lines(
+    system_prompt: str, branch: Sequence[Message], pictures: Path
+) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(message.as_chat for message in branch))
+    said = (replace(each.as_chat, pictures=each.pictures(pictures)) for each in branch)
+    return (*system, *said)
 
 
 def _with_stretches(events: Sequence[Event], stretches: Sequence[Stretch]) -> list[Event]:

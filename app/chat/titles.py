@@ -7,6 +7,7 @@ store, the answers and the engine; no widget.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -140,7 +141,8 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        chat = [message.as_chat for message in branch]
+        folder = self._answers.pictures
+        chat = [replace(each.as_chat, pictures=each.pictures(folder)) for each in branch]
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
             str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY

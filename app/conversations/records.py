@@ -9,12 +9,13 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled
 from engine.documents.prompt import Sent
-from engine.request import ChatMessage, Request, Role
+from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
 from models.errors import Problem
 from models.in_words import one_line
@@ -135,6 +136,14 @@ class Message:
     def prompt(self) -> str:
         """The text that the model gets, with documents as they were sent."""
         return self.content if self.sent is None else self.sent.text
+
+    def pictures(self, folder: Path) -> tuple[Picture, ...]:
+        """The pictures that the model sees with the message; `folder` has the store's copies."""
+        return tuple(
+            Picture(str(folder / f"{one.digest}.png"), one.digest, *one.pixels)
+            for one in (self.sent.documents if self.sent else ())
+            if one.pixels is not None
+        )
 
     @property
     def as_chat(self) -> ChatMessage:

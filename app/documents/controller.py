@@ -13,7 +13,8 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QDialog, QMessageBox
 
 from app import files
 from app.chat.answers import Answers, Writing
@@ -23,6 +24,7 @@ from app.conversations.records import Message, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.picture_view import PictureDialog
 from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
@@ -46,6 +48,9 @@ _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
+_PICTURE_SENT = (
+    "The model sees this picture, scaled as it needs it, before your words."
+)
 BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 _NOTES_STAY = "The notes were made for the message before the change."
@@ -103,6 +108,7 @@ class DocumentsController(QObject):
         composer.attach_asked.connect(self.ask)
         composer.folder_asked.connect(self.ask_for_folder)
         composer.files_given.connect(self.attach)
+        composer.field.picture_given.connect(self.attach_picture)
         composer.text_attach_asked.connect(self.attach_text)
         composer.documents.view_asked.connect(self._view)
         composer.documents.remove_asked.connect(self._remove)
@@ -226,6 +232,20 @@ class DocumentsController(QObject):
         self._written = path, text
         self.attach([path])
 
+    def attach_picture(self, picture: QImage) -> None:
+        """Attach a picture that is in no file."""
+
+        def write() -> Path:
+            path = Path(mkdtemp(prefix="slipstream-")) / "Picture.png"
+            if not picture.save(str(path)):
+                raise Problem("The picture cannot be written.", "Make room on the disk.")
+            return path
+
+        def steps() -> Steps:
+            self.attach([(yield in_thread(write))])
+
+        self._stepper.run(steps(), failed=self.failed.emit)
+
     def _drop_written(self) -> None:
         """Remove the file of `attach_text`: it is stored, or not wanted any more."""
         if self._written is not None:
@@ -247,9 +267,13 @@ class DocumentsController(QObject):
 
     def view(self, sent: Sent, number: int) -> None:
         """Show what a message has of a document."""
-        name = next(one.name for one in sent.documents if one.number == number)
-        window = self._composer.window()
-        dialog = TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window)
+        document = next(one for one in sent.documents if one.number == number)
+        name, window = one_line(document.name), self._composer.window()
+        dialog: QDialog
+        if (picture := self._chip_of(document).picture) is not None:
+            dialog = PictureDialog(name, picture, remark=_PICTURE_SENT, parent=window)
+        else:
+            dialog = TextDialog(name, sent.given(number), remark=_AS_SENT, parent=window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
@@ -467,7 +491,7 @@ class DocumentsController(QObject):
         chips = self._composer.documents
         if self._edited is not None:
             sent = self._edited.sent.documents if self._edited.sent else ()
-            chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
+            chips.show_chips([replace(self._chip_of(one), removes=False) for one in sent])
             chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
             chips.propose("", "")
             chips.offer_choice("", "")
@@ -478,7 +502,7 @@ class DocumentsController(QObject):
             [
                 *map(self._chip, attached.all),
                 *(
-                    replace(chip_of_sent(one), words=self._describe(one), removes=False)
+                    replace(self._chip_of(one), words=self._describe(one), removes=False)
                     for one in self._standing()
                 ),
             ]
@@ -529,6 +553,9 @@ class DocumentsController(QObject):
             f"Context and memory), or {instead}."
         )
 
+    def _chip_of(self, sent: SentDocument) -> Chip:
+        return chip_of_sent(sent, self._store.attachments)
+
     def _chip(self, attachment: Attachment) -> Chip:
         document, problem = attachment.document, attachment.problem
         if problem is not None:
@@ -548,6 +575,7 @@ class DocumentsController(QObject):
             tuple(map(shortened, lines)),
             tip="\n".join((attachment.name, *([self._in_full(sent)] if sent else []), *lines)),
             shows=sent is not None,
+            picture=self._chip_of(sent).picture if sent else None,
         )
 
     def _describe(self, sent: SentDocument) -> str:
