@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled
-from engine.documents.prompt import Sent
+from engine.documents import Document
+from engine.documents.prompt import Sent, SentDocument
 from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
 from models.errors import Problem
@@ -139,11 +140,8 @@ class Message:
 
     def pictures(self, folder: Path) -> tuple[Picture, ...]:
         """The pictures that the model sees with the message; `folder` has the store's copies."""
-        return tuple(
-            Picture(str(folder / f"{one.digest}.png"), one.digest, *one.pixels)
-            for one in (self.sent.documents if self.sent else ())
-            if one.pixels is not None
-        )
+        found = (picture_of(one, folder) for one in (self.sent.documents if self.sent else ()))
+        return tuple(one for one in found if one is not None)
 
     @property
     def as_chat(self) -> ChatMessage:
@@ -152,6 +150,14 @@ class Message:
             return ChatMessage(self.role, self.sent.text, attached=self.sent.attached)
         reasoning = said(self.content, self.stretches, "reasoning")
         return ChatMessage(self.role, said(self.content, self.stretches), reasoning=reasoning)
+
+
+def picture_of(document: Document | SentDocument, folder: Path) -> Picture | None:
+    """Return the picture that is attached, or was sent; None for a text. `folder` has the store's
+    copies."""
+    if document.pixels is None:
+        return None
+    return Picture(str(folder / f"{document.digest}.png"), document.digest, *document.pixels)
 
 
 @dataclass(frozen=True, slots=True)

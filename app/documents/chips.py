@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.conversations.records import picture_of
 from app.documents.picture_view import PictureView
 from app.theme.card import Card
 from app.theme.hover_button import HoverButton
@@ -374,5 +375,6 @@ def shortened(line: str) -> str:
 
 def chip_of_sent(sent: SentDocument, pictures: Path) -> Chip:
     """Return the chip of a document in a message that was sent. `pictures`: their folder."""
-    picture = pictures / f"{sent.digest}.png" if sent.pixels else None
-    return Chip(sent.name, sent.in_words, removes=not sent.deleted, picture=picture)
+    picture = picture_of(sent, pictures)
+    path = None if picture is None else Path(picture.path)
+    return Chip(sent.name, sent.in_words, removes=not sent.deleted, picture=path)

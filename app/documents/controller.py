@@ -20,13 +20,15 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
-from app.conversations.records import Message, title_from
+from app.conversations.records import Message, picture_of, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.picture_tokens import PictureTokens
 from app.documents.picture_view import PictureDialog
 from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
+from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
 from app.steps import Stepper, Steps, in_thread
@@ -48,9 +50,7 @@ _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
-_PICTURE_SENT = (
-    "The model sees this picture, scaled as it needs it, before your words."
-)
+_PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
 BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 _NOTES_STAY = "The notes were made for the message before the change."
@@ -84,12 +84,16 @@ class DocumentsController(QObject):
         read: Read,
         settings: Settings,
         tokens: TokenCounter,
+        engine: EngineProcess,
     ) -> None:
         """`settings` store how long targets take to read."""
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
         self._settings, self._tokens = settings, tokens
+        self._pictures = PictureTokens(engine, self)
+        self._pictures.changed.connect(self._plan_soon)
+        self._pictures.changed.connect(self.changed)
         self._stepper, self._planner = Stepper(self), Planner()
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
@@ -131,6 +135,15 @@ class DocumentsController(QObject):
             return ()
         sent = self._plan.sent
         return tuple(sent.given(document.number) for document in sent.documents)
+
+    @property
+    def picture_tokens(self) -> int:
+        """The tokens of all pictures in the conversation and the unsent message, as far as they
+        are known."""
+        folder, unsent = self._store.attachments, () if self._edited else self.attachments.ready
+        found = [each for message in self._conversation.branch for each in message.pictures(folder)]
+        found += [one for _, each in unsent if (one := picture_of(each, folder)) is not None]
+        return sum(map(self._pictures.of, found))
 
     @property
     def estimates(self) -> bool:
@@ -356,7 +369,14 @@ class DocumentsController(QObject):
             return {number: document for number, document in stored if number in partly} | new
 
         self._estimated = self.estimates
-        message = self._to_plan(question, documents, still_read, conversation=record.id)
+        message = replace(
+            self._to_plan(question, documents, still_read, conversation=record.id),
+            picture_tokens={
+                one.digest: self._pictures.of(shown)
+                for one in new.values()
+                if (shown := picture_of(one, self._store.attachments)) is not None
+            },
+        )
         if not (self._in_passages and self._seconds):
             return message
         most = room_in_time(self._seconds)

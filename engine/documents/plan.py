@@ -72,7 +72,7 @@ def plan(
     share: float = 0.5,
     before: Sequence[Sent] = (),
     asked_before: str = "",
-    picture_tokens: Callable[[int, int], int] = lambda width, height: 0,
+    picture_tokens: Callable[[Document], int] = lambda picture: 0,
 ) -> Plan:
     """Write a question's message with the parts of the documents that it needs.
 
@@ -80,13 +80,12 @@ def plan(
     tokens that documents may take; passages may take `share` of it. `before`: the earlier messages
     that are still in the prompt; a document in none of them is new. `asked_before`: the question
     before, whose words are looked for too if this question has few and refers to it.
-    `picture_tokens`: those of a picture with this width and height, which is always given whole.
-    Raises `Problem` if there is no room for a new document.
+    `picture_tokens`: those of a picture, which is always given whole. Raises `Problem` if there is
+    no room for a new document.
     """
     held = {each.number: not each.whole for sent in before for each in sent.documents}
-    pictures = {n: d.pixels for n, d in documents.items() if d.pixels and n not in held}
-    seen = tuple(picture_tokens(*pixels) for pixels in pictures.values())
-    shown = [Attached(number, documents[number]) for number in pictures]
+    pictures = [Attached(n, d) for n, d in documents.items() if d.pixels and n not in held]
+    seen = tuple(picture_tokens(each.document) for each in pictures)
     documents = {number: d for number, d in documents.items() if d.pixels is None}
     room -= sum(seen)
     if room < 0:
@@ -129,7 +128,7 @@ def plan(
                 "Give a larger context or attach fewer documents.",
             )
     return Plan(
-        write_message(question, [*shown, *attached]),
+        write_message(question, [*pictures, *attached]),
         (*seen, *tokens),
         search.words if chosen else (),
         tuple(n for n in search.from_beginning if n in chosen),
