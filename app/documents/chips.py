@@ -227,8 +227,7 @@ class ChipWidget(Card):
         column.addLayout(row)
         column.addLayout(below)
         column.addWidget(self._notes)
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(8, 3, 4, 3)
+        whole = self._whole = QHBoxLayout(self)
         whole.setSpacing(0)
         whole.addWidget(self.picture)
         whole.addLayout(column, 1)
@@ -251,6 +250,9 @@ class ChipWidget(Card):
         self.view.setAccessibleName(f"View what the model gets of {name}")
         self.picture.show_picture(chip.picture)
         self.picture.setVisible(chip.picture is not None)
+        self._whole.setContentsMargins(0 if self._bare else 8, 3, 4, 3)
+        self._name.setHidden(self._bare)
+        self._words.setHidden(self._bare)
         self._remove.setVisible(chip.removes and self._removal == _REMOVE)
         self._remove.setAccessibleName(f"Remove {name}")
         self._recolour()
@@ -275,8 +277,14 @@ class ChipWidget(Card):
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
 
+    @property
+    def _bare(self) -> bool:
+        """Whether it is a picture in a message, which needs no name."""
+        return self._chip.picture is not None and self._removal != _REMOVE
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
+        if not self._bare:
+            super().paintEvent(event)
         if self._chip.picture is not None:
             return
         colours = colours_of(self)

@@ -4,6 +4,7 @@ Connects the composer, the attachments and the planner. Says what the model will
 it takes to read. Knows no file and no pixel; not which passages fit a question.
 """
 
+import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -107,10 +108,12 @@ class DocumentsController(QObject):
         self._parts = ""  # how many notes would be made, if passages are not enough
         self._planning = False
         self._written: tuple[Path, str] | None = None  # the file of `attach_text`, and its text
+        self._temporary: list[Path] = []  # folders of pictures that were in no file
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
         composer.attach_asked.connect(self.ask)
         composer.folder_asked.connect(self.ask_for_folder)
+        composer.screenshot_asked.connect(self.attach_screenshot)
         composer.files_given.connect(self.attach)
         composer.field.picture_given.connect(self.attach_picture)
         composer.text_attach_asked.connect(self.attach_text)
@@ -248,14 +251,29 @@ class DocumentsController(QObject):
     def attach_picture(self, picture: QImage) -> None:
         """Attach a picture that is in no file."""
 
-        def write() -> Path:
-            path = Path(mkdtemp(prefix="slipstream-")) / "Picture.png"
+        def write(path: Path) -> None:
             if not picture.save(str(path)):
                 raise Problem("The picture cannot be written.", "Make room on the disk.")
-            return path
+
+        self._attach_written("Picture.png", write)
+
+    def attach_screenshot(self) -> None:
+        """Attach a part of the screen, which a person chooses. For a Mac; untested."""
+
+        def write(path: Path) -> None:
+            subprocess.run(("screencapture", "-i", "-x", str(path)), check=False)
+
+        self._attach_written("Screenshot.png", write)
+
+    def _attach_written(self, name: str, write: Callable[[Path], None]) -> None:
+        """Attach the picture that `write` writes, if it writes any."""
 
         def steps() -> Steps:
-            self.attach([(yield in_thread(write))])
+            path = Path(mkdtemp(prefix="slipstream-")) / name
+            self._temporary.append(path.parent)
+            yield in_thread(lambda: write(path))
+            if path.exists():
+                self.attach([path])
 
         self._stepper.run(steps(), failed=self.failed.emit)
 
@@ -314,6 +332,8 @@ class DocumentsController(QObject):
         self._planner.close()
         self.attachments.close()
         self._drop_written()
+        for folder in self._temporary:
+            rmtree(folder, ignore_errors=True)
 
     # What the model will get
 

@@ -85,7 +85,7 @@ class SentDocument:
     def in_words(self) -> str:
         """Describes the part for people: "whole", "9 passages of 140", "deleted", ..."""
         if self.pixels is not None:
-            return "picture, {:,} × {:,} pixels".format(*self.pixels)
+            return "picture {:,} × {:,}".format(*self.pixels)
         if self.noted:
             return in_notes(self.notes, self.among)
         if self.deleted:
