@@ -153,11 +153,12 @@ class Message:
 
 
 def picture_of(document: Document | SentDocument, folder: Path) -> Picture | None:
-    """Return the picture that is attached, or was sent; None for a text. `folder` has the store's
-    copies."""
-    if document.pixels is None:
+    """Return the picture that is attached, or was sent; None for a text, and for a picture that is
+    no longer in the `folder` of the store's copies, such as in an imported conversation."""
+    path = folder / f"{document.digest}.png"
+    if document.pixels is None or not path.exists():
         return None
-    return Picture(str(folder / f"{document.digest}.png"), document.digest, *document.pixels)
+    return Picture(str(path), document.digest, *document.pixels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 _NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
+_CANNOT_SEE = (
+    "This model reads text only. Remove the picture, or choose a model that sees, such as Gemma 3, "
+    "Qwen3-VL or LFM2-VL."
+)
 _EDITED = "An edited message keeps its documents. Send it or cancel, then attach others."
 _DELETION = (
     "Its text, everything that was sent of it and the copy of the file are deleted from this "
@@ -98,7 +102,7 @@ class DocumentsController(QObject):
         self._stepper, self._planner = Stepper(self), Planner()
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
-        self._target = ""
+        self._target, self._sees = "", True
         self._seconds = 0.0  # per token, as last measured, or estimated
         self._measured = False
         self._in_passages = False  # a person chose passages for the unsent message
@@ -155,7 +159,7 @@ class DocumentsController(QObject):
 
     def use(self, loaded: Loaded) -> None:
         """Plan for this model from now on."""
-        self._target = loaded.target
+        self._target, self._sees = loaded.target, loaded.sees
         self._seconds = self._settings.read_seconds(loaded.target)
         self._measured = self._seconds > 0
         if not self._measured:
@@ -552,6 +556,8 @@ class DocumentsController(QObject):
             unready = _READING
         elif attached.ready and not self._context:
             unready = _NO_MODEL
+        elif not self._sees and any(document.pixels for _, document in attached.ready):
+            unready = refused = _CANNOT_SEE
         else:
             unready = refused
         chips.say(refused or self._about_all())

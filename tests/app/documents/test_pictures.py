@@ -1,5 +1,6 @@
 """Pictures are attached, shown small and large, sent, and gone with their last message."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,20 @@ def test_what_is_no_picture_says_so(window: Window, until: Until, tmp_path: Path
     (attached,) = window.composer_controller.documents.attachments.all
     assert attached.problem is not None
     assert copies(window) == []
+
+
+def test_a_model_without_eyes_is_not_sent_a_picture(
+    window: Window, until: Until, photograph: Path
+) -> None:
+    documents = window.composer_controller.documents
+    loaded = window.loader.loaded
+    assert loaded is not None
+    documents.use(replace(loaded, sees=False))
+    attach(window, until, photograph)
+    until(lambda: window.composer.unready)
+    send(window, "Which boat?")
+    assert (window.conversation.branch, window.composer.text) == ((), "Which boat?")
+    documents.use(loaded)
+    until(lambda: not window.composer.unready)
+    window.composer.send()
+    until(answered(window, 2))
