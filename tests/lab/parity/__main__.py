@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.lab.parity.subjects import KEPT, TOLERANCE, Unavailable, difference, keep, kept
 
-KINDS = ("eagle3", "eagle_options", "mtp", "gemma_assistant", "dflash", "dspark")
+KINDS = ("eagle3", "eagle_options", "mtp", "gemma_assistant", "dflash", "dspark", "lfm2_vl")
 
 
 def main(
