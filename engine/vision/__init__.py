@@ -51,12 +51,15 @@ class Tower(ABC):
     `mark`: what the model's chat template writes for a picture. `placeholder`: the token id that
     stands for a row in `Grid.text`, and wherever only ids can stand. `mutual`: whether the rows of
     a picture attend to each other, also to later ones. `weights_bytes`: the size of its weights.
+    `sections`: where positions have three dimensions, how many pairs of a head's numbers each of
+    them turns; see `engine.vision.positions`.
     """
 
     mark: str
     placeholder: int
     mutual: bool = False
     weights_bytes: int
+    sections: tuple[int, ...] = ()
 
     @abstractmethod
     def size_of(self, width: int, height: int) -> Grid:

@@ -16,9 +16,10 @@ import mlx.nn as nn
 from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
+from engine.vision.layers import Size, size_of
 from engine.vision.pixels import filter_of, patches, resized, scale_of
 from engine.vision.positions import in_blocks, stretched
-from engine.vision.siglip import Encoder, Size, renamed, size_of
+from engine.vision.siglip import Encoder, renamed
 from engine.vision.weights import fill, processor_settings, refused_if_damaged, sizes
 from models.model_folder import ModelFolder
 

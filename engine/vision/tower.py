@@ -5,12 +5,21 @@ from types import MappingProxyType
 
 from engine.vision import Tower
 from engine.vision.lfm2_vl import Lfm2Tower
+from engine.vision.qwen3_vl import QwenTower
 from engine.vision.weights import refused_if_damaged
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
 _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
-    {"lfm2-vl": Lfm2Tower, "lfm2_vl": Lfm2Tower}
+    {
+        "lfm2-vl": Lfm2Tower,
+        "lfm2_vl": Lfm2Tower,
+        "qwen3_vl": QwenTower,
+        "qwen3_vl_moe": QwenTower,
+        "qwen3_5": QwenTower,
+        "qwen3_5_moe": QwenTower,
+        "prism_hadamard_qwen35": QwenTower,
+    }
 )
 _MOST_PATCHES = 1 << 16
 _OTHER = "Choose a model that sees, such as Qwen3-VL, Gemma 3 or LFM2-VL, or ask without a picture."

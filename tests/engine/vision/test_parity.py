@@ -5,21 +5,24 @@ What those programs gave is kept beside `tests.lab.parity`, which can ask them a
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
 import engine.vision.lfm2_vl
+import engine.vision.qwen3_vl
 from engine.device import GPU
 from engine.vision import Pixels
-from tests.lab.parity import lfm2_vl
+from engine.vision.positions import stretched
+from tests.lab.parity import lfm2_vl, qwen3_vl
 from tests.lab.parity.sight import Sight
 from tests.lab.parity.subjects import TOLERANCE, difference, kept
 from tests.support.engine.backends import computing_as
 
 Patch = pytest.MonkeyPatch
-MODULES = (lfm2_vl,)
+MODULES = (lfm2_vl, qwen3_vl)
 SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
 
 
@@ -29,9 +32,11 @@ def test_it_makes_the_rows_that_others_make(name: str) -> None:
     assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
 
 
-def test_a_mac_makes_them_too() -> None:
+@pytest.mark.parametrize("name", ["tower-lfm2-vl", "tower-qwen3-vl"])
+def test_a_mac_makes_them_too(name: str) -> None:
+    module, subject = SUBJECTS[name]
     with computing_as(GPU):
-        assert difference(lfm2_vl.ours(lfm2_vl.BY_MLX), kept(lfm2_vl.BY_MLX)) <= TOLERANCE
+        assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
 
 
 def transposed_patches(patch: Patch) -> None:
@@ -61,6 +66,35 @@ def another_gelu(patch: Patch) -> None:
     patch.setattr("mlx.nn.gelu_approx", lambda x: x * mx.sigmoid(1.702 * x))
 
 
+def positions_as_of_another_family(patch: Patch) -> None:
+    patch.setattr(engine.vision.qwen3_vl, "spread", stretched)
+
+
+def rows_for_columns(patch: Patch) -> None:
+    angles = engine.vision.qwen3_vl._Network._angles
+    patch.setattr(
+        engine.vision.qwen3_vl._Network,
+        "_angles",
+        lambda network, rows, columns: np.roll(angles(network, rows, columns), 2, axis=-1),
+    )
+
+
+def states_of_the_layer_before(patch: Patch) -> None:
+    make = engine.vision.qwen3_vl._Network.__init__
+
+    def broken(network: Any, *arguments: Any, **options: Any) -> None:
+        make(network, *arguments, **options)
+        network._tapped = [tap + 1 for tap in network._tapped]
+
+    patch.setattr(engine.vision.qwen3_vl._Network, "__init__", broken)
+
+
+def text_behind_all_rows(patch: Patch) -> None:
+    patch.setattr(
+        "engine.vision.positions.max", lambda rows, columns: rows * columns, raising=False
+    )
+
+
 @pytest.mark.cpu
 @pytest.mark.parametrize(
     ("mutant", "module", "subject"),
@@ -69,6 +103,10 @@ def another_gelu(patch: Patch) -> None:
         (unsmoothed_positions, lfm2_vl, lfm2_vl.BY_MLX),
         (another_filter, lfm2_vl, lfm2_vl.BY_MLX),
         (another_gelu, lfm2_vl, lfm2_vl.BY_MLX),
+        (positions_as_of_another_family, qwen3_vl, qwen3_vl.DEEP),
+        (rows_for_columns, qwen3_vl, qwen3_vl.DEEP),
+        (states_of_the_layer_before, qwen3_vl, qwen3_vl.DEEP),
+        (text_behind_all_rows, qwen3_vl, qwen3_vl.DEEP),
     ],
 )
 def test_parity_refutes_mutants(

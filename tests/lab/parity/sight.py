@@ -2,7 +2,8 @@
 a seed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.vision import Pixels
-from engine.vision.tower import tower_of
+from engine.vision import Pixels, Tower
+from engine.vision.tower import require_tower
 from models.model_folder import ModelFolder
 from tests.lab.parity.subjects import Arrays, Subject, numbers
 
@@ -48,12 +49,17 @@ def text(shown: str) -> Any:
     return np.frombuffer(shown.encode(), dtype=np.uint8)
 
 
+@contextmanager
+def opened(subject: Sight) -> Iterator[Tower]:
+    """Its tower, while its folder is there."""
+    with TemporaryDirectory() as folder:
+        yield require_tower(ModelFolder(subject.write(Path(folder))))
+
+
 def ours(subject: Sight) -> Arrays:
     """By our tower: rows, tokens, and what stands in the prompt."""
-    with TemporaryDirectory() as folder:
-        tower = tower_of(ModelFolder(subject.write(Path(folder))))
-        assert tower is not None
-        found: Arrays = {}
+    found: Arrays = {}
+    with opened(subject) as tower:
         for index, pixels in enumerate(subject.drawn()):
             height, width = pixels.shape[:2]
             grid, seen = tower.size_of(width, height), tower.embed(pixels)
