@@ -5,11 +5,10 @@ a token is a placeholder for each row; it becomes the row's virtual id. Knows pr
 nothing of what a tower computes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice, pairwise
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -20,6 +19,7 @@ from engine.core.sights import Sight, Sights, Turning
 from engine.request import Picture, Prompt
 from engine.virtual_ids import is_virtual, virtual_ids
 from engine.vision import Grid, Pixels, Seen, Tower
+from engine.vision.positions import set_back, three_dimensional
 from engine.vision.tower import require_tower
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -31,10 +31,9 @@ _LATEST = 4  # pictures whose rows are held, as several answers read them
 class Eyes:
     """The eyes of a target with this tower. Attribute: `sights`, of all its prompts so far."""
 
-    def __init__(self, tower: Tower, config: Mapping[str, Any]) -> None:
+    def __init__(self, tower: Tower) -> None:
         self.sights: Sights = {}
         self._tower = tower
-        self._config = config
         self._seen = lru_cache(_LATEST)(self._look)
 
     def rows(self, pictures: Sequence[Picture]) -> int:
@@ -79,7 +78,10 @@ class Eyes:
             seen = self._seen(picture)
             return Seen(seen.rows[rows], tuple(each[rows] for each in seen.deeper))
 
-        turning = None if grid.shape is None else _turning(grid.shape, self._config)
+        turning = None
+        if grid.shape is not None:
+            positions = three_dimensional(grid.tokens, [(0, grid)])
+            turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
         return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
 
     def _grid(self, picture: Picture) -> Grid:
@@ -116,26 +118,6 @@ def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> Non
         raise Problem("A model on several Macs cannot see yet.", "Load it on one, or ask in text.")
     if showing - {"user"}:
         raise Problem("Only messages of the user can show pictures.", "Show them in one of these.")
-
-
-def _turning(shape: tuple[int, int], config: Mapping[str, Any]) -> Turning:
-    """The positions of a picture whose rows of tokens, and tokens in each, are these: all at the
-    time of the first, each at its height and width."""
-    down, across = shape
-    places = mx.arange(down * across)
-    positions = mx.stack([mx.zeros_like(places), places // across, places % across])
-    text = config.get("text_config", config)
-    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
-    sections = rope.get("mrope_section")
-    if not sections:
-        raise Problem("The model's files do not say how pictures are placed.", _WITHOUT)
-    if rope.get("mrope_interleaved", "vl" in config.get("model_type", "")):
-        axes = [0] * sum(sections)
-        for axis, section in enumerate(sections[1:], start=1):
-            axes[axis : 3 * section : 3] = [axis] * section
-    else:
-        axes = [axis for axis, section in enumerate(sections) for _ in range(section)]
-    return Turning(positions, tuple(axes), taken=max(shape))
 
 
 def _pictures(prompt: Prompt) -> Iterator[Picture]:

@@ -105,7 +105,7 @@ class Session:
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
         eyes = None
         if target.tower is not None and target.alone:
-            eyes = Eyes(target.tower, target.folder.config)
+            eyes = Eyes(target.tower)
         decoder = target.decoder(target.model, quantized=quantized, trial=trial)
         decoder.sights = None if eyes is None else eyes.sights
         tokenizer, size = target.tokenizer, decoder.vocabulary

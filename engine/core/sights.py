@@ -1,7 +1,7 @@
 """Pictures in a text that a model reads: rows of numbers in place of token embeddings.
 
 A model of mlx-lm takes them as its `input_embeddings`. Where the family asks for it, the rows also
-see each other, turn by positions of three coordinates, and get further rows behind the first
+see each other, turn by positions of three dimensions, and get further rows behind the first
 layers: for the time of the pass that reads them. Rows that stand together are read by one pass,
 which has no others. So they are the same however the text around them is read, and text is read by
 the model's own code: behind a picture that takes fewer positions than rows, at lower positions.
@@ -22,6 +22,7 @@ from engine.core.cache import AlignedCache
 from engine.core.model_parts import calling, embedding, standing_in
 from engine.virtual_ids import is_virtual
 from engine.vision import Seen
+from engine.vision.positions import axes
 from models.errors import Problem
 
 _MASK = "create_attention_mask"
@@ -29,13 +30,13 @@ _MASK = "create_attention_mask"
 
 @dataclass(frozen=True, slots=True)
 class Turning:
-    """Positions of a picture's rows in three coordinates, from where it begins: (3, rows). `axes`:
-    the coordinate that each pair of numbers of a head turns by. `taken`: the positions that the
-    picture takes in the text."""
+    """The positions of a picture's rows in three dimensions, from where it begins: (3, rows).
+    `sections`: as for `engine.vision.Tower`; `lower`: how much lower than their places are the
+    positions of what is behind it."""
 
     positions: mx.array
-    axes: tuple[int, ...]
-    taken: int
+    sections: tuple[int, ...]
+    lower: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +57,7 @@ class Sight:
     @property
     def lower(self) -> int:
         """How much lower the positions behind it are than their places."""
-        return 0 if self.turning is None else len(self.ids) - self.turning.taken
+        return 0 if self.turning is None else self.turning.lower
 
 
 Sights = dict[int, Sight]
@@ -87,7 +88,7 @@ def read_sight(model: nn.Module, sight: Sight, caches: list[Any], *, position: i
         if sight.mutual:
             changed.enter_context(standing_in(model, {_MASK: _mutual}))
         if sight.turning is not None:
-            around = _by_coordinates(sight.turning, position)
+            around = _by_dimensions(sight.turning, position)
             changed.enter_context(_as_called(_rotary(model), around))
         for layer, more in zip(layers, seen.deeper, strict=False):
             changed.enter_context(_as_called([layer], _adding(more.astype(kind)[None])))
@@ -149,14 +150,14 @@ def _adding(deeper: mx.array) -> Around:
     return around
 
 
-def _by_coordinates(turning: Turning, position: int) -> Around:
-    """Rotary positions of three coordinates (Qwen2-VL, arXiv 2409.12191)."""
-    places = (turning.positions + position)[mx.array(turning.axes)].T  # (rows, pairs)
-    pairs = len(turning.axes)
+def _by_dimensions(turning: Turning, position: int) -> Around:
+    """Rotary positions of three dimensions (Qwen2-VL, arXiv 2409.12191)."""
 
     def around(turn: Callable[..., Any], module: nn.Module, x: mx.array, offset: Any = 0) -> Any:
-        steps = mx.exp(mx.arange(pairs) * (-math.log(module.base) / pairs)) * module.scale
-        angles = places.astype(mx.float32) * steps
+        pairs = module.dims // 2
+        dimensions = mx.array(axes(turning.sections, pairs))
+        places = (turning.positions + position)[dimensions].T.astype(mx.float32)  # (rows, pairs)
+        angles = places * module.scale * mx.exp(mx.arange(pairs) * (-math.log(module.base) / pairs))
         cosines, sines = mx.cos(angles), mx.sin(angles)
         one, other, rest = mx.split(x.astype(mx.float32), [pairs, 2 * pairs], axis=-1)
         turned = [one * cosines - other * sines, other * cosines + one * sines, rest]

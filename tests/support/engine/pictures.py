@@ -29,8 +29,6 @@ _SAID = (
     "{% endfor %}{% endif %}"
 )
 TEMPLATE = CHAT_TEMPLATE.replace("{{ message['content'] }}", _SAID)
-SECTIONS = {"text_config": {"rope_parameters": {"mrope_section": [4, 2, 2]}}}
-FEW_SECTIONS = {"text_config": {"rope_parameters": {"mrope_section": [1, 1, 0]}}}
 
 
 def seeing_tokenizer(folder: Path, *, template: str = TEMPLATE) -> Any:
@@ -56,15 +54,14 @@ def picture(folder: Path, number: int, *, across: int = 3, down: int = 2) -> Pic
 class NoiseTower(Tower):
     """Rows that are random projections of a picture's patches.
 
-    `turns`: positions have three dimensions; `deep`: the number of layers behind which rows are
-    added; `parts`: rows are in so many parts, with letters between them. `seen`: how many pictures
-    were embedded.
+    `deep`: the number of layers behind which rows are added; `parts`: rows are in so many parts,
+    with letters between them. `seen`: how many pictures were embedded.
     """
 
     placeholder: int
     width: int
     mutual: bool = False
-    turns: bool = False
+    sections: tuple[int, ...] = ()
     deep: int = 0
     parts: int = 1
     seen: int = 0
@@ -76,7 +73,7 @@ class NoiseTower(Tower):
         rows = across * down
         each = -(-rows // self.parts)
         text = "|".join(ROW * min(each, rows - start) for start in range(0, rows, each))
-        shape = (down, across) if self.turns else None
+        shape = (down, across) if self.sections else None
         return Grid(height, width, rows, rows, f"({text})", shape)
 
     def embed(self, pixels: Pixels) -> Seen:
@@ -95,9 +92,9 @@ class NoiseTower(Tower):
 
 TOWERS: dict[str, dict[str, Any]] = {
     "llama": {},
-    "qwen3": {"turns": True, "deep": 2},
+    "qwen3": {"sections": (4, 2, 2), "deep": 2},
     "gemma3_text": {"mutual": True},
-    "qwen3_5": {"turns": True},
+    "qwen3_5": {"sections": (1, 1, 0)},
     "lfm2": {"parts": 2},
     "large": {"mutual": True},
     "small": {"mutual": True},
@@ -111,9 +108,8 @@ def seeing(
     """A tiny target that sees by a `NoiseTower`."""
     width = int(embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
     row = tokenizer.convert_tokens_to_ids(ROW)
-    config = FEW_SECTIONS if architecture == "qwen3_5" else SECTIONS
     folder = ModelFolder(Path("tiny"))
-    vars(folder)["config"] = {"model_type": architecture} | config
+    vars(folder)["config"] = {"model_type": architecture}
     return LoadedModel(
         folder=folder,
         model=model,
