@@ -231,7 +231,7 @@ class Loaded:
     knows_tools: bool
     thinking: tuple[str, ...]
     notation: FamilyRow | None
-    sees: bool = False
+    sees: bool
 
 
 @dataclass(frozen=True, slots=True)
