@@ -27,12 +27,15 @@ from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
 from engine.pipes import claim_pipes
+from engine.tools.configuration import expanded
 from engine.tools.http import http_streams
 from engine.tools.log import ServerLog
-from engine.tools.programs import Guardian, Program, keys_of
+from engine.tools.own import own_streams
+from engine.tools.programs import Guardian, Program
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
+    OWN,
     PROTOCOL,
     RESPONSES,
     Call,
@@ -53,6 +56,7 @@ from engine.tools.results import offered, result_text, short, shown
 from models.errors import Problem
 from models.files import log_folder
 from models.this_process import open_many_files
+from models.typed_json import WrongJson
 
 START_SECONDS = 60.0  # a first start may fetch the program
 _MOST_PAGES = 50  # of a list of tools
@@ -67,12 +71,13 @@ Streams = AbstractAsyncContextManager[Any]
 
 @dataclass(slots=True)
 class _Running:
-    """A server, from its start to its end. `program`: None for one over HTTP or of our own."""
+    """A server, from its start to its end. `program`: None for one over HTTP or of our own, which
+    reads the `folders`."""
 
     server: Server
     folders: tuple[str, ...]
-    log: ServerLog
     state: State
+    log: ServerLog
     program: Program | None = None
     session: ClientSession | None = None
     changed: anyio.Event = field(default_factory=anyio.Event)
@@ -154,21 +159,22 @@ class Host:
     # Servers
 
     def _start(self, command: Start) -> None:
-        wanted = {server.name: server for server in command.servers}
+        wanted = {server.name: server for server in (*command.servers, Server(OWN))}
         for name in [name for name in self._servers if name not in wanted]:
             self._servers.pop(name).scope.cancel()
         for name, server in wanted.items():
+            folders = command.folders if name == OWN else ()
             old = self._servers.get(name)
-            if old is not None and old.server == server:
+            if old is not None and (old.server, old.folders) == (server, folders):
                 self._send(old.state)
             else:
-                self._begin(server, command.folders)
+                self._begin(server, folders)
 
     def _begin(self, server: Server, folders: tuple[str, ...]) -> None:
         assert self._tasks is not None
         before = self._servers.get(server.name)
-        log = ServerLog(self._logs, server.name, keys_of(server))
-        running = _Running(server, folders, log, State(server.name, "starting"))
+        state = State(server.name, "starting")
+        running = _Running(server, folders, state, ServerLog(self._logs, server))
         self._servers[server.name] = running
         self._tasks.start_soon(self._live, running, before)
 
@@ -214,7 +220,11 @@ class Host:
                     await anyio.sleep_forever()
 
     def _streams(self, running: _Running) -> Streams:
-        server = running.server
+        """The transport to a server. Raises `Problem` if a value of its is not there."""
+        if running.server.name == OWN:
+            return own_streams(running.folders)
+        server = expanded(running.server, os.environ)
+        running.log = ServerLog(self._logs, server)
         if server.url:
             return http_streams(server)
         running.program = Program(server, guardian=self._guardian, log=running.log)
@@ -367,8 +377,8 @@ async def _read_commands(stream: BinaryIO, commands: anyio.abc.ObjectSendStream[
                 continue
             try:
                 await commands.send(COMMANDS.read(line))
-            except Problem as problem:
-                print(problem, file=sys.stderr)
+            except WrongJson as error:
+                print(error.message, error.remedy, file=sys.stderr)
     except (asyncio.IncompleteReadError, anyio.BrokenResourceError):
         pass
     finally:

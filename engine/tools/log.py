@@ -1,27 +1,24 @@
 """The log of a server: its standard error, with the keys masked, in two files of bounded size."""
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from engine.tools.configuration import MASK, SHORTEST_KEY, keys_of
+from engine.tools.protocol import Server
 from models.files import file_stem
 from models.in_words import one_line
 
-MASK = "•••"
 _LARGEST_FILE_BYTES = 512 << 10  # and one older file beside it
 _LONGEST_LINE = 2000  # bytes
-_SHORTEST_KEY = 6  # characters: "true" or "8080" would hide half the log
 
 
 class ServerLog:
     """Attributes: `path`; `last`, the last line, masked; empty if there is none."""
 
-    def __init__(self, folder: Path, name: str, keys: Iterable[str]) -> None:
-        """`keys` are texts that are never written."""
-        self.path = folder / f"tools-{file_stem(name) or 'server'}.log"
-        found = {key.encode() for key in keys if len(key) >= _SHORTEST_KEY}
-        self._keys = sorted(found, key=len, reverse=True)
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.path = folder / f"tools-{file_stem(server.name) or 'server'}.log"
+        self._keys = [key.encode() for key in keys_of(server) if len(key) >= SHORTEST_KEY]
         self._rest = b""
         self.last = ""
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -334,8 +334,3 @@ def _ids(line: bytes) -> list[int]:
 
 def _number(id: str | int) -> int:
     return int(id) if isinstance(id, int) or id.isdecimal() else -1
-
-
-def keys_of(server: Server) -> Iterable[str]:
-    """The texts of a server that may be keys."""
-    return (*server.env.values(), *server.headers.values())
