@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from app.theme.icons import sign_icon
 from app.theme.labels import StatusLine, ToneLabel, closing
 from app.theme.style import STYLE_SHEET, colours_of, zoomed
-from app.tools.server_page import ServerPage, ServerShown
+from app.tools.server_now import ServerNow
+from app.tools.server_page import ServerPage
 from models.in_words import one_line
 
 _WHAT = (
@@ -52,7 +53,7 @@ class ToolsPanel(QDialog):
         self.list, self.add = QListWidget(), QPushButton("Add a server…")
         self.line = StatusLine(wraps=True)
         self.page = ServerPage()
-        self._servers: tuple[ServerShown, ...] = ()
+        self._servers: tuple[ServerNow, ...] = ()
         self.setWindowTitle("Tools")
         self.setModal(False)
         self.setStyleSheet(STYLE_SHEET)
@@ -93,21 +94,21 @@ class ToolsPanel(QDialog):
         self.line.say(problem, "warning")
         self.line.setVisible(bool(problem))
 
-    def show_servers(self, servers: Sequence[ServerShown]) -> None:
+    def show_servers(self, servers: Sequence[ServerNow]) -> None:
         """Show these, of which there is at least one."""
         self._servers = tuple(servers)
-        if self.chosen not in (server.name for server in servers):
-            self.chosen = servers[0].name
+        if self.chosen not in (each.server.name for each in servers):
+            self.chosen = servers[0].server.name
         self.list.blockSignals(True)
         while self.list.count() > len(servers):
             self.list.takeItem(self.list.count() - 1)
-        for row, server in enumerate(servers):
+        for row, now in enumerate(servers):
             if row == self.list.count():
                 self.list.addItem(QListWidgetItem())
-            self._show_entry(self.list.item(row), server)
-            if server.name == self.chosen:
+            self._show_entry(self.list.item(row), now)
+            if now.server.name == self.chosen:
                 self.list.setCurrentRow(row)
-                self.page.show_server(server)
+                self.page.show_server(now)
         self.list.blockSignals(False)
 
     def choose(self, name: str) -> None:
@@ -116,14 +117,15 @@ class ToolsPanel(QDialog):
         self.show_servers(self._servers)
         self.page_chosen.emit()
 
-    def _show_entry(self, entry: QListWidgetItem, server: ServerShown) -> None:
-        title, short, colours = one_line(server.title), one_line(server.short), colours_of(self)
+    def _show_entry(self, entry: QListWidgetItem, now: ServerNow) -> None:
+        title, short, colours = one_line(now.title), one_line(now.short), colours_of(self)
         inks = {"warning": colours.warning, "good": colours.accepted}
-        ink = inks.get(server.tone, _CLEAR)  # without a sign, the names still stand in one column
-        sign = sign_icon("warning" if server.tone == "warning" else "check", ink=ink, faint=ink)
-        entry.setData(_NAME, server.name)
+        ink = inks.get(now.line[1], _CLEAR)  # without a sign, the names still stand in one column
+        entry.setIcon(
+            sign_icon("warning" if now.line[1] == "warning" else "check", ink=ink, faint=ink)
+        )
+        entry.setData(_NAME, now.server.name)
         entry.setText(f"{title}\n{short}")
-        entry.setIcon(sign)
         entry.setData(int(Qt.ItemDataRole.AccessibleTextRole), f"{title}: {short}")
         entry.setSizeHint(QSize(0, 2 * self.list.fontMetrics().height() + 14))
 

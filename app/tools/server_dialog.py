@@ -1,10 +1,11 @@
 """The dialog in which a person adds servers, or edits one: typed, pasted, or from another program.
 
-Knows servers as values, and how a command is typed in a terminal; reads no file.
+Knows servers as values, how they are written, and how a command is typed in a terminal; reads no
+file.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal
@@ -25,11 +26,10 @@ from PySide6.QtWidgets import (
 
 from app.theme.labels import StatusLine, ToneLabel, plain_label
 from app.theme.style import STYLE_SHEET, TABS, zoomed
+from engine.tools.configuration import Configuration, masked, read, written
 from engine.tools.protocol import Server
 from models.errors import Problem
 from models.in_words import one_line
-
-Parse = Callable[[str], Sequence[Server]]
 
 _TYPED = "As you would type it in Terminal, or the address of a server on the web."
 _PASTED = "Paste what a server’s page tells you to put into Claude Desktop, LM Studio or Cursor."
@@ -64,7 +64,7 @@ class ServerForm(QWidget):
         super().__init__()
         self._server = server or Server("")
         self.name = QLineEdit(self._server.name)
-        self.runs = QLineEdit(written(self._server))
+        self.runs = QLineEdit(typed(self._server))
         self.pairs: list[tuple[QLineEdit, SecretField]] = []
         self._more = QPushButton("Another one")
         self._grid = QGridLayout()
@@ -149,17 +149,15 @@ class ServerDialog(QDialog):
         self,
         server: Server | None = None,
         *,
-        parse: Parse,
         found: Mapping[str, Sequence[Server]],
         parent: QWidget,
     ) -> None:
-        """Edits `server`, or adds some. `parse` reads the JSON of other programs, and raises
-        `Problem`; `found` are the servers in programs on this machine, by the programs' names."""
+        """Edits `server`, or adds some. `found` are the servers in programs on this machine, by the
+        programs' names."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Edit {one_line(server.name)}" if server else "Add a server")
         self.setStyleSheet(STYLE_SHEET)
-        self._parse = parse
         self.form, self.paste, self.list = ServerForm(server), QPlainTextEdit(), QListWidget()
         self.line = StatusLine(wraps=True)
         self.tabs = QTabWidget()
@@ -182,9 +180,9 @@ class ServerDialog(QDialog):
         """Those of the page that is shown. Raises Problem."""
         match self.tabs.currentWidget():
             case self.form:
-                return (self.form.server,)
+                return read(written(Configuration((self.form.server,)))).servers
             case page if page.isAncestorOf(self.paste):
-                return tuple(self._parse(self.paste.toPlainText()))
+                return read(self.paste.toPlainText()).servers
             case _:
                 rows = (row for row in range(self.list.count()) if self._ticked(row))
                 return tuple(self._servers[row] for row in rows)
@@ -251,7 +249,7 @@ class ServerDialog(QDialog):
         self.accept()
 
 
-def written(server: Server) -> str:
+def typed(server: Server) -> str:
     """Return the address of a server, or its command as it is typed in a terminal."""
     return server.url or shlex.join((server.command, *server.args) if server.command else ())
 
@@ -260,7 +258,7 @@ def shown(server: Server) -> str:
     """Return what a server runs and the names of its keys, without their values."""
     names = (*server.env, *server.headers)
     keys = "".join(f" · {one_line(name)} ••••" for name in names)
-    return one_line(written(server)) + keys
+    return one_line(typed(masked(server))) + keys
 
 
 def _page(words: str, field: QWidget) -> QWidget:

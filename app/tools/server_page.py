@@ -1,10 +1,7 @@
 """The page of a server: its state, its tools with their switches, its words and its log.
 
-Knows its widgets and the values that they show; what a person does there goes out as signals.
+Knows its widgets; what a person does there goes out as signals.
 """
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
@@ -19,52 +16,17 @@ from PySide6.QtWidgets import (
 
 from app.switch import Switch
 from app.theme.edged_check_box import EdgedCheckBox
-from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.labels import ShortenedLabel, StatusLine, ToneLabel
 from app.theme.row_list import Row, RowList
 from app.theme.style import TABS, zoomed
+from app.tools.server_dialog import shown
+from app.tools.server_now import ServerNow
+from engine.tools.protocol import Offered
 from models.in_words import clean, one_line
 
 _TRUST = "Believe “read-only”: run such calls without asking"
 _LONGEST_DESCRIPTION = 240  # characters; the details have all of it
 _LONGEST_TEXT = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class ToolShown:
-    """A tool, as it is shown. `details`: its whole description and the schema of its arguments;
-    `changed`: what is not as it was when a person looked last, empty if nothing is."""
-
-    name: str
-    description: str
-    details: str
-    on: bool
-    read_only: bool = False
-    changed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerShown:
-    """A server, as it is shown. `line`: its state; `runs`: its command or address, without keys;
-    `says`: its own words about itself; `own`: it comes along, and `folders` are those of it."""
-
-    name: str
-    title: str
-    line: str
-    tone: Tone
-    on: bool
-    tools: tuple[ToolShown, ...] = ()
-    runs: str = ""
-    says: str = ""
-    log: str = ""
-    trusted: bool = False
-    own: bool = False
-    folders: tuple[str, ...] = ()
-
-    @property
-    def short(self) -> str:
-        """Its state in a few words."""
-        on = sum(tool.on for tool in self.tools)
-        return f"{on} of {len(self.tools)} on" if self.tools else self.line.partition(".")[0]
 
 
 class ServerPage(QWidget):
@@ -136,30 +98,29 @@ class ServerPage(QWidget):
         column.addWidget(self.runs)
         column.addWidget(self.tabs, 1)
 
-    def show_server(self, server: ServerShown) -> None:
+    def show_server(self, now: ServerNow) -> None:
         """Show how it is."""
-        other, self.server = server.name != self.server, server.name
-        self.title.say(server.title)
-        self.line.say(one_line(server.line), server.tone)
-        self.runs.say(server.runs)
-        self.switch.setAccessibleName(f"Run {one_line(server.title)}")
-        self.switch.setChecked(server.on)
-        self.switch.setVisible(not server.own)
-        self.restart.setEnabled(server.on)
-        for part in (self.restart, self.edit, self.remove, self.trust):
-            part.setVisible(not server.own)
-        self.trust.setChecked(server.trusted)
-        self.folders.setVisible(server.own)
-        self.folders.show_folders(server.folders)
-        for place, text in ((1, server.says), (2, server.log)):
+        name, (line, tone) = now.server.name, now.line
+        other, self.server = name != self.server, name
+        self.title.say(now.title)
+        self.line.say(one_line(line), tone)
+        self.runs.say("" if now.own else shown(now.server))
+        self.switch.setAccessibleName(f"Run {one_line(now.title)}")
+        self.switch.setChecked(now.on)
+        self.restart.setEnabled(now.on)
+        for part in (self.switch, self.restart, self.edit, self.remove):
+            part.setVisible(not now.own)
+        self.trust.setChecked(name in now.setup.trusted)
+        self.folders.setVisible(now.own)
+        self.folders.show_folders(now.setup.folders)
+        for place, (field, text) in enumerate(((self.says, now.says), (self.log, now.log)), 1):
             self.tabs.setTabVisible(place, bool(text))
-        self.tabs.tabBar().setVisible(bool(server.says or server.log))
+            _show(field, text)
+        self.tabs.tabBar().setVisible(bool(now.says or now.log))
         if other:
             self.tabs.setCurrentIndex(0)
             self.tools.keep((), "")
-        _show(self.says, server.says)
-        _show(self.log, server.log)
-        self.tools.show_tools(server.tools, "Its tools appear here when it runs.")
+        self.tools.show_tools(now)
 
 
 class ToolRow(Row):
@@ -170,7 +131,7 @@ class ToolRow(Row):
         self.switch = Switch("Tool")
         self._name, self._mark = ToneLabel(bold=True), ToneLabel(tone="muted", scale=0.9)
         self._description = ToneLabel(tone="muted")
-        self._changed = StatusLine(wraps=True)
+        self.changed = StatusLine(wraps=True)
         self.fine = QPushButton("It is fine")
         self.more, self.details = QPushButton("Details"), _texts("Details")
         self._arrange()
@@ -193,7 +154,7 @@ class ToolRow(Row):
         first.addStretch(1)
         first.addWidget(self.more)
         changed = QHBoxLayout()
-        changed.addWidget(self._changed, 1)
+        changed.addWidget(self.changed, 1)
         changed.addWidget(self.fine)
         texts = QVBoxLayout()
         texts.setSpacing(4)
@@ -207,22 +168,23 @@ class ToolRow(Row):
         row.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(texts, 1)
 
-    def show_tool(self, tool: ToolShown) -> None:
+    def show_tool(self, tool: Offered, now: ServerNow) -> None:
         """Show how it is."""
-        name, whole = one_line(tool.name), one_line(tool.description)
+        name, changed = one_line(tool.name), now.changed(tool)
+        whole = one_line(tool.description or tool.title)
         short = whole[:_LONGEST_DESCRIPTION]
         self._name.say(name)
         self._mark.setVisible(tool.read_only)
         self._description.say(short if short == whole else f"{short.rstrip()}…")
-        self.switch.setChecked(tool.on)
+        self.switch.setChecked(now.setup.is_on(tool))
         self.switch.setAccessibleName(f"Let models use {name}")
         self.switch.setAccessibleDescription(self._description.words)
-        self._changed.say(one_line(tool.changed), "warning")
-        for part in (self._changed, self.fine):
-            part.setVisible(bool(tool.changed))
+        self.changed.say(changed, "warning")
+        for part in (self.changed, self.fine):
+            part.setVisible(bool(changed))
         self.fine.setAccessibleName(f"{name} is fine as it is now")
         self.more.setAccessibleName(f"Details of {name}")
-        _show(self.details, tool.details)
+        _show(self.details, now.details(tool))
 
     def _unfold(self, on: bool) -> None:
         self.details.setVisible(on)
@@ -239,13 +201,13 @@ class ToolList(RowList[ToolRow]):
     def __init__(self) -> None:
         super().__init__("Tools", ToolRow)
 
-    def show_tools(self, tools: Sequence[ToolShown], otherwise: str) -> None:
-        """Show these; without any, a line."""
+    def show_tools(self, now: ServerNow) -> None:
+        """Show those of a server."""
         known = {*self.rows}
-        self.keep([tool.name for tool in tools], otherwise)
-        for tool in tools:
+        self.keep([tool.name for tool in now.tools], "Its tools appear here when it runs.")
+        for tool in now.tools:
             row = self.rows[tool.name]
-            row.show_tool(tool)
+            row.show_tool(tool, now)
             if tool.name not in known:
                 self._connect(row, tool.name)
 

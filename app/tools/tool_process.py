@@ -1,10 +1,10 @@
-"""The process that runs tools, as the window drives it: it runs while there are servers to run.
+"""The process that runs tools, as the window drives it: from `use` to `stop`.
 
 Knows the process and its calls; not who set the servers up, nor who calls. What each call may be
 told is decided by `engine.tools.client`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -13,6 +13,7 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.watchdog import Watchdog
 from engine.process.supervision import Supervisor
 from engine.tools.client import OtherVersion, ToolClient, host_command
+from engine.tools.configuration import keys_of
 from engine.tools.protocol import LONGEST_LINE_BYTES, Call, Progress, Result, Start, State
 from models.typed_json import WrongJson
 
@@ -23,7 +24,7 @@ _AGAIN = "Restart it; if that happens again, look at its log."
 
 
 class ToolProcess(QObject):
-    """Runs from `use` to `close`, while servers are wanted. Restarts after a death by itself.
+    """Runs from `use` to `stop` or `close`. Restarts after a death by itself.
 
     Signals:
         changed(): a server's state is another.
@@ -69,11 +70,6 @@ class ToolProcess(QObject):
         """The id of the process; 0 if there is none."""
         return self._process.pid
 
-    @property
-    def log_tail(self) -> tuple[str, ...]:
-        """The latest lines that the servers wrote of themselves, each with its server in front."""
-        return self._log.tail
-
     def state(self, server: str) -> State:
         """A server that was asked for, as it is now."""
         if (known := self._client.states.get(server)) is not None:
@@ -85,17 +81,19 @@ class ToolProcess(QObject):
     # What to do
 
     def use(self, start: Start) -> None:
-        """Run exactly these servers; without any, no process."""
+        """Run exactly these servers, and the tools that come along."""
         self._client.want(start)
         self._problem = ""
-        if start.servers:
-            self._hide()
-            self._client.expect()
-            self._process.start()
-            self._write()
-        else:
-            self._process.stop()
-            self._lose("It was switched off.", another=False)
+        self._hide()
+        self._client.expect()
+        self._process.start()
+        self._write()
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """End the process and all servers, without waiting."""
+        self._process.stop()
+        self._lose("Tools were switched off.", another=False)
         self.changed.emit()
 
     def restart(self, server: str) -> None:
@@ -193,9 +191,5 @@ class ToolProcess(QObject):
 
     def _hide(self, *texts: str) -> None:
         """Keep the keys of all servers, and these texts, out of the log."""
-        self._log.hide((*_keys(self._client.wanted), *texts))
-
-
-def _keys(start: Start) -> Iterable[str]:
-    for server in start.servers:
-        yield from (*server.env.values(), *server.headers.values())
+        keys = (key for server in self._client.wanted.servers for key in keys_of(server))
+        self._log.hide((*keys, *texts))

@@ -17,6 +17,7 @@ import sys
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
+    OWN,
     PROTOCOL,
     RESPONSES,
     Call,
@@ -65,13 +66,16 @@ class ToolClient:
         sent = [call.seconds for id, call in self._owed.items() if id not in self._unsent]
         return 0.0 if self._cancelled else max(sent, default=None)
 
+    @property
+    def _names(self) -> set[str]:
+        return {OWN, *(server.name for server in self.wanted.servers)}
+
     # What to ask
 
     def want(self, start: Start) -> None:
         """Run exactly these servers, now and after a death."""
         self.wanted = start
-        names = {server.name for server in start.servers}
-        self.states = {name: state for name, state in self.states.items() if name in names}
+        self.states = {name: s for name, s in self.states.items() if name in self._names}
         self._send(start)
 
     def restart(self, server: str) -> None:
@@ -143,7 +147,7 @@ class ToolClient:
                     raise OtherVersion(message, "Install Slipstream again.")
                 self.greeted = True
             case State():
-                if any(server.name == response.server for server in self.wanted.servers):
+                if response.server in self._names:
                     self.states[response.server] = response
                     return response
             case Progress() if response.id in self._owed:

@@ -18,27 +18,33 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.tools.panel import ToolsPanel
-from app.tools.server_page import ServerShown, ToolShown
+from app.tools.server_now import ServerNow
+from engine.tools.configuration import Configuration, digest
+from engine.tools.protocol import OWN, Offered, Server, State
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
-OWN = ServerShown(
-    "own", "Comes with Slipstream", "No server.", "muted", True, own=True, folders=("/notes",)
+READ = Offered("files", "read", "", "Reads a file.", '{"type": "object"}', True)
+WRITE = Offered("files", "write", "", "Writes.", "{}")
+SEEN = {"files": {"read": digest(READ), "write": "of another description"}}
+KEY = {"KEY": "secret"}
+SETUP = Configuration(
+    (Server("files", "npx", ("files",), KEY), Server("git", "uvx")), seen=SEEN, folders=("/notes",)
 )
-READ = ToolShown("read", "Reads a file.", '{"type": "object"}', on=True, read_only=True)
-WRITE = ToolShown("write", "Writes.", "{}", on=False, changed="Changed: its description.")
-FILES = ServerShown(
-    *("files", "files", "Running.", "good", True, (READ, WRITE), "npx files · KEY ••••", "Hello.")
+RUNS = State("files", "running", (READ, WRITE), "1.2.0", "Ask before you write.")
+OURS = ServerNow(Server(OWN), State(OWN, "running"), SETUP)
+FILES = ServerNow(SETUP.servers[0], RUNS, SETUP)
+GIT = ServerNow(
+    SETUP.servers[1], State("git", "failed", message="There is no uvx."), SETUP, log="no uvx"
 )
-GIT = ServerShown("git", "git", "Failed. There is no uvx.", "warning", True, log="no uvx")
 
 
 @pytest.fixture
 def panel(qtbot: QtBot) -> ToolsPanel:
     made = ToolsPanel()
     qtbot.addWidget(made)
-    made.show_servers([OWN, FILES, GIT])
+    made.show_servers([OURS, FILES, GIT])
     made.show()
     return made
 
@@ -61,20 +67,17 @@ def entries(panel: ToolsPanel) -> list[str]:
 
 
 def test_servers_stand_with_their_states(panel: ToolsPanel) -> None:
-    assert [entry.partition(": ")[2] for entry in entries(panel)] == [
-        "No server",
-        "1 of 2 on",
-        "Failed",
-    ]
-    assert panel.chosen == panel.page.server == "own"
+    states = [entry.partition(": ")[2] for entry in entries(panel)]
+    assert states[1:] == ["1 of 2 on", "There is no uvx"]
+    assert panel.chosen == panel.page.server == OWN
     assert seen(panel.page.folders)
     assert not seen(panel.page.remove)
     panel.list.setCurrentRow(1)
     assert panel.chosen == panel.page.server == "files"
     assert not seen(panel.page.folders)
     assert seen(panel.page.remove)
-    panel.show_servers([OWN, GIT])
-    assert panel.chosen == "own"
+    panel.show_servers([OURS, GIT])
+    assert panel.chosen == OWN
     assert panel.list.count() == 2
 
 
@@ -82,7 +85,8 @@ def test_a_page_that_is_shown_again_keeps_its_place(panel: ToolsPanel) -> None:
     panel.choose("files")
     row = panel.page.tools.rows["read"]
     row.more.click()
-    panel.show_servers([OWN, replace(FILES, tools=(replace(READ, on=False), WRITE)), GIT])
+    off = replace(FILES, setup=SETUP.switched(READ, on=False))
+    panel.show_servers([OURS, off, GIT])
     assert panel.page.tools.rows["read"] is row
     assert seen(row.details)
     assert not row.switch.isChecked()
@@ -108,7 +112,7 @@ def test_what_is_done_on_a_page_is_told(panel: ToolsPanel) -> None:
         button.click()
         assert emitted == [told]
     dropped = heard(page.folder_dropped)
-    panel.choose("own")
+    panel.choose(OWN)
     drop = next(
         one for one in page.folders.findChildren(QPushButton) if "/notes" in one.accessibleName()
     )
@@ -120,7 +124,7 @@ def test_a_changed_tool_says_so(panel: ToolsPanel) -> None:
     panel.choose("files")
     read, write = (panel.page.tools.rows[name] for name in ("read", "write"))
     assert (seen(read.fine), seen(write.fine)) == (False, True)
-    panel.show_servers([replace(FILES, tools=(READ, replace(WRITE, changed="")))])
+    panel.show_servers([replace(FILES, setup=SETUP.switched(WRITE, on=True))])
     assert not seen(write.fine)
 
 
@@ -133,9 +137,9 @@ def test_a_problem_is_shown_until_it_is_over(panel: ToolsPanel) -> None:
 
 def test_texts_of_servers_are_text(panel: ToolsPanel) -> None:
     nasty = "<b>bold</b> \u202e" + "x" * 1_000_000
-    tool = ToolShown("<i>t</i>\n\u202e", nasty, nasty, on=False)
-    server = replace(FILES, title=nasty[:80], line=nasty[:80], tools=(tool,), says=nasty, log=nasty)
-    panel.show_servers([server])
+    tool = Offered("files", "<i>t</i>\n\u202e", nasty[:80], nasty, nasty)
+    state = State("files", "running", (tool,), nasty[:80], nasty)
+    panel.show_servers([replace(FILES, state=state, log=nasty)])
     (row,) = panel.page.tools.rows.values()
     row.more.click()
     assert len(row.details.toPlainText()) <= 20_000

@@ -10,21 +10,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.tools.server_dialog import SecretField, ServerDialog, shown, written
+from app.tools.server_dialog import SecretField, ServerDialog, shown, typed
+from engine.tools.configuration import Configuration
+from engine.tools.configuration import written as saved
 from engine.tools.protocol import Server
-from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 GIT = Server("git", "uvx", ("mcp-server-git", "--repo", "/my code"), {"TOKEN": "secret"}, "/tmp")
 WEB = Server("web", url="https://a.example/mcp", headers={"Authorization": "Bearer secret"})
-
-
-def parse(text: str) -> Sequence[Server]:
-    if text != "both":
-        raise Problem("This is no JSON.", "Copy all of it.")
-    return [GIT, WEB]
 
 
 @pytest.fixture
@@ -37,7 +32,7 @@ def parent(qtbot: QtBot) -> QWidget:
 def open_dialog(
     parent: QWidget, server: Server | None = None, **found: Sequence[Server]
 ) -> tuple[ServerDialog, list[tuple[Server, ...]]]:
-    dialog = ServerDialog(server, parse=parse, found=found, parent=parent)
+    dialog = ServerDialog(server, found=found, parent=parent)
     made: list[tuple[Server, ...]] = []
     dialog.made.connect(made.append)
     dialog.show()
@@ -97,7 +92,7 @@ def test_servers_are_pasted(parent: QWidget) -> None:
     assert (dialog.line.text, dialog.ok.isEnabled()) == ("", False)
     dialog.paste.setPlainText("{")
     assert (dialog.line.tone, dialog.ok.isEnabled()) == ("warning", False)
-    dialog.paste.setPlainText("both")
+    dialog.paste.setPlainText(saved(Configuration((GIT, WEB))))
     assert dialog.line.tone != "warning"
     dialog.ok.click()
     assert made == [(GIT, WEB)]
@@ -121,12 +116,12 @@ def test_nothing_is_offered_from_nowhere(parent: QWidget) -> None:
 
 
 @given(st.text(min_size=1), st.lists(st.text()))
-def test_a_command_is_read_as_it_is_written(command: str, arguments: list[str]) -> None:
-    assert shlex.split(written(Server("a", command, tuple(arguments)))) == [command, *arguments]
+def test_a_command_is_read_as_it_is_typed(command: str, arguments: list[str]) -> None:
+    assert shlex.split(typed(Server("a", command, tuple(arguments)))) == [command, *arguments]
 
 
 def test_keys_are_named_and_not_shown() -> None:
-    assert written(Server("empty")) == ""
+    assert typed(Server("empty")) == ""
     for server in (GIT, WEB):
         assert "secret" not in shown(server)
         assert "••••" in shown(server)

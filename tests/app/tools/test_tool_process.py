@@ -1,9 +1,8 @@
-"""The process that runs tools is there while servers are wanted, and each call has one result."""
+"""The process that runs tools restarts by itself, and each call has one result."""
 
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pytest
 
 from app.engine_client.engine_log import EngineLog
 from app.tools.tool_process import ToolProcess
-from engine.tools.protocol import Call, Progress, Result, Server, Start, State
-from tests.support.app.window_maker import Until
+from engine.tools.protocol import OWN, Call, Progress, Result, Server, Start, State
+from tests.support.app.window_maker import Until, fake_tools_host
 
 FILES = Server("files", "files", env={"KEY": "a-secret-that-nobody-may-see"})
 BROKEN = Server("broken", "broken")
@@ -23,10 +22,9 @@ class Tools:
     """Attributes: `process`; `told`, the progress and the results that it has emitted."""
 
     def __init__(self, folder: Path, steps: str) -> None:
-        module = "tests.support.app.fake_tools_host"
         self.process = ToolProcess(
             EngineLog(folder, name="tools"),
-            command=(sys.executable, "-m", module, str(folder / "lives"), *steps.split()),
+            command=fake_tools_host(folder, steps),
             pauses_seconds=(0.01, 0.01),
             grace_seconds=0.2,
         )
@@ -60,15 +58,17 @@ def tools(qapp: object, tmp_path: Path) -> Iterator[MakeTools]:
         assert one.process.pid == 0
 
 
-def test_it_runs_while_there_are_servers(tools: MakeTools, until: Until) -> None:
+def test_it_runs_until_it_is_stopped(tools: MakeTools, until: Until) -> None:
     one = tools("ready serve")
     assert one.process.pid == 0
     one.process.use(Start((FILES, BROKEN)))
     assert one.process.state("files") == State("files", "starting")
     until(lambda: one.running() and one.process.state("broken").state == "failed")
     assert [tool.name for tool in one.process.state("files").tools] == ["read", "write"]
-    one.process.use(Start(()))
+    one.process.stop()
     assert one.process.pid == 0
+    one.process.use(Start(()))
+    until(lambda: one.process.state(OWN).state == "running")
 
 
 def test_a_call_has_one_result_whatever_the_process_sends(tools: MakeTools, until: Until) -> None:
@@ -147,8 +147,8 @@ def test_keys_and_arguments_stay_out_of_the_log(
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
-    assert "files: it runs" in one.process.log_tail
     log = one.process._log
+    assert "files: it runs" in log.tail
     one.process.call(Call("1", "files", "read", '{"path": "the-diary-of-a-person.txt"}'))
     for secret in ("a-secret-that-nobody-may-see", "the-diary-of-a-person.txt"):
         log.complaint(f"oh: {secret}".encode())

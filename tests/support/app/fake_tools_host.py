@@ -4,13 +4,13 @@
 
 Each life takes the steps up to the next "--"; COUNTER is a file that counts the lives. Steps:
 
-ready[:version]   greet              serve       answer everything, until the input ends
+ready[:version]   greet              serve[:word] answer everything, until the input ends
 take              read a command     result:id   the result of a call
 print:word        write this line    exit:n, kill, hang     end in that way, or never
 
-It serves each server as running with the tools `read` and `write`, but one whose command is
-"broken" as failed; a call returns its arguments. Its arguments may say how: {"do": "kill"},
-"hang", "twice" (two results) or "stranger" (a result that nobody asked for, first).
+It serves each server as running with the tools `read` and `write`, described with the word, but
+one whose command is "broken" as failed; a call returns its arguments. Its arguments may say how:
+{"do": "kill"}, "hang", "twice" (two results) or "stranger" (a result that nobody asked for, first).
 """
 
 import json
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from engine.tools.protocol import (
     COMMANDS,
+    OWN,
     PROTOCOL,
     RESPONSES,
     Call,
@@ -57,7 +58,7 @@ def take(step: str, word: str) -> None:
         case "take":
             sys.stdin.buffer.readline()
         case "serve":
-            serve()
+            serve(word)
         case "result":
             say(Result(word, "done", "told"))
         case "print":
@@ -72,30 +73,30 @@ def take(step: str, word: str) -> None:
             raise ValueError(step)
 
 
-def serve() -> None:
+def serve(word: str) -> None:
     running: dict[str, Server] = {}
     for line in sys.stdin.buffer:
         match COMMANDS.read(line):
             case Start(servers):
-                running = {server.name: server for server in servers}
-                for server in servers:
-                    tell(server)
+                running = {server.name: server for server in (Server(OWN), *servers)}
+                for server in running.values():
+                    tell(server, word)
             case Restart(name):
-                tell(running[name])
+                tell(running[name], word)
             case Call() as call:
                 answer(call)
             case Cancel(id):
                 say(Result(id, "cancelled", "It was stopped."))
 
 
-def tell(server: Server) -> None:
+def tell(server: Server, word: str) -> None:
     say(State(server.name, "starting"))
     if server.command == "broken":
         remedy = "Install it, or correct the command."
         message = f"{server.name} could not be started: there is no program “broken”."
         say(State(server.name, "failed", message=message, remedy=remedy))
         return
-    read = Offered(server.name, "read", "Read", f"Reads {server.name}.", SCHEMA, True)
+    read = Offered(server.name, "read", "Read", f"Reads {word or server.name}.", SCHEMA, True)
     write = Offered(server.name, "write", "", "Writes to a file.", SCHEMA)
     print(f"{server.name}: it runs", file=sys.stderr, flush=True)
     say(State(server.name, "running", (read, write), "1.2.0", "Ask before you write."))
