@@ -351,7 +351,7 @@ class OpenConversation(QObject):
             trace = yield self._store.trace(message)
             before = [event for event in trace if not isinstance(event, Done | Failed)]
             said = "".join(event.delta for event in before if isinstance(event, Text))
-            last = ChatMessage("assistant", found.content, raw=True)
+            last = ChatMessage("assistant", "", written=found.content)
             if said != found.content:  # it is imported or edited
                 before, last = [Text("", found.content)], found.as_chat
             before = _with_stretches(before, found.stretches)

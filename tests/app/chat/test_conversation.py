@@ -258,7 +258,7 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     talk.until_told("saved", 2)
     talk.ask("Sure?")
     assert asked[1:] == [
-        ChatMessage("assistant", HARMONY.delta, raw=True),
+        ChatMessage("assistant", "", written=HARMONY.delta),
         ChatMessage("assistant", "Four.!!", reasoning="Hm."),
     ]
     answer = talk.conversation.branch[1]
