@@ -140,7 +140,7 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        chat = [message.as_chat for message in branch]
+        chat = [one for message in branch for one in message.as_chat]
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
             str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY

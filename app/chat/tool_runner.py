@@ -30,9 +30,9 @@ class ToolRunner(QObject):
         """Return the tools that are switched on, of the servers that run."""
         return ()
 
-    def trusts(self, server: str) -> bool:
-        """Return whether the person believes this server which of its tools change nothing."""
-        return False
+    def trusted(self) -> frozenset[str]:
+        """Return the servers that the person believes which of their tools change nothing."""
+        return frozenset()
 
     def call(self, call: Call) -> None:
         """Call a tool; `ended` follows, not before this returns."""
@@ -41,3 +41,6 @@ class ToolRunner(QObject):
     def cancel(self, id: str) -> None:
         """End the call with this id; `ended` follows unless it has ended."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """End the process. Waits for it."""

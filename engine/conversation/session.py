@@ -550,7 +550,8 @@ class Session:
 
 
 def _says_something(message: ChatMessage) -> bool:
-    return bool((message.content + message.reasoning).strip() or message.tool_call_id)
+    said = message.content + message.reasoning + message.written
+    return bool(said.strip() or message.tool_call_id)
 
 
 def another_question(prompt: Prompt) -> Prompt:

@@ -61,7 +61,7 @@ messages = st.builds(
     tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2).map(tuple),
     tool_call_id=text,
     name=text,
-    raw=st.booleans(),
+    written=text,
 )
 thinking = st.sampled_from(["", "on", "high"])
 prompts = st.builds(
@@ -333,7 +333,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
-    assert protocol.PROTOCOL == 8
+    assert protocol.PROTOCOL == 9
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
