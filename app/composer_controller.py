@@ -166,7 +166,7 @@ class ComposerController(QObject):
         templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(message.as_chat.content for message in branch))
+        texts = (system_prompt, *(one.content for each in branch for one in each.as_chat))
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),

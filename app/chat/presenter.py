@@ -6,6 +6,7 @@ is sent as a signal.
 
 import math
 from functools import partial
+from itertools import accumulate
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
@@ -380,7 +381,9 @@ class ConversationPresenter(QObject):
         last, note = -1, ""
         if figures is not None and figures.left_out:
             system_prompt, _ = self._conversation.configured
-            last = figures.left_out_from + figures.left_out - 1 - bool(system_prompt)
+            behind = figures.left_out_from + figures.left_out - bool(system_prompt)
+            counts = accumulate(len(message.as_chat) for message in self._shown)
+            last = sum(count <= behind for count in counts) - 1
             note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
         for place, row in enumerate(self._transcript.messages):
             self._transcript.set_note(row, note if place == last else "")

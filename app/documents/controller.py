@@ -442,7 +442,7 @@ class DocumentsController(QObject):
         """Return a function that computes how many tokens documents may take, by a given count."""
         context, settings = self._context, self._conversation.settings
         system_prompt, _ = self._conversation.configured
-        texts = (system_prompt, *(message.as_chat.content for message in before))
+        texts = (system_prompt, *(one.content for each in before for one in each.as_chat))
 
         def room(count: Count) -> int:
             earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)

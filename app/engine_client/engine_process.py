@@ -8,7 +8,7 @@ what an answer looks like nor what a conversation is. It keeps these promises be
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from uuid import uuid4
@@ -268,13 +268,15 @@ class EngineProcess(QObject):
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        tools: str = "",
         race: bool = False,
     ) -> str:
-        """Answer a chat, beside others. Returns the generation's id.
+        """Answer a chat, beside others. Returns the generation's id. `tools` as in `Prompt`.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
-        command = Generate(uuid4().hex, conversation, chat(messages), request, race=race)
+        prompt = replace(chat(messages), tools=tools)
+        command = Generate(uuid4().hex, conversation, prompt, request, race=race)
         self._log.hide(texts_of(command.prompt))
         return self._ask(command)
 
