@@ -82,7 +82,7 @@ class Eyes:
         if grid.shape is not None:
             positions = three_dimensional(grid.tokens, [(0, grid)])
             turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
-        return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
+        return Sight(ids, look, self._tower.read_as, turning, self._tower.mutual)
 
     def _grid(self, picture: Picture) -> Grid:
         return self._tower.size_of(picture.width, picture.height)
