@@ -14,10 +14,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from engine.conversation.template import pieces, unused_letters
+from engine.conversation.template import Shown, pieces, unused_letters
 from engine.conversation.text import TokenTexts
 from engine.events import Source
-from engine.request import Prompt
+from engine.request import ChatMessage, Prompt
 from models.errors import Problem
 
 _LONGEST = 256  # characters of a token that are compared
@@ -44,12 +44,19 @@ class _Places:
 
 class Sources:
     """Where the tokens of one prompt come from. `left_out`: the numbers of the chat's messages that
-    are not in `prompt`."""
+    are not in `prompt`. `shown`: its pictures, whose rows are placeholders in `tokens`."""
 
     def __init__(
-        self, tokenizer: Any, prompt: Prompt, tokens: Sequence[int], *, left_out: range = range(0)
+        self,
+        tokenizer: Any,
+        prompt: Prompt,
+        tokens: Sequence[int],
+        *,
+        left_out: range = range(0),
+        shown: Shown | None = None,
     ) -> None:
         self._tokenizer, self._prompt, self._left_out = tokenizer, prompt, left_out
+        self._shown = shown
         self._tokens = tuple(tokens)
         self._texts = TokenTexts(tokenizer)
 
@@ -63,7 +70,7 @@ class Sources:
         number = bisect_right(places.stretches, begin, key=lambda each: each.start) - 1
         stretch = places.stretches[max(number, 0)]
         text, offset = self._texts.text_of(self._tokens[place]), stretch.offset - stretch.start
-        written = self._prompt.messages[stretch.message].content[: stretch.end + offset]
+        written = _text_of(self._prompt.messages[stretch.message])[: stretch.end + offset]
         # Some tokenizers do not count the white space that a token begins with.
         for start in (begin + offset, begin + offset - len(text) + len(text.lstrip())):
             letters = written[start : start + _LONGEST] if start >= stretch.offset else ""
@@ -105,11 +112,14 @@ class Sources:
         if not messages or len(marks) < len(messages):
             return None
         marked = [
-            replace(message, content=_marked(message.content, mark))
+            replace(message, written=_marked(message.written, mark))
+            if message.written
+            else replace(message, content=_marked(message.content, mark))
             for message, mark in zip(messages, marks, strict=True)
         ]
         try:
-            written = list(pieces(self._tokenizer, replace(self._prompt, messages=tuple(marked))))
+            chat = replace(self._prompt, messages=tuple(marked))
+            written = list(pieces(self._tokenizer, chat, self._shown))
         except Problem:  # the template does not like the marks
             return None
         text = "".join(written)
@@ -145,12 +155,17 @@ class Sources:
         bare, opened = text.translate(_nothing_for(marks)), dict[int, int]()
         for number, found in enumerate(re.finditer(f"[{''.join(marks)}]", text)):
             message, place = marks[found.group()], found.start() - number
-            content = self._prompt.messages[message].content
+            content = _text_of(self._prompt.messages[message])
             start = opened.pop(message, None)
             if start is not None and bare[start:place] == content.strip():
                 yield _Stretch(start, place, message, len(content) - len(content.lstrip()))
             else:
                 opened[message] = place
+
+
+def _text_of(message: ChatMessage) -> str:
+    """The text of a message in which places are counted."""
+    return message.written or message.content
 
 
 def _marked(content: str, mark: str) -> str:

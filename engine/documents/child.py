@@ -1,8 +1,9 @@
 """The program of the process that reads one file: `python -m engine.documents.child`.
 
-`document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
-standard output: a line that names it, then its content; before it, "progress 3 40" for each file of
-a folder. Does the work that is common to all formats: limits, the digest, hidden characters.
+`document SECONDS BYTES PATH`, `picture SECONDS BYTES PATH PAGE WIDTH SPANS` and `pixels SECONDS
+BYTES PATH` write one result to standard output: a line that names it, then its content; before it,
+"progress 3 40" for each file of a folder. Does the work that is common to all formats: limits, the
+digest, hidden characters.
 """
 
 import json
@@ -20,6 +21,7 @@ from engine.documents.hidden import in_one_line, with_plain_lines, without_hidde
 from engine.documents.kinds import kind_of
 from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
 from engine.documents.pdf import draw_page
+from engine.documents.picture import read_picture
 from engine.documents.read import Read
 from engine.documents.readers import reader_of
 from models.errors import Problem
@@ -59,6 +61,16 @@ def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -
     return json.dumps([picture.width, picture.height, *map(astuple, picture.boxes)]), picture.png
 
 
+def pixels(path: Path) -> tuple[str, bytes]:
+    """Decode a picture. Returns JSON, [width, height], and its pixels. Raises `Problem`."""
+    try:
+        data = _data(path)
+    except OSError as error:
+        raise _closed(error) from error
+    read = read_picture(data)
+    return json.dumps([read.width, read.height]), read.rgb
+
+
 def _data(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
         raise Problem("It is neither a file nor a folder.", "Attach a file.")
@@ -83,8 +95,8 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
             )
         if text.strip():
             sections.append(replace(section, text=text, label=in_one_line(section.label)))
-    if not sections:
-        raise _no_text(found)
+    if not sections and not (kind == "pdf" and found.without_text):
+        raise Problem("The file has no text.", "Attach another one.")
     left_out = tuple(in_one_line(each) for each in found.left_out)
     return Document(
         in_one_line(name),
@@ -96,15 +108,6 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
         found.faint,
         left_out,
     )
-
-
-def _no_text(found: Read) -> Problem:
-    if found.without_text:
-        return Problem(
-            "The file has pictures of pages, and no text.",
-            "Have its text recognized (OCR) by another program, and attach the result.",
-        )
-    return Problem("The file has no text.", "Attach another one.")
 
 
 def _closed(error: OSError) -> Problem:
@@ -123,6 +126,8 @@ def main(arguments: list[str]) -> None:
         if name == "picture":
             number, width, spans = more
             content, rest = draw(path, int(number), width=int(width), spans=json.loads(spans))
+        elif name == "pixels":
+            content, rest = pixels(path)
         else:
             content = read(path, seconds=float(seconds)).to_json()
     except Problem as problem:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
+from engine.core.cache import copy_of
 from engine.core.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
@@ -108,12 +109,17 @@ class StateDrafter(Drafter):
         self._network = network
         self._states = target.record(network.taps)
         self._rows = network.rows or Rows(target.vocabulary)
+        self._last = target.vocabulary - 1  # which is read in place of ids beyond the vocabulary
         self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
         self._read = 0  # entries from the target's states; those behind are from its own
 
     def beside(self, target: Decoder) -> Drafter:
-        return type(self)(target, self._network, name=self.name)
+        other = type(self)(target, self._network, name=self.name)
+        if target.length:
+            other._cache = [copy_of(cache) for cache in self._cache]
+            other._base, other._read = self._base, self._read
+        return other
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()
@@ -211,7 +217,7 @@ class StateDrafter(Drafter):
         start = self._next_position()
         end = min(start + rows, len(tokens) - 1, self._states.end)
         begun = self._network.begin(self._states.between(start, end)[None])
-        after = mx.array([tokens[start + 1 : end + 1]])
+        after = mx.minimum(mx.array([tokens[start + 1 : end + 1]]), self._last)
         state = self._network(begun, after, "causal" if end - start > 1 else None, self._cache)
         self._read += end - start
         return state
