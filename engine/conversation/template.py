@@ -370,15 +370,24 @@ def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
 
 
 def reply_syntax(
-    tokenizer: Any, *, knows_tools: bool = True, found: FamilyRow | None = None
+    tokenizer: Any,
+    *,
+    knows_tools: bool = True,
+    found: FamilyRow | None = None,
+    for_grammar: bool = False,
 ) -> ReplySyntax:
     """The notation of the replies of the model with this tokenizer; `knows_tools` and `found` as in
-    `syntax_of`."""
+    `syntax_of`. `for_grammar`: in a grammar tokens whose names stand in angle brackets are special,
+    whatever the tokenizer says."""
     tokens = tokenizer.added_tokens_decoder.values()
     return syntax_of(
         _template(tokenizer),
         tokens=[token.content for token in tokens],
-        special=[token.content for token in tokens if token.special],
+        special=[
+            token.content
+            for token in tokens
+            if token.special or (for_grammar and re.fullmatch("<.+>", token.content))
+        ],
         knows_tools=knows_tools,
         found=found,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_tokenizer
+from tokenizers import AddedToken
 
 from engine.conversation.template import abilities_for, closing_of, encode_prompt, reply_syntax
 from engine.replies.writing import write_call
@@ -33,12 +34,19 @@ class Read:
 
 
 def tokenizer_of(
-    template: str, folder: Path, *, ends: Sequence[str] = (), special: Collection[str] = ()
+    template: str,
+    folder: Path,
+    *,
+    ends: Sequence[str] = (),
+    special: Collection[str] = (),
+    added: Collection[str] = (),
 ) -> Any:
-    """A tokenizer of bytes with this template; these tokens `ends` an answer."""
+    """A tokenizer of bytes with this template; the tokens `ends` end an answer. Those that are
+    `added` are not special."""
     byte_tokenizer(folder)
     own = load_tokenizer(folder, eos_token_ids=[256])
     own.add_special_tokens({"additional_special_tokens": sorted({*special, *ends})})
+    own.add_tokens([AddedToken(name, special=False, normalized=False) for name in added])
     if ends:
         own.eos_token = ends[0]
     own.bos_token = own.bos_token or own.eos_token
