@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.application import Application
 from app.conversations.store import Store
-from app.engine_client.engine_log import EngineLog, log_folder
+from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.housekeeping import GcScheduler, Program, SignalWatch, leave_texts
 from app.markdown.highlight import USUAL, get_ready
@@ -28,7 +28,7 @@ from app.theme.style import Theme
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
-from models.files import HOME_VARIABLE, data_folder
+from models.files import HOME_VARIABLE, data_folder, log_folder
 
 NAME = "Slipstream"
 _GET_READY_MS, _GET_READY_APART_MS = 500, 100
@@ -53,7 +53,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         print(problem, file=sys.stderr)
         QMessageBox.critical(None, NAME, str(problem))
         return 1
-    logs = home / "logs" if HOME_VARIABLE in os.environ else log_folder()
+    logs = log_folder()
     engine = EngineProcess(EngineLog(logs))
     loader = ModelLoader(engine, settings)
     server = LocalServer(
