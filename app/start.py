@@ -25,6 +25,8 @@ from app.one_window import SecondStarts, show_first_window
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
+from app.tools.tool_process import ToolProcess
+from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
@@ -63,6 +65,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         settings=settings,
         key_file=home / "server-key",
     )
+    process = ToolProcess(EngineLog(logs, name="tools"))
     application = Application(
         store,
         engine,
@@ -71,6 +74,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         theme=theme,
         library=Library(hostfile=lambda: settings.macs.hosts),
         server=server,
+        tools=Toolbox(home / "tools.json", process, logs=logs),
     )
     windows = Windows(application)
     window, *others = windows.restore()
