@@ -241,14 +241,16 @@ class Session:
         messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
+        tools: str = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat: see `begin`."""
-        answer = self.prepare(chat(messages), request, generation=generation)
+        """Answer a chat, with `tools` as in `Prompt`: see `begin`."""
+        prompt = replace(chat(messages), tools=tools)
+        answer = self.prepare(prompt, request, generation=generation)
         return self._alone(
             answer, cancelled=cancelled, hurried=hurried, compare=compare, clock=clock
         )
