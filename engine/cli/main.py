@@ -455,9 +455,10 @@ def _standard_input() -> str:
 def _with_own_tools(arguments: Sequence[str]) -> list[str]:
     """The arguments with our own file behind a `--tools` that names none."""
     found: list[str] = []
-    for word, behind in zip(arguments, [*arguments[1:], "-"], strict=True):
+    for place, word in enumerate(arguments):
         found.append(word)
-        if word == "--tools" and behind.startswith("-"):
+        behind = arguments[place + 1 : place + 2]
+        if word == "--tools" and (not behind or behind[0].startswith("-")):
             found.append(str(data_folder() / "tools.json"))
     return found
 
