@@ -156,8 +156,10 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     row = panel.page.tools.rows["read"]
     assert not row.fine.isHidden()
     assert "description" in row.changed.text
-    assert "other" in row.details.toPlainText().partition("Before")[0]
-    assert "Reads files" in row.details.toPlainText().partition("Before")[2]
+    before, _, after = row.details.toPlainText().partition("Now:")
+    assert "Reads files." in before
+    assert "Reads other." in after
+    assert ("properties" in before, "properties" in after) == (False, True)
     assert not row.switch.isChecked()
     assert tools.offered() == ()
     row.fine.click()
@@ -184,8 +186,8 @@ def test_folders_are_chosen_and_dropped(
 
 
 def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log" / "tools-files.log").write_text("-- started\nIt complains.\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
     _, panel = open_panel(files="files")
     panel.choose("files")
     until(lambda: "It complains." in panel.page.log.toPlainText())

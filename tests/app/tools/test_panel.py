@@ -27,7 +27,8 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 READ = Offered("files", "read", "", "Reads a file.", '{"type": "object"}', True)
 WRITE = Offered("files", "write", "", "Writes.", "{}")
-SEEN = {"files": {"read": digest(READ), "write": "of another description"}}
+WROTE = replace(WRITE, description="Never overwrites.")
+SEEN = {"files": {"read": digest(READ), "write": digest(WROTE)}}
 KEY = {"KEY": "secret"}
 SETUP = Configuration(
     (Server("files", "npx", ("files",), KEY), Server("git", "uvx")), seen=SEEN, folders=("/notes",)
@@ -124,6 +125,10 @@ def test_a_changed_tool_says_so(panel: ToolsPanel) -> None:
     panel.choose("files")
     read, write = (panel.page.tools.rows[name] for name in ("read", "write"))
     assert (seen(read.fine), seen(write.fine)) == (False, True)
+    assert [part in write.changed.text for part in ("description", "arguments")] == [True, False]
+    of_old = replace(SETUP, seen={"files": {"write": "from another version"}})
+    panel.show_servers([replace(FILES, setup=of_old)])
+    assert write.changed.text
     panel.show_servers([replace(FILES, setup=SETUP.switched(WRITE, on=True))])
     assert not seen(write.fine)
 

@@ -106,7 +106,7 @@ def make_windows(
             tools=Toolbox(
                 folder / "tools.json",
                 ToolProcess(EngineLog(folder / "log", name="tools"), command=tools),
-                logs=folder / "log",
+                logs=folder / "logs",
             ),
             read=read,
             cluster=cluster or FakeCommandRunner(),
