@@ -11,6 +11,7 @@ from app import files
 from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
+from app.chat.tool_runner import ToolRunner
 from app.cluster.several_macs import SeveralMacs
 from app.commands import CommandRunner
 from app.conversations.store import Store
@@ -54,8 +55,10 @@ class Application(QObject):
         server: LocalServer,
         read: Read = read_document,
         cluster: CommandRunner | None = None,
+        tools: ToolRunner | None = None,
     ) -> None:
-        """`read` reads attached files. `cluster` runs commands on several Macs."""
+        """`read` reads attached files. `cluster` runs commands on several Macs. `tools` runs what
+        models call."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
@@ -63,7 +66,13 @@ class Application(QObject):
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # otherwise learned answers would not be deleted yet
-        self.answers = Answers(store, engine, parent=self)
+        self.tools = tools or ToolRunner()
+        self.tools.setParent(self)
+
+        def target() -> Path | None:
+            return Path(loader.loaded.target) if loader.loaded else None
+
+        self.answers = Answers(store, engine, tools=self.tools, target=target, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
         self.pairs = PairChoice(
@@ -77,7 +86,7 @@ class Application(QObject):
             engine,
             self.answers,
             wanted=lambda: settings.switched("titles", default=True),
-            target=lambda: Path(loader.loaded.target) if loader.loaded else None,
+            target=target,
             parent=self,
         )
         self.formulas = FormulaLayouts(self)
@@ -128,6 +137,7 @@ class Application(QObject):
         self.server.close()
         self.macs.close()
         self.answers.close()
+        self.tools.close()
         self.titles.close()
         self.loader.close()
         self.engine.stop()
