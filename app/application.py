@@ -57,7 +57,8 @@ class Application(QObject):
         read: Read = read_document,
         cluster: CommandRunner | None = None,
     ) -> None:
-        """`read` reads attached files. `cluster` runs commands on several Macs."""
+        """`tools` runs what models call. `read` reads attached files. `cluster` runs commands on
+        several Macs."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
@@ -65,6 +66,7 @@ class Application(QObject):
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # otherwise learned answers would not be deleted yet
+        tools.setParent(self)
         self.answers = Answers(store, engine, tools=tools, target=self._target, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)

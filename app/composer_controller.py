@@ -7,6 +7,7 @@ conversation and the composer; not how a message is answered.
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
@@ -14,6 +15,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, ended_well
+from app.chat.tool_runner import ToolRunner
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Read
@@ -60,9 +62,11 @@ class ComposerController(QObject):
         shared: Settings,
         loaded: Callable[[], Loaded | None],
         read: Read,
+        tools: ToolRunner,
     ) -> None:
         """`settings` keep the text of a conversation without messages; `shared` are the settings of
-        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files."""
+        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files. `tools`
+        says which tools there are."""
         super().__init__(composer)
         self.editing = 0
         self._new = True  # whether the text belongs to a new conversation
@@ -78,7 +82,7 @@ class ComposerController(QObject):
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
-        self._shared = shared
+        self._shared, self._tools = shared, tools
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
@@ -90,6 +94,8 @@ class ComposerController(QObject):
         composer.stopped.connect(conversation.stop)
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
+        composer.tools.permitted.connect(conversation.permit)
+        tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
         self._glance.timeout.connect(self._look_at_reasoning)
         composer.changed.connect(lambda text: self._soon.start())
@@ -212,6 +218,7 @@ class ComposerController(QObject):
         self._composer.field.set_for_answer(False)
         self._show_queue()
         self._show_thinking()
+        self._show_tools()
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
     def _give_back(self, text: str, problem: Problem) -> None:
@@ -229,6 +236,12 @@ class ComposerController(QObject):
         choices = loaded.thinking if loaded is not None else ()
         self._composer.thinking.show_choices(choices, self._conversation.settings.thinking)
 
+    def _show_tools(self) -> None:
+        permissions = replace(self._conversation.permissions, trusted=self._tools.trusted())
+        self._composer.tools.show_tools(
+            self._tools.offered(), permissions, set_up=self._tools.set_up
+        )
+
     def _look_at_reasoning(self) -> None:
         writing = self._conversation.writing
         self._composer.set_reasoning(writing is not None and writing.reasons)
@@ -237,6 +250,7 @@ class ComposerController(QObject):
         """A new conversation was stored: its unsent text is now stored with it."""
         self._show_queue()
         self._show_thinking()
+        self._show_tools()
         if self._new and self._conversation.record is not None:
             self._new = False
             self._settings.unsent = ""

@@ -17,6 +17,7 @@ from tests.support.app.window_maker import (
     Open,
     Until,
     fake_tools_host,
+    toolbox,
 )
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -31,7 +32,7 @@ def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
         if servers:
             have = {name: {"command": command} for name, command in servers.items()}
             (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
-        window = open_window(tools=fake_tools_host(tmp_path, tools))
+        window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, tools)))
         until(lambda: len(window.application.tools.configuration.servers) == len(servers))
         window.menus.actions["tools"].trigger()
         (panel,) = window.findChildren(ToolsPanel)
@@ -55,7 +56,7 @@ def test_nothing_runs_before_a_person_looks(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    window = open_window(tools=fake_tools_host(tmp_path, "ready serve"))
+    window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
     tools = window.application.tools
     until(lambda: tools.set_up)
     assert tools.process.pid == 0
@@ -77,7 +78,9 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert tools.trusted() == {"files"}
     window.close()
     assert tools.process.pid == 0, "quitting ends it"
-    again = open_window(tools=fake_tools_host(tmp_path, "ready serve")).application.tools
+    again = open_window(
+        tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve"))
+    ).application.tools
     until(again.offered)
     assert [tool.name for tool in again.offered()] == ["read"]
     assert again.trusted() == {"files"}
