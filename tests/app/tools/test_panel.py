@@ -99,20 +99,13 @@ def test_what_is_done_on_a_page_is_told(panel: ToolsPanel) -> None:
     panel.choose("files")
     page = panel.page
     for signal, button, told in (
-        (page.switched, page.switch, (False,)),
-        (page.trusted, page.trust, (True,)),
-        (page.restart_asked, page.restart, ()),
-        (page.edit_asked, page.edit, ()),
-        (page.removal_asked, page.remove, ()),
-        (page.tool_switched, page.tools.rows["read"].switch, ("read", False)),
-        (page.seen, page.tools.rows["write"].fine, ("write",)),
-        (page.folder_asked, page.folders.add, ()),
-        (panel.add_asked, panel.add, ()),
+        (page.tools.switched, page.tools.rows["read"].switch, ("read", False)),
+        (page.tools.seen, page.tools.rows["write"].fine, ("write",)),
     ):
         emitted = heard(signal)
         button.click()
         assert emitted == [told]
-    dropped = heard(page.folder_dropped)
+    dropped = heard(page.folders.dropped)
     panel.choose(OWN)
     drop = next(
         one for one in page.folders.findChildren(QPushButton) if "/notes" in one.accessibleName()
