@@ -9,6 +9,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
 from app.application import Application
+from app.chat.tool_runner import ToolRunner
 from app.commands import CommandRunner
 from app.conversations.store import Store
 from app.documents.attachments import Read
@@ -67,6 +68,7 @@ def make_windows(
     server: Sequence[str] = ("no", "such", "server"),
     read: Read = read_document,
     cluster: CommandRunner | None = None,
+    tools: ToolRunner | None = None,
 ) -> Windows:
     """What opens windows on the data in `folder`. `target` is what is taken for the starter model,
     unless the commands `loading` prepare it, and `commands`, which otherwise say nothing, for those
@@ -95,6 +97,7 @@ def make_windows(
             ),
             read=read,
             cluster=cluster or FakeCommandRunner(),
+            tools=tools,
         )
     )
 
