@@ -235,6 +235,7 @@ class Answers(QObject):
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
         stepped(Writing): a call began, went on or ended, or waits for a person.
+        asked(Writing): its step ended with calls, of which some wait for a person.
         permitted(int, Permissions): what a person allows tools in this conversation.
         finished(Writing): its last event has come.
         saved(Message): its end is stored.
@@ -248,6 +249,7 @@ class Answers(QObject):
     happened = Signal(Writing, object)
     activity_changed = Signal(Writing)
     stepped = Signal(Writing)
+    asked = Signal(Writing)
     permitted = Signal(int, Permissions)
     finished = Signal(Writing)
     saved = Signal(Message)
@@ -534,6 +536,8 @@ class Answers(QObject):
         elif isinstance(event, Done):
             writing.generation = ""
             self._on_calls_changed(writing.calling)
+            if writing.calling.asked:
+                self.asked.emit(writing)
 
     # Calls of tools
 

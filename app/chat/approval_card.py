@@ -4,12 +4,13 @@ What it shows is the model's and the server's: plain text, whatever it says. Kno
 it runs.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QFontDatabase, QFontMetrics
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.conversations.answer_steps import laid_out
@@ -22,10 +23,11 @@ from engine.tools.turn import Decision
 from models.in_words import clean, one_line
 
 _MOST_LINES = 10  # of the arguments, before they scroll
-_BUTTONS: tuple[tuple[Decision, str, str], ...] = (
+_PADDING = 5  # pixels: of the field, with its edge
+_BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab key
     ("once", "Run once", "Run this call, and ask again about the next"),
-    ("always", "Always in this conversation", "Run all calls of this tool in this conversation"),
     ("refuse", "Refuse", "Do not run this call. The model goes on without it"),
+    ("always", "Always in this conversation", "Run all calls of this tool in this conversation"),
     ("never", "Never", "Refuse all calls of this tool in this conversation"),
 )
 
@@ -61,6 +63,7 @@ class ApprovalCard(Card):
         self.arguments.setAccessibleName("Arguments, as JSON")
         self.arguments.setTabChangesFocus(True)
         self.arguments.textChanged.connect(self._check)
+        self.arguments.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.fault = plain_label(wraps=True)
         self.buttons: dict[Decision, QPushButton] = {}
         for decision, words, tip in _BUTTONS:
@@ -77,12 +80,14 @@ class ApprovalCard(Card):
         column.setSpacing(6)
         for part in (self._title, self._about, self.arguments, self.fault):
             column.addWidget(part)
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        for button in self.buttons.values():
-            row.addWidget(button)
-        row.addStretch(1)
-        column.addLayout(row)
+        once, refuse, *of_all = self.buttons.values()
+        for buttons in ((once, refuse), of_all):
+            row = QHBoxLayout()
+            row.setSpacing(8)
+            for button in buttons:
+                row.addWidget(button)
+            row.addStretch(1)
+            column.addLayout(row)
 
     def show_approval(self, approval: Approval) -> None:
         """Ask about this call. What a person wrote in the field stays while the call is the
@@ -98,6 +103,8 @@ class ApprovalCard(Card):
         self.setAccessibleName(f"The model wants to call {name}")
         if before is None or before.call.id != call.id:
             self.arguments.setPlainText(clean(laid_out(call.arguments)))
+            for button in self.buttons.values():  # a button that was pressed would be pressed again
+                button.clearFocus()
         self._check()
 
     def set_formats(self, formats: Formats) -> None:
@@ -125,29 +132,27 @@ class ApprovalCard(Card):
         if self._approval is None:
             return
         fault = self._approval.fault(self.arguments.toPlainText())
-        line = f"{fault[:1].upper()}{fault[1:]}." if fault else ""
+        line = f"This cannot run: {fault}." if fault else ""
         self.fault.setText(clean(line))
         self.fault.setVisible(bool(line))
         for decision in ("once", "always"):
             self.buttons[decision].setEnabled(not fault)
-        self._fit()
 
-    def _fit(self) -> None:
+    def _fit(self, *_: object) -> None:
         """Make the field as high as its lines."""
-        metrics = QFontMetrics(self.arguments.font())
-        lines = min(_MOST_LINES, max(1, self.arguments.document().blockCount()))
-        around = 2 * self.arguments.frameWidth() + 2 * self.arguments.document().documentMargin()
-        self.arguments.setFixedHeight(round(lines * metrics.lineSpacing() + around) + 2)
+        document = self.arguments.document()
+        lines = max(1, round(document.size().height()))  # it is in lines, not in pixels
+        policy = Qt.ScrollBarPolicy
+        bar = policy.ScrollBarAsNeeded if lines > _MOST_LINES else policy.ScrollBarAlwaysOff
+        self.arguments.setVerticalScrollBarPolicy(bar)
+        around = 2 * (_PADDING + document.documentMargin())
+        spacing = QFontMetricsF(document.defaultFont()).lineSpacing()
+        self.arguments.setFixedHeight(math.ceil(min(lines, _MOST_LINES) * spacing + around))
 
     def _decide(self, decision: Decision) -> None:
         if self._approval is not None:
             arguments = self.arguments.toPlainText()
             self.decided.emit(self._approval.call.id, decision, arguments)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
 
 
 def in_tab_order(card: ApprovalCard, behind: QWidget) -> None:

@@ -417,6 +417,7 @@ class ConversationPresenter(QObject):
 
     def _on_saved(self, message: Message) -> None:
         """Show the figures of the answer, which are stored now."""
+        self._shown = [message if m.id == message.id else m for m in self._shown]
         row = self._row(message.id)
         if row is not None:
             row.set_figures(message.figures)

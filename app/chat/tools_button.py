@@ -70,7 +70,7 @@ class ToolsButton(MenuButton):
             everything = frozenset((tool.server, tool.name) for tool in self.tools)
             off = menu.addAction("Switch all off in this conversation")
             off.triggered.connect(partial(self.permitted.emit, Permissions(never=everything)))
-            again = menu.addAction("Ask before each call of all of them")
+            again = menu.addAction("Ask about all of them again")
             again.triggered.connect(partial(self.permitted.emit, Permissions()))
             kept = (self.permissions.always, self.permissions.never)
             again.setEnabled(any(kept))

@@ -113,6 +113,7 @@ def make_windows(
             tools=tools or toolbox(folder, ("no", "such", "tools")),
             read=read,
             cluster=cluster or FakeCommandRunner(),
+            tools=tools,
         )
     )
 
