@@ -106,7 +106,7 @@ def main() -> None:
 
 def save(folder: Path, name: str, part: QWidget, *, dark: bool) -> None:
     QTest.qWait(200)
-    part.grab().save(str(folder / f"tools-{name}-{'dark' if dark else 'light'}.png"))
+    part.grab().save(str(folder / f"tools-panel-{name}-{'dark' if dark else 'light'}.png"))
 
 
 def draw(take: Callable[[str, QWidget], None]) -> None:

@@ -113,7 +113,6 @@ def make_windows(
             tools=tools or toolbox(folder, ("no", "such", "tools")),
             read=read,
             cluster=cluster or FakeCommandRunner(),
-            tools=tools,
         )
     )
 
