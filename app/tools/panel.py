@@ -28,7 +28,9 @@ _WHAT = (
     "Switch on what it may use; you see each call before it runs."
 )
 _LIST = """
-QListWidget { border: 1px solid palette(mid); border-radius: 6px; background: palette(base); }
+QListWidget {
+    border: 1px solid palette(mid); border-radius: 6px; background: palette(base); outline: none;
+}
 QListWidget::item { padding: 2px 6px; color: palette(text); }
 QListWidget::item:selected { background: palette(midlight); color: palette(text); }
 QListWidget:focus { border-color: palette(link); }
@@ -83,7 +85,8 @@ class ToolsPanel(QDialog):
         column.addLayout(across, 1)
         column.addWidget(closing(self))
         self.setMinimumSize(zoomed(self, 640), 440)
-        self.resize(zoomed(self, 820), 620)
+        wished = QSize(zoomed(self, 820), zoomed(self, 620))
+        self.resize(wished.boundedTo(self.screen().availableSize()))
 
     def say(self, problem: str) -> None:
         """Show why the servers could not be read or kept; an empty text hides the line."""

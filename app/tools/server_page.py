@@ -37,7 +37,8 @@ class ServerPage(QWidget):
         super().__init__()
         self.server = ""
         self.switch = Switch("Server")
-        self.title, self.runs = ToneLabel(scale=1.15, bold=True), ShortenedLabel(tone="muted")
+        self.title = ShortenedLabel(scale=1.15, bold=True)
+        self.runs = ShortenedLabel(tone="muted")
         self.line = StatusLine(wraps=True)
         self.restart, self.edit = QPushButton("Restart"), QPushButton("Edit…")
         self.remove = QPushButton("Remove")
@@ -61,6 +62,7 @@ class ServerPage(QWidget):
         inner.addWidget(self.folders)
         inner.addWidget(self.tools, 1)
         inner.addWidget(self.trust)
+        self.line.setMinimumWidth(1)  # however long a word is
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.setStyleSheet(TABS)
@@ -106,7 +108,7 @@ class ToolRow(Row):
     def __init__(self) -> None:
         super().__init__()
         self.switch = Switch("Tool")
-        self._name, self._mark = ToneLabel(bold=True), ToneLabel(tone="muted", scale=0.9)
+        self._name, self._mark = ShortenedLabel(bold=True), ToneLabel(tone="muted", scale=0.9)
         self._description = ToneLabel(tone="muted")
         self.changed = StatusLine(wraps=True)
         self.fine = QPushButton("It is fine")
@@ -115,9 +117,10 @@ class ToolRow(Row):
         self.more.clicked.connect(self._unfold)
 
     def _arrange(self) -> None:
-        for label in (self._name, self._mark):
-            label.setWordWrap(False)
+        self._mark.setWordWrap(False)
         self._mark.say("read-only")
+        for text in (self._description, self.changed):
+            text.setMinimumWidth(1)  # however long a word is
         for button in (self.fine, self.more):
             button.setAutoDefault(False)
         self.more.setFlat(True)
@@ -126,9 +129,8 @@ class ToolRow(Row):
         self.details.hide()
         first = QHBoxLayout()
         first.setSpacing(10)
-        first.addWidget(self._name)
+        first.addWidget(self._name, 1)
         first.addWidget(self._mark)
-        first.addStretch(1)
         first.addWidget(self.more)
         changed = QHBoxLayout()
         changed.addWidget(self.changed, 1)

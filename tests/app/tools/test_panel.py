@@ -142,6 +142,10 @@ def test_texts_of_servers_are_text(panel: ToolsPanel) -> None:
     row.more.click()
     assert len(row.details.toPlainText()) <= 20_000
     panel.grab()
+    inner = panel.page.tools.widget()
+    assert inner is not None
+    assert inner.minimumSizeHint().width() <= panel.minimumWidth()
+    assert panel.minimumSizeHint().width() <= panel.minimumWidth()
     assert {one.textFormat() for one in panel.findChildren(QLabel) if one.text()} == {
         Qt.TextFormat.PlainText
     }
