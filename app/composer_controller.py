@@ -169,7 +169,8 @@ class ComposerController(QObject):
         templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(one.content for each in branch for one in each.as_chat))
+        said = (one.content for each in branch for one in each.as_chat)
+        texts = (system_prompt, self._answers.offered(self._conversation.permissions), *said)
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),
@@ -241,6 +242,7 @@ class ComposerController(QObject):
         self._composer.tools.show_tools(
             self._tools.offered(), permissions, set_up=self._tools.set_up
         )
+        self.count()
 
     def _look_at_reasoning(self) -> None:
         writing = self._conversation.writing

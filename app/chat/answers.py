@@ -411,6 +411,10 @@ class Answers(QObject):
         if (writing := self._writings.get(message)) is not None:
             self._engine.hurry(writing.generation)
 
+    def offered(self, permissions: Permissions) -> str:
+        """Return the tools as the model gets them, where this is allowed; empty for none."""
+        return tools_json(self._tool_steps.allowed(permissions))
+
     def decide(self, message: int, call: str, decision: Decision, arguments: str = "") -> None:
         """Take a person's decision on a call that waits for it; `arguments` as they left them."""
         if (writing := self._writings.get(message)) is not None:
