@@ -11,7 +11,6 @@ from app import files
 from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
-from app.chat.tool_runner import ToolRunner
 from app.cluster.several_macs import SeveralMacs
 from app.commands import CommandRunner
 from app.conversations.store import Store
@@ -27,6 +26,7 @@ from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.steps import Stepper, Steps
 from app.theme.style import Theme
+from app.tools.toolbox import Toolbox
 from engine.documents.reading import read_document
 from models.errors import Problem
 
@@ -53,26 +53,21 @@ class Application(QObject):
         theme: Theme,
         library: Library,
         server: LocalServer,
+        tools: Toolbox,
         read: Read = read_document,
         cluster: CommandRunner | None = None,
-        tools: ToolRunner | None = None,
     ) -> None:
-        """`read` reads attached files. `cluster` runs commands on several Macs. `tools` runs what
-        models call."""
+        """`tools` runs what models call. `read` reads attached files. `cluster` runs commands on
+        several Macs."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
-        self.server, self.read = server, read
+        self.server, self.tools, self.read = server, tools, read
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # otherwise learned answers would not be deleted yet
-        self.tools = tools or ToolRunner()
-        self.tools.setParent(self)
-
-        def target() -> Path | None:
-            return Path(loader.loaded.target) if loader.loaded else None
-
-        self.answers = Answers(store, engine, tools=self.tools, target=target, parent=self)
+        tools.setParent(self)
+        self.answers = Answers(store, engine, tools=tools, target=self._target, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
         self.pairs = PairChoice(
@@ -86,7 +81,7 @@ class Application(QObject):
             engine,
             self.answers,
             wanted=lambda: settings.switched("titles", default=True),
-            target=target,
+            target=self._target,
             parent=self,
         )
         self.formulas = FormulaLayouts(self)
@@ -110,8 +105,13 @@ class Application(QObject):
         self._learn_or_forget()
         self.listing.refresh()
         self.loader.begin()
+        self.tools.begin()
         if self.settings.server_at_start:
             self.server.switch(True)
+
+    def _target(self) -> Path | None:
+        loaded = self.loader.loaded
+        return Path(loaded.target) if loaded else None
 
     def _learn_or_forget(self) -> None:
         self._stepper.run(self._keep_or_drop(), failed=self.troubled.emit)
@@ -137,11 +137,11 @@ class Application(QObject):
         self.server.close()
         self.macs.close()
         self.answers.close()
-        self.tools.close()
         self.titles.close()
         self.loader.close()
         self.engine.stop()
         self.answers.save()
+        self.tools.close()
         self.backups.stop()
         self.listing.close()
         self._stepper.close()

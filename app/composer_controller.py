@@ -21,6 +21,7 @@ from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
 from app.documents.planner import Noting
+from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
@@ -60,6 +61,7 @@ class ComposerController(QObject):
         notices: Notices,
         settings: WindowSettings,
         shared: Settings,
+        engine: EngineProcess,
         loaded: Callable[[], Loaded | None],
         read: Read,
         tools: ToolRunner,
@@ -79,6 +81,7 @@ class ComposerController(QObject):
             read=read,
             settings=shared,
             tokens=self.tokens,
+            engine=engine,
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
@@ -174,7 +177,7 @@ class ComposerController(QObject):
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),
-            written=writing.tokens if writing is not None else 0,
+            written=self.documents.picture_tokens + (writing.tokens if writing is not None else 0),
         )
 
     def _send(self, text: str) -> None:

@@ -289,6 +289,11 @@ class Answers(QObject):
         engine.loaded.connect(self._on_loading)
         engine.state_changed.connect(self._review_all)
 
+    @property
+    def pictures(self) -> Path:
+        """The folder of the pictures that messages show."""
+        return self._store.attachments
+
     def writing(self, message: int) -> Writing | None:
         """Return the answer with this message id, or None if it is saved."""
         return self._writings.get(message)

@@ -20,6 +20,8 @@ from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
+from app.tools.tool_process import ToolProcess
+from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
 from engine.documents.reading import read_document
@@ -48,6 +50,18 @@ def fake_server(folder: Path, steps: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.support.app.fake_server", str(counter), *steps.split())
 
 
+def fake_tools_host(folder: Path, steps: str) -> tuple[str, ...]:
+    """The command for a fake process of tools; as `fake_host`."""
+    counter = folder / "tools lives"
+    return (sys.executable, "-m", "tests.support.app.fake_tools_host", str(counter), *steps.split())
+
+
+def toolbox(folder: Path, command: Sequence[str]) -> Toolbox:
+    """The tools that are set up in a folder, run by this command."""
+    process = ToolProcess(EngineLog(folder / "log", name="tools"), command=command)
+    return Toolbox(folder / "tools.json", process, logs=folder / "logs")
+
+
 def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.jsonl") -> Path:
     """A file of events, for the fake host to play."""
     path = folder / name
@@ -73,7 +87,8 @@ def make_windows(
     """What opens windows on the data in `folder`. `target` is what is taken for the starter model,
     unless the commands `loading` prepare it, and `commands`, which otherwise say nothing, for those
     on models; `server` is the command that starts a local one; `read` reads files that are
-    attached; `cluster` runs commands on several Macs, which otherwise say nothing."""
+    attached; `cluster` runs commands on several Macs, which otherwise say nothing; `tools` runs
+    what models call, which otherwise is nothing."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -95,9 +110,9 @@ def make_windows(
                 key_file=folder / "server-key",
                 command=server,
             ),
+            tools=tools or toolbox(folder, ("no", "such", "tools")),
             read=read,
             cluster=cluster or FakeCommandRunner(),
-            tools=tools,
         )
     )
 
