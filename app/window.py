@@ -269,6 +269,7 @@ class Window(QMainWindow):
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.presenter.call_asked.connect(self.dialogs.show_call)
+        self.composer.tools.settings_asked.connect(self.dialogs.show_tools)
         self.presenter.replay_asked.connect(self.dialogs.replay)
         self.presenter.race_asked.connect(self.dialogs.race_answer)
         self.presenter.explanation_asked.connect(self.rounds.explain)

@@ -42,5 +42,8 @@ class ToolRunner(QObject):
         """End the call with this id; `ended` follows unless it has ended."""
         raise NotImplementedError
 
+    def begin(self) -> None:
+        """Read which tools a person has switched on, and run their servers."""
+
     def close(self) -> None:
         """End the process. Waits for it."""

@@ -1,6 +1,6 @@
 """The panel of tools: the servers beside the page of one of them.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets; not what is done when one is used.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,9 @@ _NAME = int(Qt.ItemDataRole.UserRole)
 
 class ToolsPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts; `chosen`, the name of the
-    server whose page is shown.
-
-    Signals: `add_asked()`; `page_chosen()`: the page of another server is shown.
+    server whose page is shown. Signals: `page_chosen()`: that is another one.
     """
 
-    add_asked = Signal()
     page_chosen = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -59,7 +56,6 @@ class ToolsPanel(QDialog):
         self.setStyleSheet(STYLE_SHEET)
         self._arrange()
         self.list.currentItemChanged.connect(self._on_chosen)
-        self.add.clicked.connect(self.add_asked)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)
 

@@ -1,6 +1,6 @@
 """The page of a server: its state, its tools with their switches, its words and its log.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets, and how a server is to be shown; not what is done when one is used.
 """
 
 from PySide6.QtCore import Qt, Signal
@@ -30,22 +30,8 @@ _LONGEST_TEXT = 20_000
 
 
 class ServerPage(QWidget):
-    """Attributes: its parts; `server`, the name of the server that is shown.
-
-    Signals: `switched(bool)`, `trusted(bool)`, `restart_asked()`, `edit_asked()`,
-    `removal_asked()`: of this server. `tool_switched(str, bool)`, `seen(str)`: of a tool.
-    `folder_asked()`, `folder_dropped(str)`: of those that may be read.
-    """
-
-    switched = Signal(bool)
-    trusted = Signal(bool)
-    restart_asked = Signal()
-    edit_asked = Signal()
-    removal_asked = Signal()
-    tool_switched = Signal(str, bool)
-    seen = Signal(str)
-    folder_asked = Signal()
-    folder_dropped = Signal(str)
+    """Attributes: its parts, which say what a person does; `server`, the name of the server that is
+    shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,19 +42,10 @@ class ServerPage(QWidget):
         self.restart, self.edit = QPushButton("Restart"), QPushButton("Edit…")
         self.remove = QPushButton("Remove")
         self.trust = EdgedCheckBox(_TRUST)
-        self.folders, self.tools = _Folders(), ToolList()
+        self.folders, self.tools = Folders(), ToolList()
         self.says, self.log = _texts("Its own words"), _texts("Log")
         self.tabs = QTabWidget()
         self._arrange()
-        self.switch.clicked.connect(self.switched)
-        self.trust.clicked.connect(self.trusted)
-        self.restart.clicked.connect(self.restart_asked)
-        self.edit.clicked.connect(self.edit_asked)
-        self.remove.clicked.connect(self.removal_asked)
-        self.tools.switched.connect(self.tool_switched)
-        self.tools.seen.connect(self.seen)
-        self.folders.add.clicked.connect(self.folder_asked)
-        self.folders.dropped.connect(self.folder_dropped)
 
     def _arrange(self) -> None:
         first = QHBoxLayout()
@@ -216,7 +193,7 @@ class ToolList(RowList[ToolRow]):
         row.fine.clicked.connect(lambda: self.seen.emit(name))
 
 
-class _Folders(QWidget):
+class Folders(QWidget):
     """The folders that the file tools may read. Attribute: `add`. Signals: `dropped(str)`."""
 
     dropped = Signal(str)

@@ -57,6 +57,16 @@ class Toolbox(ToolRunner):
     def trusted(self) -> frozenset[str]:
         return self.configuration.trusted
 
+    def begin(self) -> None:
+        def steps() -> Steps:
+            try:
+                self.configuration = yield self._disk.submit(load, self._file)
+            except Problem as problem:
+                self._damaged, self.problem = True, problem
+            self._run()
+
+        self._stepper.run(steps(), failed=self._fail)
+
     def call(self, call: Call) -> None:
         self.process.call(call)
 
@@ -69,20 +79,6 @@ class Toolbox(ToolRunner):
         self.process.close()
 
     # What a person does
-
-    def begin(self) -> None:
-        """Read what is set up, and run what is switched on."""
-
-        def steps() -> Steps:
-            try:
-                self.configuration = yield self._disk.submit(load, self._file)
-            except Problem:
-                self._damaged = True
-                raise
-            finally:
-                self._run()
-
-        self._stepper.run(steps(), failed=self._fail)
 
     def look(self) -> None:
         """Run all servers from now on, as a person looks at what they offer."""

@@ -17,6 +17,7 @@ from tests.support.app.window_maker import (
     Open,
     Until,
     fake_tools_host,
+    toolbox,
 )
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -31,7 +32,7 @@ def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
         if servers:
             have = {name: {"command": command} for name, command in servers.items()}
             (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
-        window = open_window(tools=fake_tools_host(tmp_path, tools))
+        window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, tools)))
         until(lambda: len(window.application.tools.configuration.servers) == len(servers))
         window.menus.actions["tools"].trigger()
         (panel,) = window.findChildren(ToolsPanel)
@@ -55,7 +56,7 @@ def test_nothing_runs_before_a_person_looks(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    window = open_window(tools=fake_tools_host(tmp_path, "ready serve"))
+    window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
     tools = window.application.tools
     until(lambda: tools.set_up)
     assert tools.process.pid == 0
@@ -77,7 +78,9 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert tools.trusted() == {"files"}
     window.close()
     assert tools.process.pid == 0, "quitting ends it"
-    again = open_window(tools=fake_tools_host(tmp_path, "ready serve")).application.tools
+    again = open_window(
+        tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve"))
+    ).application.tools
     until(again.offered)
     assert [tool.name for tool in again.offered()] == ["read"]
     assert again.trusted() == {"files"}
@@ -156,8 +159,10 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     row = panel.page.tools.rows["read"]
     assert not row.fine.isHidden()
     assert "description" in row.changed.text
-    assert "other" in row.details.toPlainText().partition("Before")[0]
-    assert "Reads files" in row.details.toPlainText().partition("Before")[2]
+    before, _, after = row.details.toPlainText().partition("Now:")
+    assert "Reads files." in before
+    assert "Reads other." in after
+    assert ("properties" in before, "properties" in after) == (False, True)
     assert not row.switch.isChecked()
     assert tools.offered() == ()
     row.fine.click()
@@ -184,8 +189,8 @@ def test_folders_are_chosen_and_dropped(
 
 
 def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log" / "tools-files.log").write_text("-- started\nIt complains.\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
     _, panel = open_panel(files="files")
     panel.choose("files")
     until(lambda: "It complains." in panel.page.log.toPlainText())
