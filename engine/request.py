@@ -4,8 +4,10 @@ Values are checked when a request is made: one that is out of range raises a `Pr
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Literal, get_args
 
 from models.errors import Problem
@@ -23,6 +25,8 @@ makers of its chat template."""
 _EFFORTS: tuple[Thinking, ...] = get_args(Thinking)
 
 GrammarKind = Literal["json schema", "regex", "lark"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TooLong(Problem):
@@ -47,6 +51,31 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a message shows, as our own reader has written it: see `engine.documents`.
+
+    `path`: the absolute path of its PNG, upright, RGB. `digest`: the SHA-256 of its pixels and
+    size, in hexadecimal; two pictures with the same digest are the same. `width` and `height` in
+    pixels.
+    """
+
+    path: str
+    digest: str
+    width: int
+    height: int
+
+    def __post_init__(self) -> None:
+        if not PurePath(self.path).is_absolute():
+            raise Problem(
+                f"The picture {self.path!r} has no absolute path.", "Give the whole path."
+            )
+        if not _DIGEST.fullmatch(self.digest):
+            raise Problem("A picture's digest is no SHA-256.", "Give 64 hexadecimal digits.")
+        if self.width < 1 or self.height < 1:
+            raise Problem("A picture has no size.", "Give its width and height in pixels.")
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """A message of a chat.
 
@@ -55,7 +84,7 @@ class ChatMessage:
     says all of it, too, the prompt has it in that form: its tokens are those that were read before.
     A "tool" message is the result of the call `tool_call_id` of the tool `name`. `attached`: the
     number of characters at the beginning of the content that are documents, of which a drafter need
-    not read all.
+    not read all. `pictures` stand before the content.
     """
 
     role: Role
@@ -66,6 +95,7 @@ class ChatMessage:
     name: str = ""
     attached: int = 0
     written: str = ""
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

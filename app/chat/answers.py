@@ -289,6 +289,11 @@ class Answers(QObject):
         engine.loaded.connect(self._on_loading)
         engine.state_changed.connect(self._review_all)
 
+    @property
+    def pictures(self) -> Path:
+        """The folder of the pictures that messages show."""
+        return self._store.attachments
+
     def writing(self, message: int) -> Writing | None:
         """Return the answer with this message id, or None if it is saved."""
         return self._writings.get(message)
@@ -410,6 +415,10 @@ class Answers(QObject):
         """End the reasoning of an answer. Does nothing if it does not reason."""
         if (writing := self._writings.get(message)) is not None:
             self._engine.hurry(writing.generation)
+
+    def offered(self, permissions: Permissions) -> str:
+        """Return the tools as the model gets them, where this is allowed; empty for none."""
+        return tools_json(self._tool_steps.allowed(permissions))
 
     def decide(self, message: int, call: str, decision: Decision, arguments: str = "") -> None:
         """Take a person's decision on a call that waits for it; `arguments` as they left them."""

@@ -7,13 +7,14 @@ store and the answers; no widget, and not how the engine gets a model.
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
-from app.conversations.records import Conversation, DeletedMessages, Message
+from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
 from app.conversations.store import Store
 from app.documents.planner import Noting
 from app.steps import Stepper, Steps, in_thread
@@ -137,7 +138,8 @@ class OpenConversation(QObject):
         last question."""
         if text.strip():
             system_prompt, _ = self.configured
-            return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
+            lines = _lines(system_prompt, self.branch, self._answers.pictures)
+            return (*lines, ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -581,7 +583,7 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat up to a message, as the engine gets it."""
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self._branch_until(until=until))
+        return _lines(system_prompt, self._branch_until(until=until), self._answers.pictures)
 
     def _branch_until(self, *, until: int) -> tuple[Message, ...]:
         """The branch up to a message."""
@@ -622,7 +624,7 @@ def start_answer(
     *said, answer = branch
     answers.start(
         answer,
-        _lines(record.system_prompt, said),
+        _lines(record.system_prompt, said, answers.pictures),
         _keeping(record.settings or DEFAULTS, said),
         title=record.title,
         permissions=record.permissions,
@@ -647,9 +649,11 @@ def with_thinking(settings: Request | None, thinking: Thinking) -> Request | Non
     return None if changed == DEFAULTS else changed
 
 
-def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
+def _lines(
+    system_prompt: str, branch: Sequence[Message], pictures: Path
+) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(one for message in branch for one in message.as_chat))
+    return (*system, *chat_of(branch, pictures))
 
 
 def _continued(answer: Message) -> tuple[ChatMessage, ...]:

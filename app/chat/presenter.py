@@ -23,7 +23,7 @@ from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.answer_steps import line, texts_of
 from app.conversations.records import Message
-from app.documents.chips import chip_of_sent
+from app.documents.chips import Chip, chip_of_sent
 from app.markdown.asides import Aside
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.pace import PaceTimer
@@ -177,7 +177,7 @@ class ConversationPresenter(QObject):
         row.set_branches(message.place, message.siblings)
         row.set_figures(message.figures)
         if message.sent is not None:
-            row.set_documents(tuple(map(chip_of_sent, message.sent.documents)))
+            row.set_documents(self._chips(message.sent))
         self._show_notes(message)
         if writing is not None and streaming:
             self._writing = writing
@@ -229,12 +229,15 @@ class ConversationPresenter(QObject):
         if (message := self._message(row)) is not None and (sent := message.sent) is not None:
             signal.emit(sent, sent.documents[place].number)
 
+    def _chips(self, sent: Sent) -> tuple[Chip, ...]:
+        return tuple(chip_of_sent(one, self._answers.pictures) for one in sent.documents)
+
     def _on_noted(self, question: Message) -> None:
         """Update a question that has more notes."""
         self._shown = [question if m.id == question.id else m for m in self._shown]
         row = self._row(question.id)
         if row is not None and question.sent is not None:
-            row.set_documents(tuple(map(chip_of_sent, question.sent.documents)))
+            row.set_documents(self._chips(question.sent))
         for message in self._shown:
             self._show_notes(message)
 

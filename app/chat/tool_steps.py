@@ -153,10 +153,15 @@ class ToolSteps(QObject):
         its conversation."""
         return Calling(
             steps=steps,
-            tools=allowed_tools(self._runner, permissions),
+            tools=self.allowed(permissions),
             permissions=replace(permissions, trusted=self._runner.trusted()),
             question=question,
         )
+
+    def allowed(self, permissions: Permissions) -> tuple[GivenTool, ...]:
+        """Return the tools that are switched on, without those that are never allowed here."""
+        tools = self._runner.offered()
+        return given_tools(one for one in tools if (one.server, one.name) not in permissions.never)
 
     def go_on(self, calling: Calling) -> None:
         """Run the calls that may run; `done` is sent if no call waits."""
@@ -216,14 +221,6 @@ class ToolSteps(QObject):
         if self._open.pop(call.id, None) is not None:  # otherwise it was stopped meanwhile
             calling.put(ended)
             self.changed.emit(calling)
-
-
-def allowed_tools(runner: ToolRunner, permissions: Permissions) -> tuple[GivenTool, ...]:
-    """Return the tools that are switched on, without those that are never allowed here."""
-    offered = runner.offered()
-    return given_tools(
-        tool for tool in offered if (tool.server, tool.name) not in permissions.never
-    )
 
 
 def _counting(target: Path | None) -> Count:

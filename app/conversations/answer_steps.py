@@ -15,6 +15,10 @@ from engine.tools.steps import Step, StepCall, line_of
 from engine.tools.turn import Permissions
 from models.typed_json import decode
 
+# In SQL, the stored steps as `stopped` returns them. In a text of theirs, quotation marks are
+# escaped.
+STOPPED = """replace(steps, '"state": "running"', '"state": "cancelled"')"""
+
 
 def steps_to_json(steps: Sequence[Step]) -> str:
     """Return the steps as one line of JSON; empty for none."""

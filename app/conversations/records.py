@@ -7,14 +7,17 @@ only the engine defines them.
 import dataclasses
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled, stretches_in
-from engine.documents.prompt import Sent
-from engine.request import ChatMessage, Request, Role
+from engine.documents import Document
+from engine.documents.prompt import Sent, SentDocument
+from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
 from engine.tools.steps import Step, messages_of
 from engine.tools.turn import Permissions
@@ -140,6 +143,11 @@ class Message:
         """The text that the model gets, with documents as they were sent."""
         return self.content if self.sent is None else self.sent.text
 
+    def pictures(self, folder: Path) -> tuple[Picture, ...]:
+        """The pictures that the model sees with the message; `folder` has the store's copies."""
+        found = (picture_of(one, folder) for one in (self.sent.documents if self.sent else ()))
+        return tuple(one for one in found if one is not None)
+
     @property
     def as_chat(self) -> tuple[ChatMessage, ...]:
         """The message as the model gets it: of an answer that called tools, several."""
@@ -149,6 +157,24 @@ class Message:
             return messages_of(self.content, self.stretches, self.steps)
         reasoning = said(self.content, self.stretches, "reasoning")
         return (ChatMessage(self.role, said(self.content, self.stretches), reasoning=reasoning),)
+
+
+def chat_of(branch: Iterable[Message], pictures: Path) -> tuple[ChatMessage, ...]:
+    """Return messages as the model gets them, with their `pictures`, copies in this folder."""
+    chat: list[ChatMessage] = []
+    for message in branch:
+        first, *rest = message.as_chat
+        chat += (replace(first, pictures=message.pictures(pictures)), *rest)
+    return tuple(chat)
+
+
+def picture_of(document: Document | SentDocument, folder: Path) -> Picture | None:
+    """Return the picture that is attached, or was sent; None for a text, and for a picture that is
+    no longer in the `folder` of the store's copies, such as in an imported conversation."""
+    path = folder / f"{document.digest}.png"
+    if document.pixels is None or not path.exists():
+        return None
+    return Picture(str(path), document.digest, *document.pixels)
 
 
 @dataclass(frozen=True, slots=True)

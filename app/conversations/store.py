@@ -70,9 +70,9 @@ class Store:
 
     notice: what a person must know about the opening, such as that the file was damaged and a
         backup restored. None if all was well.
-    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs,
-        `earlier_answers` with what is learned from answers, if a person wants that, and `kept` with
-        what the engine has read of documents.
+    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs
+        and pictures, `earlier_answers` with what is learned from answers, if a person wants that,
+        and `kept` with what the engine has read of documents.
     """
 
     def __init__(
@@ -406,8 +406,9 @@ class Store:
     def attach(
         self, conversation: int, document: Document, *, original: Path | None = None
     ) -> Future[int]:
-        """Attach a document to the unsent message. Returns its number in the conversation. For a
-        PDF, a private copy of the `original` is kept, so that its pages can be drawn."""
+        """Attach a document to the unsent message. Returns its number in the conversation. A
+        private copy of the `original` is kept of a PDF, so that its pages can be drawn, and of a
+        picture, as it was read."""
         return self._do(self._attach, conversation, document, original=original)
 
     def _attach(
@@ -419,8 +420,8 @@ class Store:
         original: Path | None,
     ) -> int:
         number = attachments.attach(connection, conversation, document)
-        if original is not None and document.format == "pdf":
-            attachments.keep_copy(original, self.attachments, document.digest)
+        if original is not None and document.format in ("pdf", "picture"):
+            attachments.keep_copy(original, self.attachments, document)
         return number
 
     def keep_notes(self, message: int, sent: Sent) -> Future[Sent]:
@@ -478,7 +479,7 @@ class Store:
 
     def copy_of(self, document: Document) -> Path | None:
         """Return the path of a PDF's private copy, if there is one."""
-        copy = attachments.copy_of(self.attachments, document.digest)
+        copy = attachments.copy_of(self.attachments, document)
         return copy if document.format == "pdf" and copy.exists() else None
 
     # Search, export, import

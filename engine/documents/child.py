@@ -1,8 +1,9 @@
 """The program of the process that reads one file: `python -m engine.documents.child`.
 
-`document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
-standard output: a line that names it, then its content; before it, "progress 3 40" for each file of
-a folder. Does the work that is common to all formats: limits, the digest, hidden characters.
+`document SECONDS BYTES PATH`, `picture SECONDS BYTES PATH PAGE WIDTH SPANS` and `pixels SECONDS
+BYTES PATH` write one result to standard output: a line that names it, then its content; before it,
+"progress 3 40" for each file of a folder. Does the work that is common to all formats: limits, the
+digest, hidden characters.
 """
 
 import json
@@ -20,6 +21,7 @@ from engine.documents.hidden import in_one_line, with_plain_lines, without_hidde
 from engine.documents.kinds import kind_of
 from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
 from engine.documents.pdf import draw_page
+from engine.documents.picture import read_picture
 from engine.documents.read import Read
 from engine.documents.readers import reader_of
 from models.errors import Problem
@@ -57,6 +59,16 @@ def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -
         raise _closed(error) from error
     picture = draw_page(data, number, spans=spans, width=width)
     return json.dumps([picture.width, picture.height, *map(astuple, picture.boxes)]), picture.png
+
+
+def pixels(path: Path) -> tuple[str, bytes]:
+    """Decode a picture. Returns JSON, [width, height], and its pixels. Raises `Problem`."""
+    try:
+        data = _data(path)
+    except OSError as error:
+        raise _closed(error) from error
+    read = read_picture(data)
+    return json.dumps([read.width, read.height]), read.rgb
 
 
 def _data(path: Path) -> bytes:
@@ -123,6 +135,8 @@ def main(arguments: list[str]) -> None:
         if name == "picture":
             number, width, spans = more
             content, rest = draw(path, int(number), width=int(width), spans=json.loads(spans))
+        elif name == "pixels":
+            content, rest = pixels(path)
         else:
             content = read(path, seconds=float(seconds)).to_json()
     except Problem as problem:

@@ -20,6 +20,12 @@ ZIP_RATIO = 250
 WORKBOOK_CHARACTERS = 15_000_000
 """Of all sheets together, with the separators between cells, as many cells may be empty."""
 
+PICTURE_SIDE = 4096
+PICTURE_PIXELS = 6_000_000
+"""Of a picture that a model is shown; a larger one is scaled down."""
+UNSCALED_PIXELS = 100_000_000
+"""Of a picture as its file has it, unless its format can be scaled while it is decoded."""
+
 RESULT_BYTES = 4 * TEXT_BYTES
 """The longest output of the process: in JSON a character takes more room."""
 

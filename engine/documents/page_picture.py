@@ -4,6 +4,9 @@ import struct
 import zlib
 from dataclasses import dataclass
 
+AS_PNG = "Save it as JPEG or PNG."
+"""The remedy for a picture that cannot be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -27,14 +30,14 @@ class PagePicture:
     boxes: tuple[Box, ...]
 
 
-def png(pixels: bytes, *, width: int, height: int, row_bytes: int) -> bytes:
-    """Encode pixels, three bytes each (red, green, blue), as a PNG file."""
+def png(pixels: bytes, *, width: int, height: int, row_bytes: int, effort: int = -1) -> bytes:
+    """Encode pixels, three bytes each (red, green, blue), as a PNG file. `effort`: zlib's level."""
     size = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     rows = b"".join(
         b"\0" + pixels[start : start + 3 * width]
         for start in range(0, height * row_bytes, row_bytes)
     )
-    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows, effort)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in chunks

@@ -1,6 +1,6 @@
-"""Reads an attached file in a process of its own, as the file may be hostile or broken.
+"""Reads a file or a picture in a process of its own, as it may be hostile or broken.
 
-Knows no format. The process is confined (`confine`); for any end of it there is a document, or one
+Knows no format. The process is confined (`confine`); for any end of it there is a result, or one
 `Problem`. All functions wait: none is for a window's thread.
 """
 
@@ -13,19 +13,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.documents import Document, document_from_json
 from engine.documents.confine import TOO_MUCH_MEMORY
 from engine.documents.hidden import in_one_line
-from engine.documents.limits import RESULT_BYTES, Effort, size
-from engine.documents.page_picture import Box, PagePicture
+from engine.documents.limits import PICTURE_SIDE, RESULT_BYTES, Effort, size
+from engine.documents.page_picture import AS_PNG, Box, PagePicture, png
+from engine.request import Picture
 from models.errors import Problem
+from models.files import replacing
 
 _FOLDER = Path(__file__).parents[2]  # in which `-m engine` finds this copy
 _COMPLAINT_BYTES = 4096  # the end of standard error that is kept
 _BLOCK_BYTES = 1 << 16
+NAMELESS = "picture"
+"""Stands in a `Problem` for the name of a picture that is no file."""
 _EFFORT = Effort()
+_EFFORT_FOR_A_PICTURE = Effort(seconds=30.0)
+_IN_PARTS = "Attach a part of it, or its text."
 _LOOKS_APART_SECONDS = 0.05
 _PROGRESS = re.compile(rb"progress (\d+) (\d+)\n")
 _ENDING_SECONDS = 5.0  # from the end of its output to its exit
@@ -51,7 +59,7 @@ def read_document(
     try:
         return document_from_json(content.decode())
     except ValueError as error:
-        raise _failed(path, "it wrote no document") from error
+        raise _failed(path, "it wrote no document", _IN_PARTS) from error
 
 
 def page_picture(
@@ -73,7 +81,43 @@ def page_picture(
         pixels_across, pixels_down, *boxes = json.loads(line)
         return PagePicture(png, pixels_across, pixels_down, tuple(Box(*box) for box in boxes))
     except (TypeError, ValueError) as error:
-        raise _failed(path, "it wrote no picture") from error
+        raise _failed(path, "it wrote no picture", _IN_PARTS) from error
+
+
+def normalize(
+    source: Path | bytes,
+    into: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    effort: Effort = _EFFORT_FOR_A_PICTURE,
+) -> Picture:
+    """Read a picture, and write it into a folder as models are shown it: RGB on white, upright, its
+    first frame, scaled down to the limits. Raises as `read_document` does.
+
+    The PNG is written here, from pixels: nothing of the file's own bytes is in it. It is named by
+    its digest, so the same picture is there once.
+    """
+    if isinstance(source, bytes):
+        with TemporaryDirectory(dir=into) as folder:
+            path = Path(folder) / NAMELESS
+            path.write_bytes(source)
+            return normalize(path, into, cancelled=cancelled, effort=effort)
+    content = _run("pixels", source, cancelled=cancelled, effort=effort)
+    line, _, rgb = content.partition(b"\n")
+    try:
+        width, height = json.loads(line)
+        if not 0 < max(width, height) <= PICTURE_SIDE or len(rgb) != 3 * width * height:
+            raise ValueError(line)
+    except (TypeError, ValueError) as error:
+        raise _failed(source, "it wrote no picture", AS_PNG) from error
+    digest = sha256(f"{width} {height}\n".encode())
+    digest.update(rgb)
+    path = into.absolute() / f"{digest.hexdigest()}.png"
+    if not path.exists():
+        data = png(rgb, width=width, height=height, row_bytes=3 * width, effort=1)
+        with replacing(path) as partial:
+            partial.write_bytes(data)
+    return Picture(str(path), digest.hexdigest(), width, height)
 
 
 def _run(
@@ -85,6 +129,7 @@ def _run(
     progress: Progress = lambda read, of: None,
 ) -> bytes:
     """Run the process; return the content of its result."""
+    remedy = AS_PNG if name == "pixels" else _IN_PARTS
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
     process = subprocess.Popen(
         (
@@ -104,11 +149,11 @@ def _run(
     with process:
         try:
             written, complaint = _listen(
-                process, path, cancelled=cancelled, progress=progress, effort=effort
+                process, path, remedy, cancelled=cancelled, progress=progress, effort=effort
             )
             status = process.wait(timeout=_ENDING_SECONDS)
         except subprocess.TimeoutExpired as error:
-            raise _too_long(path, effort) from error
+            raise _too_long(path, effort, remedy) from error
         finally:
             process.kill()
     kind, _, content = written.partition(b"\n")
@@ -116,7 +161,7 @@ def _run(
         return content
     if status == 0 and kind == b"problem":
         raise Problem(*json.loads(content))
-    problem = _ended(path, status, effort)
+    problem = _ended(path, status, effort, remedy)
     problem.add_note(complaint.decode(errors="replace"))
     raise problem
 
@@ -124,6 +169,7 @@ def _run(
 def _listen(
     process: subprocess.Popen[bytes],
     path: Path,
+    remedy: str,
     *,
     cancelled: Callable[[], bool],
     progress: Progress,
@@ -141,7 +187,7 @@ def _listen(
             if cancelled():
                 raise Cancelled
             if time.monotonic() > late:
-                raise _too_long(path, effort)
+                raise _too_long(path, effort, remedy)
             for key, _ in selector.select(_LOOKS_APART_SECONDS):
                 block = os.read(key.fd, _BLOCK_BYTES)
                 key.data.extend(block)
@@ -152,33 +198,31 @@ def _listen(
                 del written[: found.end()]
             del complaint[:-_COMPLAINT_BYTES]
             if len(written) > RESULT_BYTES:
-                raise _failed(path, f"it wrote more than {size(RESULT_BYTES)}")
+                raise _failed(path, f"it wrote more than {size(RESULT_BYTES)}", remedy)
     return bytes(written), bytes(complaint)
 
 
-def _ended(path: Path, status: int, effort: Effort) -> Problem:
+def _ended(path: Path, status: int, effort: Effort, remedy: str) -> Problem:
     """The reason why there is no result."""
     if status == TOO_MUCH_MEMORY:
         return Problem(
             f"{in_one_line(path.name)}: reading it took more than"
             f" {size(effort.memory_bytes)} of memory.",
-            "Attach a part of it, or its text.",
+            remedy,
         )
     if status == -signal.SIGXCPU:
-        return _too_long(path, effort)
+        return _too_long(path, effort, remedy)
     how = signal.Signals(-status).name if status < 0 else f"status {status}"
-    return _failed(path, f"it ended with {how}")
+    return _failed(path, f"it ended with {how}", remedy)
 
 
-def _too_long(path: Path, effort: Effort) -> Problem:
-    return Problem(
-        f"{in_one_line(path.name)}: reading it took longer than {effort.seconds:g} seconds.",
-        "Attach a part of it, or its text.",
-    )
+def _too_long(path: Path, effort: Effort, remedy: str) -> Problem:
+    message = f"{in_one_line(path.name)}: reading it took longer than {effort.seconds:g} seconds."
+    return Problem(message, remedy)
 
 
-def _failed(path: Path, how: str) -> Problem:
+def _failed(path: Path, how: str, remedy: str) -> Problem:
     return Problem(
         f"{in_one_line(path.name)}: the program that reads it failed: {how}.",
-        "The file may be damaged: save it anew, or attach its text.",
+        f"The file may be damaged. {remedy}",
     )

@@ -28,21 +28,22 @@ _NO_XML = (ParseError, LookupError, ValueError)
 _CANNOT_BE_READ = (BadZipFile, EOFError, NotImplementedError, OSError, ValueError, zlib.error)
 
 
+_SAVE_AGAIN = "Open it in the program that made it, save it again, and attach that."
+
+
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def reading(what: str, remedy: str = _SAVE_AGAIN) -> Iterator[None]:
     """Turn any exception inside the block into a `Problem`: "The `what` is damaged"."""
     try:
         yield
     except (Problem, MemoryError):
         raise
     except Exception as error:
-        raise damaged(f"{what} is damaged") from error
+        raise damaged(f"{what} is damaged", remedy) from error
 
 
-def damaged(what: str) -> Problem:
-    return Problem(
-        f"The {what}.", "Open it in the program that made it, save it again, and attach that."
-    )
+def damaged(what: str, remedy: str = _SAVE_AGAIN) -> Problem:
+    return Problem(f"The {what}.", remedy)
 
 
 class Archive:

@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 9  # since a message has the very text that the model wrote
+PROTOCOL = 9  # since a message has pictures, and the very text that the model wrote
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -211,7 +211,8 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The pair that is loaded now. `vocabulary`: the number of the target's logits."""
+    """The pair that is loaded now. `vocabulary`: the number of the target's logits. `sees`: the
+    target can be shown pictures."""
 
     id: str
     target: str
@@ -230,6 +231,7 @@ class Loaded:
     knows_tools: bool
     thinking: tuple[str, ...]
     notation: FamilyRow | None
+    sees: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ import pytest
 from engine.documents import Document, Section
 from engine.documents.child import read_bytes
 from engine.documents.limits import Effort
-from engine.documents.reading import Cancelled, page_picture, read_document
+from engine.documents.picture import read_picture
+from engine.documents.reading import Cancelled, normalize, page_picture, read_document
+from engine.request import Picture
 from models.errors import Problem
 from tests.support.documents.office_samples import office_samples
 from tests.support.documents.pdfs import line, pdf, with_stream
+from tests.support.documents.pictures import bombs, drawn, saved
 from tests.support.documents.samples import SAMPLES
 from tests.support.mostly_slow import mostly_slow
 
@@ -112,6 +115,41 @@ def test_a_page_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(""))
     with pytest.raises(Problem, match="no page 7"):
         page_picture(tmp_path / "a.pdf", 7, spans=[], width=100)
+
+
+def test_a_picture_is_written_anew_by_the_name_of_its_pixels(tmp_path: Path) -> None:
+    path, into = tmp_path / "a.jpeg", tmp_path / "pictures"
+    into.mkdir()
+    data = saved(drawn("CMYK"), "JPEG", comment=b"by Ada")
+    path.write_bytes(data)
+    picture = normalize(path, into)
+    digest = sha256(b"48 32\n" + read_picture(data).rgb).hexdigest()
+    assert picture == Picture(str(into / f"{digest}.png"), digest, 48, 32)
+    assert normalize(data, into) == picture
+    assert [each.name for each in into.iterdir()] == [f"{digest}.png"]
+    written = Path(picture.path).read_bytes()
+    assert b"Ada" not in written
+    assert read_picture(written) == read_picture(data)
+
+
+def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    into = tmp_path / "pictures"
+    into.mkdir()
+    for source, message in (
+        (tmp_path / "a.heic", "a.heic: The picture is HEIC, which cannot be read."),
+        (b"", "picture: The picture is empty."),
+        (tmp_path / "gone", "gone: It cannot be opened: No such file or directory."),
+    ):
+        with pytest.raises(Problem) as caught:
+            normalize(source, into)
+        assert caught.value.message == message
+        assert caught.value.remedy
+    data = bombs()["tiff of 100 megapixels"]()
+    with pytest.raises(Problem, match="more than 150 MB of memory") as caught:
+        normalize(data, into, effort=Effort(memory_bytes=150_000_000))
+    assert caught.value.remedy == "Save it as JPEG or PNG."
+    assert [*into.iterdir()] == []
 
 
 # The tests of all tests see to it that no process is left.

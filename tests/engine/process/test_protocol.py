@@ -35,7 +35,7 @@ from engine.process.protocol import (
     parse_command,
 )
 from engine.replies.families import FAMILIES, FamilyRow
-from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, ToolCall, asked
+from engine.request import ChatMessage, Grammar, Picture, Prompt, Request, Sampling, ToolCall, asked
 from models.errors import Problem
 from models.typed_json import Mistake, WrongJson
 
@@ -53,6 +53,13 @@ sampling = st.builds(
     repeatable=st.booleans(),
 )
 texts = st.lists(text, max_size=3).map(tuple)
+pictures = st.builds(
+    Picture,
+    path=text.map("/{}".format),
+    digest=st.text("0123456789abcdef", min_size=64, max_size=64),
+    width=st.integers(1, 4096),
+    height=st.integers(1, 4096),
+)
 messages = st.builds(
     ChatMessage,
     role=st.sampled_from(["system", "user", "assistant", "tool"]),
@@ -62,6 +69,7 @@ messages = st.builds(
     tool_call_id=text,
     name=text,
     written=text,
+    pictures=st.lists(pictures, max_size=2).map(tuple),
 )
 thinking = st.sampled_from(["", "on", "high"])
 prompts = st.builds(
@@ -342,3 +350,15 @@ def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
     names = [kind.__name__.lower() for kind in get_args(protocol.Response)]
     assert len(set(names)) == len(names)
     assert set(get_args(events.Event)) < set(get_args(protocol.Response))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("path", "here.png"), ("digest", "0" * 63), ("digest", "G" * 64), ("width", 0)],
+)
+def test_a_picture_that_cannot_be_is_refused(field: str, value: object) -> None:
+    fields = {"path": "/here.png", "digest": "0" * 64, "width": 1, "height": 1, field: value}
+    said = {"role": "user", "content": "", "pictures": [fields]}
+    line = {"command": "count", "id": "1", "prompt": {"messages": [said]}}
+    with pytest.raises(Problem):
+        parse_command(json.dumps(line).encode())

@@ -1,7 +1,7 @@
 """Files that were right, and are broken: read one after the other in a process that may do little.
 
 `python -m tests.support.documents.mutations COUNT KIND...` reads as many of each and prints what
-came of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too
+came of them. What is neither read nor a `Problem` ends it, and so does a file that takes too
 long; the last number on standard error says which one it was.
 """
 
@@ -9,7 +9,9 @@ import faulthandler
 import json
 import random
 import re
+import struct
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain, product
@@ -17,13 +19,16 @@ from itertools import chain, product
 from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.confine import confine
-from engine.documents.limits import Effort
+from engine.documents.limits import PICTURE_PIXELS, PICTURE_SIDE, Effort
 from engine.documents.pdf import draw_page
+from engine.documents.picture import Pixels, read_picture
 from models.errors import Problem
 from tests.support.documents.office import parts_of, zipped
 from tests.support.documents.office_samples import office_samples
+from tests.support.documents.pictures import samples as pictures
 from tests.support.documents.samples import SAMPLES
 
+PICTURES = ("png", "jpeg", "webp", "gif", "bmp", "tiff")
 SECONDS_EACH = 20.0
 _LONGEST_MESSAGE = 400
 _NUMBERS = (b"0", b"-1", b"1e9", b"2147483648", b"99999999999999999999", b".0001", b"255")
@@ -42,18 +47,35 @@ _ODD = (
 def files_of(kind: str) -> list[tuple[str, bytes]]:
     """The names and bytes of all samples of this kind."""
     plain = [(each.name, each.data) for each in SAMPLES if each.format == kind]
+    if kind in PICTURES:
+        return [(f"{number}.{kind}", data) for number, data in enumerate(pictures()[kind])]
     office = [(each.name, each.data) for each in office_samples().values()]
     return plain + [each for each in office if each[0].endswith(f".{kind}")]
 
 
 def mutated(name: str, data: bytes, number: int) -> bytes:
-    """The same for the same number; half of the zips are whole ones, with a broken part."""
+    """The same for the same number; half of the zips are whole ones, with a broken part, and half
+    of the PNGs have right checksums."""
     chance = random.Random(f"{name} {number}")
     if data.startswith(b"PK") and chance.random() < 0.5:
         parts = parts_of(data)
         hit = chance.choice(sorted(parts))
         return zipped({**parts, hit: _edited(parts[hit], chance)})
+    if name.endswith(".png") and chance.random() < 0.5:
+        return _with_checksums(_edited(data, chance))
     return _edited(data, chance)
+
+
+def _with_checksums(png: bytes) -> bytes:
+    """The chunks of a PNG up to the first that is too long."""
+    data, place = bytearray(png), 8
+    while place + 12 <= len(data):
+        end = place + 8 + struct.unpack_from(">I", data, place)[0]
+        if end + 4 > len(data):
+            break
+        struct.pack_into(">I", data, end, zlib.crc32(data[place + 4 : end]))
+        place = end + 4
+    return bytes(data)
 
 
 def _edited(data: bytes, chance: random.Random) -> bytes:
@@ -111,8 +133,11 @@ _EDITS: tuple[_Edit, ...] = (
 
 
 def read(name: str, data: bytes, number: int) -> str:
-    """ "document" or "problem"."""
+    """ "read" or "problem"."""
     try:
+        if name.endswith(PICTURES):
+            _judge_picture(read_picture(data))
+            return "read"
         document = read_bytes(name, data)
         _judge(document)
         if document.format == "pdf" and number % 4 == 0:
@@ -121,7 +146,13 @@ def read(name: str, data: bytes, number: int) -> str:
     except Problem as problem:
         _judge_problem(problem)
         return "problem"
-    return "document"
+    return "read"
+
+
+def _judge_picture(read: Pixels) -> None:
+    assert 0 < max(read.width, read.height) <= PICTURE_SIDE
+    assert read.width * read.height <= PICTURE_PIXELS
+    assert len(read.rgb) == 3 * read.width * read.height
 
 
 def _judge_problem(problem: Problem) -> None:
@@ -140,7 +171,7 @@ def _judge(document: Document) -> None:
 def main(count: int, kinds: Sequence[str]) -> None:
     files = {kind: files_of(kind) for kind in kinds}
     for name, data in chain(*files.values()):  # right ones are read, and load what is loaded late
-        assert read(name, data, 0) == "document"
+        assert read(name, data, 0) == "read"
     confine(Effort(seconds=600.0, memory_bytes=1_500_000_000))
     came: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     for kind, number in product(kinds, range(count)):

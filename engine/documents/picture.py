@@ -1,0 +1,135 @@
+"""Decodes a picture by a stranger to plain pixels: RGB, upright, its first frame, on white.
+
+Colour profiles are ignored, as the processors that models were trained with ignore them. The size
+that a file claims is looked at before anything is decoded. Knows no model; see `child` for where
+this runs, and `reading.normalize` for what becomes of the pixels.
+"""
+
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+from typing import cast
+
+from PIL import ExifTags, Image, ImageFile
+
+from engine.documents.limits import PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
+from engine.documents.page_picture import AS_PNG
+from engine.documents.zips import reading
+from models.errors import Problem
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF",
+    b"BM": "BMP", b"II*\0": "TIFF", b"MM\0*": "TIFF",
+}  # fmt: skip
+_REFUSED = {
+    b"8BPS": "a drawing of Photoshop", b"\0\0\1\0": "an icon (ICO)", b"%PDF": "a PDF",
+    b"\xff\x0a": "JPEG XL", b"\0\0\0\x0cJXL ": "JPEG XL", b"\0\0\0\x0cjP  ": "JPEG 2000",
+    b"II+\0": "BigTIFF", b"MM\0+": "BigTIFF",
+}  # fmt: skip
+_FAMILIES = {
+    b"heic": "HEIC", b"heix": "HEIC", b"hevc": "HEIC", b"mif1": "HEIC", b"msf1": "HEIC",
+    b"avif": "AVIF", b"avis": "AVIF",
+}  # fmt: skip
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM, 5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE, 8: Image.Transpose.ROTATE_90,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A picture's pixels row by row, three bytes each: red, green, blue."""
+
+    width: int
+    height: int
+    rgb: bytes
+
+
+def read_picture(data: bytes) -> Pixels:
+    """Decode a picture. Raises `Problem`."""
+    format = _format_of(data)
+    # Pillow's own limit warns of some sizes and refuses others; ours stands here.
+    Image.MAX_IMAGE_PIXELS = None
+    with reading("picture", AS_PNG), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = Image.open(BytesIO(data), formats=(format,))
+        wanted = _size_within(opened.size)
+        opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
+        if opened.width * opened.height > UNSCALED_PIXELS:
+            raise Problem(
+                f"The picture has {opened.width:,} × {opened.height:,} pixels.",
+                f"Save it with at most {UNSCALED_PIXELS // 10**6} million.",
+            )
+        opened.load()
+        picture = _upright(_on_white(_scaled(_in_bytes(opened), wanted)), _turn_of(opened))
+    return Pixels(picture.width, picture.height, picture.tobytes())
+
+
+def _format_of(data: bytes) -> str:
+    """Pillow's word for the format. Raises `Problem` if no reader reads it."""
+    for start, format in _STARTS.items():
+        if data.startswith(start):
+            return format
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    kind = next((kind for start, kind in _REFUSED.items() if data.startswith(start)), "")
+    if data[4:8] == b"ftyp":
+        kind = _FAMILIES.get(data[8:12], "a video")
+    if b"<svg" in data[:4096].lower():
+        kind = "SVG"
+    if kind:
+        raise Problem(f"The picture is {kind}, which cannot be read.", AS_PNG)
+    if not data:
+        raise Problem("The picture is empty.", "Choose another one.")
+    raise Problem("It is no picture of a kind that can be read.", AS_PNG)
+
+
+def _size_within(size: tuple[int, int]) -> tuple[int, int]:
+    """The size, scaled down to the limits where it is larger."""
+    width, height = size
+    scale = min(1.0, PICTURE_SIDE / max(size), (PICTURE_PIXELS / (width * height)) ** 0.5)
+    return max(1, int(width * scale)), max(1, int(height * scale))
+
+
+def _in_bytes(picture: ImageFile.ImageFile) -> Image.Image:
+    """The picture in a mode with a byte for each channel, and alpha if it has any."""
+    if picture.has_transparency_data:
+        return picture.convert("RGBA")
+    if picture.mode.startswith("I;16"):
+        return _linear(picture, 1 / 256)
+    if picture.mode in ("I", "F"):  # measurements, which have no scale of their own
+        low, high = cast(tuple[float, float], picture.getextrema())
+        scale = 255.0 / max(high - low, 1e-30)
+        return _linear(picture, scale, -low * scale)
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
+
+
+def _linear(picture: Image.Image, scale: float, offset: float = 0.0) -> Image.Image:
+    return picture.point(lambda value: value * scale + offset).convert("L")
+
+
+def _scaled(picture: Image.Image, wanted: tuple[int, int]) -> Image.Image:
+    """Scaled down; a JPEG is so in part already."""
+    if picture.width <= wanted[0] and picture.height <= wanted[1]:
+        return picture
+    return picture.resize(wanted, Image.Resampling.LANCZOS, reducing_gap=3.0)
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    if picture.mode != "RGBA":
+        return picture if picture.mode == "RGB" else picture.convert("RGB")
+    white = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(white, picture).convert("RGB")
+
+
+def _turn_of(picture: Image.Image) -> Image.Transpose | None:
+    """How the picture has to be turned; a camera's remarks that are broken do not say."""
+    try:
+        return _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:
+        return None
+
+
+def _upright(picture: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+    return picture if turn is None else picture.transpose(turn)

@@ -1,0 +1,155 @@
+"""Pictures are decoded to RGB on white, upright, within limits; what cannot be is one Problem."""
+
+import pytest
+from PIL import Image
+
+from engine.documents.picture import Pixels, read_picture
+from models.errors import Problem
+from tests.support.documents.pictures import SIZE, bombs, drawn, samples, saved, turned
+
+RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
+
+
+def pixel(read: Pixels, across: int, down: int) -> tuple[int, ...]:
+    place = 3 * (down * read.width + across)
+    return tuple(read.rgb[place : place + 3])
+
+
+def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(abs(a - b) < 30 for a, b in zip(one, other, strict=True))
+
+
+def test_each_format_and_mode_has_its_size() -> None:
+    for format, files in samples().items():
+        for data in files:
+            read = read_picture(data)
+            assert {read.width, read.height} == {*SIZE}, format
+            assert len(read.rgb) == 3 * read.width * read.height
+
+
+def test_colours_are_kept_however_they_are_written() -> None:
+    for data in (
+        saved(drawn("P"), "PNG"),
+        saved(drawn(), "PNG"),
+        saved(drawn("CMYK"), "JPEG", quality=95),
+        saved(drawn(), "JPEG", quality=95),
+        saved(drawn(), "WEBP", lossless=True),
+        saved(drawn(), "GIF", save_all=True, append_images=[Image.new("RGB", SIZE, "green")]),
+        saved(drawn(), "BMP"),
+        saved(drawn("CMYK"), "TIFF"),
+    ):
+        read = read_picture(data)
+        assert near(pixel(read, 2, 2), RED), data[:8]
+        assert near(pixel(read, 40, 20), BLUE), data[:8]
+
+
+def test_sixteen_bits_and_numbers_of_no_scale_become_eight() -> None:
+    deep, numbers = Image.new("I;16", (2, 1)), Image.new("F", (2, 1))
+    deep.putdata([0x4000, 0xFFFF])
+    numbers.putdata([-7.5, 1e6])
+    assert [*read_picture(saved(deep, "PNG")).rgb] == [0x40] * 3 + [0xFF] * 3
+    assert [*read_picture(saved(numbers, "TIFF")).rgb] == [0] * 3 + [255] * 3
+
+
+def test_transparency_is_on_white() -> None:
+    veiled = Image.new("RGBA", (2, 1), (255, 0, 0, 0))
+    veiled.putpixel((1, 0), (*RED, 255))
+    keyed = Image.new("P", (2, 1))
+    keyed.putpalette([0, 0, 0, *RED])
+    keyed.putdata([0, 1])
+    for data in (
+        saved(veiled, "PNG"),
+        saved(veiled, "WEBP", lossless=True),
+        saved(veiled, "TIFF"),
+        saved(keyed, "GIF", transparency=0),
+        saved(keyed, "PNG", transparency=0),
+    ):
+        read = read_picture(data)
+        assert [pixel(read, 0, 0), pixel(read, 1, 0)] == [WHITE, RED], data[:8]
+
+
+def test_it_stands_upright_whatever_the_camera_says() -> None:
+    corners = {
+        1: (0, 0),
+        2: (1, 0),
+        3: (1, 1),
+        4: (0, 1),
+        5: (0, 0),
+        6: (1, 0),
+        7: (1, 1),
+        8: (0, 1),
+    }
+    for format in ("PNG", "JPEG", "WEBP", "TIFF"):
+        for orientation, (right, below) in corners.items():
+            read = read_picture(turned(format, orientation))
+            assert (read.width, read.height) == (SIZE if orientation < 5 else SIZE[::-1])
+            place = (right * (read.width - 4) + 2, below * (read.height - 4) + 2)
+            assert near(pixel(read, *place), RED), (format, orientation)
+
+
+def test_a_large_one_is_scaled_down() -> None:
+    for size, wanted in (
+        ((5000, 10), (4096, 8)),
+        ((6000, 1500), (4096, 1024)),
+        ((10, 9000), (4, 4096)),
+        ((5000, 1), (4096, 1)),
+    ):
+        for format in ("PNG", "JPEG"):
+            read = read_picture(saved(Image.new("RGB", size), format))
+            assert (read.width, read.height) == wanted
+    read = read_picture(saved(Image.new("L", (4000, 3000)), "JPEG"))
+    assert 5_900_000 < read.width * read.height <= 6_000_000
+
+
+KINDS = {
+    "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0",
+    "AVIF": b"\0\0\0\x18ftypavif\0\0\0\0",
+    "SVG": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "video": b"\0\0\0\x18ftypisom\0\0\0\0",
+    "PDF": b"%PDF-1.7",
+    "Photoshop": b"8BPS\0\1",
+    "ICO": b"\0\0\1\0\1\0",
+    "JPEG XL": b"\xff\x0a\xfa",
+    "no picture": b"Dear Ada,",
+}
+
+
+def test_other_kinds_are_named_with_a_remedy() -> None:
+    for said, data in KINDS.items():
+        with pytest.raises(Problem, match=said) as caught:
+            read_picture(data)
+        assert caught.value.remedy == "Save it as JPEG or PNG."
+
+
+def test_what_is_cut_off_is_damaged() -> None:
+    for format in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"):
+        data = saved(Image.effect_noise((64, 64), 50), format)
+        for length in (12, len(data) // 2):
+            with pytest.raises(Problem, match="damaged"):
+                read_picture(data[:length])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "png of 2^31 - 1 by 2^31 - 1",
+        "gif of 65,535 by 65,535",
+        "bmp of 2^31 - 1 by 2^31 - 1",
+        "tiff of 10^9 by 10^9",
+    ],
+)
+def test_a_size_that_is_too_large_is_refused_before_anything_is_decoded(name: str) -> None:
+    with pytest.raises(Problem, match="pixels"):
+        read_picture(bombs()[name]())
+
+
+def test_what_comes_behind_the_first_frame_is_not_read() -> None:
+    for name in ("gif with 30,000 frames", "webp with 30,000 frames"):
+        read = read_picture(bombs()[name]())
+        assert (read.width, read.height) == SIZE
+
+
+def test_a_profile_changes_no_pixel() -> None:
+    assert read_picture(saved(drawn(), "PNG", icc_profile=b"no profile")) == read_picture(
+        saved(drawn(), "PNG")
+    )
