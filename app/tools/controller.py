@@ -152,7 +152,7 @@ class ToolsController(QObject):
         box.setText(f"Remove {one_line(name)}?")
         box.setInformativeText("Its command, its keys and its switches are forgotten.")
         remove = box.addButton("Remove", QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
         remove.clicked.connect(lambda: self._change(self._now.without(name)))
         box.open()
 

@@ -3,6 +3,9 @@
 Knows its widgets, and how a server is to be shown; not what is done when one is used.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import (
@@ -113,6 +116,7 @@ class ToolRow(Row):
         self.changed = StatusLine(wraps=True)
         self.fine = QPushButton("It is fine")
         self.more, self.details = QPushButton("Details"), _texts("Details")
+        self._details: Callable[[], str] = str
         self._arrange()
         self.more.clicked.connect(self._unfold)
 
@@ -163,11 +167,14 @@ class ToolRow(Row):
             part.setVisible(bool(changed))
         self.fine.setAccessibleName(f"{name} is fine as it is now")
         self.more.setAccessibleName(f"Details of {name}")
-        _show(self.details, now.details(tool))
+        self._details = partial(now.details, tool)
+        self._unfold(self.more.isChecked())
 
     def _unfold(self, on: bool) -> None:
         self.details.setVisible(on)
         self.more.setText("Hide" if on else "Details")
+        if on:  # a schema may be long
+            _show(self.details, self._details())
 
 
 class ToolList(RowList[ToolRow]):

@@ -88,7 +88,8 @@ class Configuration:
 
     def is_on(self, tool: Offered) -> bool:
         """Whether a model may be given this tool: it was switched on as it is described now."""
-        return self.seen.get(tool.server, {}).get(tool.name) == digest(tool)
+        seen = self.seen.get(tool.server, {}).get(tool.name)
+        return seen is not None and seen == digest(tool)
 
     def has_changed(self, tool: Offered) -> bool:
         """Whether the tool was on, and is described otherwise since."""

@@ -159,6 +159,7 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     row = panel.page.tools.rows["read"]
     assert not row.fine.isHidden()
     assert "description" in row.changed.text
+    row.more.click()
     before, _, after = row.details.toPlainText().partition("Now:")
     assert "Reads files." in before
     assert "Reads other." in after
