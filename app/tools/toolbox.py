@@ -17,6 +17,7 @@ from engine.tools.configuration import Configuration, load, others_files, save
 from engine.tools.log import ServerLog
 from engine.tools.protocol import OWN, Call, Offered, Server, Start
 from models.errors import Problem
+from models.in_words import one_line
 
 _DAMAGED = ".damaged.json"  # how the name of a file ends that could not be read, and was replaced
 _TAIL_BYTES = 16_000  # of a log
@@ -50,6 +51,20 @@ class Toolbox(ToolRunner):
     @property
     def set_up(self) -> bool:
         return bool(self.configuration.servers or self.configuration.seen)
+
+    @property
+    def trouble(self) -> str:
+        now = self.configuration
+        for server in (OWN, *(server.name for server in now.enabled())):
+            state, name = self.process.state(server), one_line(server)
+            if server in now.seen and state.state == "failed":
+                return f"The tools of {name} cannot be used. {one_line(state.message)}"
+            if changed := [one_line(tool.name) for tool in state.tools if now.has_changed(tool)]:
+                return (
+                    f"{name} describes {', '.join(changed)} otherwise than when you switched that "
+                    "on. It is off until you have looked."
+                )
+        return ""
 
     def offered(self) -> tuple[Offered, ...]:
         return tuple(tool for tool in self._tools() if self.configuration.is_on(tool))

@@ -99,6 +99,23 @@ def test_a_server_that_failed_says_so_and_is_restarted(open_panel: OpenPanel, un
     assert states == ["starting", "failed"]
 
 
+def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    for number, switched in enumerate(({}, {"git": {"tools": {"log": "digest"}}})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        have = {"mcpServers": {"git": {"command": "broken"}}, "slipstream": {"servers": switched}}
+        (folder / "tools.json").write_text(json.dumps(have))
+        box = toolbox(folder, fake_tools_host(folder, "ready serve"))
+        window = open_window(tools=box)
+        until(lambda box=box: box.set_up)
+        box.look()
+        until(lambda box=box: box.process.state("git").state == "failed")
+        assert ("tools" in window.notices.texts) == bool(switched)
+        window.close()
+
+
 def test_a_server_is_added_edited_switched_off_and_removed(
     open_panel: OpenPanel, until: Until, tmp_path: Path
 ) -> None:
@@ -166,7 +183,9 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     assert ("properties" in before, "properties" in after) == (False, True)
     assert not row.switch.isChecked()
     assert tools.offered() == ()
+    assert "read" in window.notices.texts["tools"], "the panel may be closed"
     row.fine.click()
+    assert "tools" not in window.notices.texts
     assert [tool.name for tool in tools.offered()] == ["read"]
     assert row.fine.isHidden()
 
