@@ -179,6 +179,7 @@ class Writing:
                     self.calling.hear(event)
             case Done(reason="stop") if self._calls(event):
                 self._rounds = self.last.number if self.last else self._rounds
+                self._latest.clear()
             case Done():
                 self.state = _state(event)
             case Failed():
@@ -540,8 +541,10 @@ class Answers(QObject):
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
             self._review(writing)
-        if writing.state != "streaming" or (self._closing and isinstance(event, Done)):
+        if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
+        elif isinstance(event, Done) and (self._closing or writing.stopping):
+            self._end(writing, "interrupted" if self._closing else "cancelled")
         elif isinstance(event, Done):
             writing.generation = ""
             self._on_calls_changed(writing.calling)

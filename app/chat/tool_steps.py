@@ -31,6 +31,7 @@ from engine.tools.turn import (
 from models.errors import Problem
 
 _CHARACTERS_IN_A_TOKEN = 3  # of most texts, at least
+_GONE = "This tool was switched off meanwhile, or its server has ended. Go on without it."
 
 
 class Calling:
@@ -165,11 +166,16 @@ class ToolSteps(QObject):
 
     def go_on(self, calling: Calling) -> None:
         """Run the calls that may run; `done` is sent if no call waits."""
-        for call in calling.running:
-            if call.id not in self._open:
-                self._open[call.id] = calling
-                arguments, seconds = call.ran or call.arguments, seconds_left(calling.steps)
-                self._runner.call(Call(call.id, call.server, call.tool, arguments, seconds))
+        there = {(tool.server, tool.name) for tool in self._runner.offered()}
+        waiting = [call for call in calling.running if call.id not in self._open]
+        if gone := [call for call in waiting if (call.server, call.tool) not in there]:
+            calling.put(*(replace(call, state="failed", result=_GONE) for call in gone))
+            self.changed.emit(calling)
+            return
+        for call in waiting:
+            self._open[call.id] = calling
+            arguments, seconds = call.ran or call.arguments, seconds_left(calling.steps)
+            self._runner.call(Call(call.id, call.server, call.tool, arguments, seconds))
         if not calling.asked and not calling.running:
             self.done.emit(calling)
 
