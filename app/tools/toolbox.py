@@ -73,9 +73,14 @@ class Toolbox(ToolRunner):
         return self.configuration.trusted
 
     def begin(self) -> None:
+        before = self.configuration
+
         def steps() -> Steps:
             try:
-                self.configuration = yield self._disk.submit(load, self._file)
+                read = yield self._disk.submit(load, self._file)
+                self._damaged, self.problem = False, None
+                if self.configuration is before:
+                    self.configuration = read
             except Problem as problem:
                 self._damaged, self.problem = True, problem
             self._run()
@@ -96,10 +101,10 @@ class Toolbox(ToolRunner):
     # What a person does
 
     def look(self) -> None:
-        """Run all servers from now on, as a person looks at what they offer."""
-        if not self._looked:
-            self._looked = True
-            self._run()
+        """Run all servers from now on, as a person looks at what they offer; and read again what is
+        set up, as it may have been edited by hand."""
+        self._looked = True
+        self.begin()
 
     def change(self, configuration: Configuration) -> None:
         """Set up this instead, and keep it."""

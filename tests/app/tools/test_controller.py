@@ -248,6 +248,26 @@ def test_a_damaged_file_is_said_and_kept(
     assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
 
 
+def test_what_was_edited_by_hand_is_read_when_a_person_looks(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel(files="files")
+    box = window.application.tools
+    path = tmp_path / "tools.json"
+    for text, names in (
+        ("{ damaged", ["files"]),
+        ('{"mcpServers": {"a": {"command": "a"}}}', ["a"]),
+    ):
+        panel.close()
+        until(lambda: not window.findChildren(ToolsPanel))
+        path.write_text(text)
+        window.menus.actions["tools"].trigger()
+        until(lambda damaged=text[-1] == "d": (box.problem is not None) == damaged)
+        assert [server.name for server in box.configuration.servers] == names
+        (panel,) = window.findChildren(ToolsPanel)
+    assert not (tmp_path / "tools.damaged.json").exists()
+
+
 def test_there_is_one_panel_and_settings_lead_to_it(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel()
     window.menus.actions["settings"].trigger()
