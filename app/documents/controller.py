@@ -55,6 +55,7 @@ _AS_SENT = "This is exactly what the model gets, before your words."
 _PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
 BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
+SHOW_PAGES = "Show pages as pictures"
 _NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
@@ -569,7 +570,10 @@ class DocumentsController(QObject):
         self._composer.set_unready(unready)
 
     def _choice(self) -> tuple[str, str]:
-        """Return the other choice between passages and all of slow documents, and its words."""
+        """Return the pages to show as pictures, or the other choice between passages and all of
+        slow documents; and its words."""
+        if self._sees and (pages := self.attachments.unread_pages):
+            return SHOW_PAGES, ", ".join(shown for _, _, shown in pages)
         if self._plan is None or not self.attachments.ready:
             return "", ""
         if self._in_passages:
@@ -582,6 +586,9 @@ class DocumentsController(QObject):
         return ONLY_PASSAGES, f"What your question is about{self._to_read(passages)}"
 
     def _choose(self) -> None:
+        if self._sees and self.attachments.unread_pages:
+            self.attachments.add_pages()
+            return
         self._in_passages = not self._in_passages
         self._begin()
 
