@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
+from PySide6.QtGui import QFontDatabase, QTextCursor
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPlainTextEdit,
@@ -95,9 +95,11 @@ class ServerPage(QWidget):
         self.trust.setChecked(name in now.setup.trusted)
         self.folders.setVisible(now.own)
         self.folders.show_folders(now.setup.folders)
-        for place, (field, text) in enumerate(((self.says, now.says), (self.log, now.log)), 1):
+        for place, text in ((1, now.says), (2, now.log)):
             self.tabs.setTabVisible(place, bool(text))
-            _show(field, text)
+        _show(self.says, now.says)
+        if _show(self.log, now.log):
+            self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.tabs.tabBar().setVisible(bool(now.says or now.log))
         if other:
             self.tabs.setCurrentIndex(0)
@@ -262,7 +264,9 @@ def _texts(name: str) -> QPlainTextEdit:
     return field
 
 
-def _show(field: QPlainTextEdit, text: str) -> None:
-    """Show a text, or its end where it is very long, without moving what is read."""
-    if (shown := clean(text[-_LONGEST_TEXT:])) != field.toPlainText():
+def _show(field: QPlainTextEdit, text: str) -> bool:
+    """Show a text, or the beginning of a very long one. Returns whether it is another."""
+    shown = clean(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}\n…")
+    if other := shown != field.toPlainText():
         field.setPlainText(shown)
+    return other
