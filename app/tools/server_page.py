@@ -38,6 +38,7 @@ class ServerPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self._shown: ServerNow | None = None
         self.server = ""
         self.switch = Switch("Server")
         self.title = ShortenedLabel(scale=1.15, bold=True)
@@ -82,7 +83,9 @@ class ServerPage(QWidget):
 
     def show_server(self, now: ServerNow) -> None:
         """Show how it is."""
-        name, (line, tone) = now.server.name, now.line
+        if now == self._shown:
+            return
+        self._shown, name, (line, tone) = now, now.server.name, now.line
         other, self.server = name != self.server, name
         self.title.say(now.title)
         self.line.say(one_line(line), tone)
