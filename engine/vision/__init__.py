@@ -49,17 +49,19 @@ class Tower(ABC):
     """What makes rows of pictures, for the model of one folder.
 
     `mark`: what the model's chat template writes for a picture. `placeholder`: the token id that
-    stands for a row in `Grid.text`, and wherever only ids can stand. `mutual`: whether the rows of
-    a picture attend to each other, also to later ones. `weights_bytes`: the size of its weights.
-    `sections`: where positions have three dimensions, how many pairs of a head's numbers each of
-    them turns; see `engine.vision.positions`.
+    stands for a row in `Grid.text`, and for drafters that embed tokens themselves. `read_as`: the
+    id that the model is given in a row's place, where it asks for ids beside embeddings. `mutual`:
+    whether the rows of a picture attend to each other, also to later ones. `sections`: where
+    positions have three dimensions, how many pairs of a head's numbers each of them turns; see
+    `engine.vision.positions`. `weights_bytes`: the size of its weights.
     """
 
     mark: str
     placeholder: int
+    read_as: int
     mutual: bool = False
-    weights_bytes: int
     sections: tuple[int, ...] = ()
+    weights_bytes: int
 
     @abstractmethod
     def size_of(self, width: int, height: int) -> Grid:

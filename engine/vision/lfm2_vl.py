@@ -7,7 +7,7 @@ the models were trained for: like mlx-vlm, this reads past that.
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -17,10 +17,10 @@ from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
 from engine.vision.layers import Size, size_of
-from engine.vision.pixels import filter_of, patches, resized, scale_of
+from engine.vision.pixels import filter_of, fitted, patches, resized, scale_of
 from engine.vision.positions import in_blocks, stretched
 from engine.vision.siglip import Encoder, renamed
-from engine.vision.weights import fill, processor_settings, refused_if_damaged, sizes
+from engine.vision.weights import loaded, processor_settings, sizes
 from models.model_folder import ModelFolder
 
 _TOKEN = "<image>"
@@ -65,6 +65,7 @@ class Lfm2Tower(Tower):
         config, settings = folder.config, processor_settings(folder)
         self._folder = folder
         self.placeholder = int(config.get("image_token_id", config.get("image_token_index")))
+        self.read_as = self.placeholder
         self._patch = int(settings.get("encoder_patch_size", settings.get("patch_size", 16)))
         self._merged = int(settings.get("downsample_factor", 2))
         self._fewest = int(settings.get("min_image_tokens", 64))
@@ -121,12 +122,9 @@ class Lfm2Tower(Tower):
 
     @cached_property
     def _network(self) -> _Network:
-        with refused_if_damaged(self._folder):
-            network = _Network(
-                self._folder.config, self._size, patch=self._patch, merged=self._merged
-            )
-        fill(network, self._folder, self._rename)
-        return network
+        config, size = self._folder.config, self._size
+        make = partial(_Network, config, size, patch=self._patch, merged=self._merged)
+        return loaded(make, self._folder, self._rename)
 
     def _rename(self, name: str) -> str | None:
         ours = renamed(name)
@@ -155,18 +153,9 @@ class Lfm2Tower(Tower):
 
     def _small(self, height: int, width: int) -> tuple[int, int]:
         """Return the height and width at which a whole picture is read."""
-        side, area = self._patch * self._merged, height * width
+        side = self._patch * self._merged
         fewest, most = self._fewest * side**2, self._most * side**2
-        tall, wide = (max(side, round(length / side) * side) for length in (height, width))
-        if tall * wide > most:
-            beta = math.sqrt(area / most)
-            tall, wide = (
-                max(side, math.floor(length / beta / side) * side) for length in (height, width)
-            )
-        elif tall * wide < fewest:
-            beta = math.sqrt(fewest / area)
-            tall, wide = (math.ceil(length * beta / side) * side for length in (height, width))
-        return tall, wide
+        return fitted(height, width, side, fewest=fewest, most=most, least=side)
 
     def _tiles(self, height: int, width: int) -> tuple[int, int]:
         """Return the columns and rows of tiles: those whose shape is nearest to the picture's, of

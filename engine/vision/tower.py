@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from engine.vision import Tower
+from engine.vision.gemma3 import Gemma3Tower
+from engine.vision.gemma4 import Gemma4Tower
 from engine.vision.lfm2_vl import Lfm2Tower
 from engine.vision.qwen3_vl import QwenTower
 from engine.vision.weights import refused_if_damaged
@@ -12,6 +14,9 @@ from models.model_folder import ModelFolder
 
 _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
     {
+        "gemma3": Gemma3Tower,
+        "gemma4": Gemma4Tower,
+        "gemma4_unified": Gemma4Tower,
         "lfm2-vl": Lfm2Tower,
         "lfm2_vl": Lfm2Tower,
         "qwen3_vl": QwenTower,

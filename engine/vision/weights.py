@@ -46,26 +46,34 @@ def processor_settings(folder: ModelFolder) -> Mapping[str, Any]:
     return settings
 
 
+def special_token(folder: ModelFolder, name: str, usual: int) -> tuple[int, str]:
+    """Return the id and the text of the token that config.json calls `name`, which is `usual` where
+    it does not say. Raises `Problem`."""
+    config = folder.config
+    number = int(config.get(f"{name}_token_id", config.get(f"{name}_token_index", usual)))
+    return number, folder.tokens.tokens[number]
+
+
 def sizes(folder: ModelFolder, rename: Rename) -> int:
     """Return how many bytes the tower's tensors have; 0 if the folder holds none. Raises
     `Problem`."""
     return sum(layout.size_bytes for name, layout in folder.layouts.items() if rename(name))
 
 
-def fill(
-    network: nn.Module,
+def loaded[Network: nn.Module](
+    make: Callable[[], Network],
     folder: ModelFolder,
     rename: Rename,
     change: Callable[[str, mx.array], mx.array] = lambda name, tensor: tensor,
-) -> None:
-    """Give a network its tensors, and no others than its own; `change` puts a tensor into our
-    layout. Matrices stay quantized, except on the CPU, where all weights become float32. Raises
-    `Problem`."""
+) -> Network:
+    """Return the network that `make` makes with its tensors, and no others than its own; `change`
+    puts a tensor into our layout. Matrices stay quantized, except on the CPU, where all weights
+    become float32. Raises `Problem`."""
     with refused_if_damaged(folder):
-        tensors: dict[str, mx.array] = {}
+        network, tensors = make(), dict[str, mx.array]()
         for file in folder.headers:
-            loaded: Any = mx.load(str(file))
-            for name, tensor in loaded.items():
+            read: Any = mx.load(str(file))
+            for name, tensor in read.items():
                 if ours := rename(name):
                     tensors[ours] = change(ours, tensor)
         quantize_as(network, tensors)
@@ -74,3 +82,4 @@ def fill(
             cpu.expand(network)
         network.eval()
         mx.eval(network.parameters())
+    return network
