@@ -29,6 +29,8 @@ from models.files import replacing
 _FOLDER = Path(__file__).parents[2]  # in which `-m engine` finds this copy
 _COMPLAINT_BYTES = 4096  # the end of standard error that is kept
 _BLOCK_BYTES = 1 << 16
+NAMELESS = "picture"
+"""Stands in a `Problem` for the name of a picture that is no file."""
 _EFFORT = Effort()
 _EFFORT_FOR_A_PICTURE = Effort(seconds=30.0)
 _IN_PARTS = "Attach a part of it, or its text."
@@ -97,7 +99,7 @@ def normalize(
     """
     if isinstance(source, bytes):
         with TemporaryDirectory(dir=into) as folder:
-            path = Path(folder) / "picture"
+            path = Path(folder) / NAMELESS
             path.write_bytes(source)
             return normalize(path, into, cancelled=cancelled, effort=effort)
     content = _run("pixels", source, cancelled=cancelled, effort=effort)

@@ -211,7 +211,8 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The pair that is loaded now. `vocabulary`: the number of the target's logits."""
+    """The pair that is loaded now. `vocabulary`: the number of the target's logits. `sees`: the
+    target can be shown pictures."""
 
     id: str
     target: str
@@ -230,6 +231,7 @@ class Loaded:
     knows_tools: bool
     thinking: tuple[str, ...]
     notation: FamilyRow | None
+    sees: bool
 
 
 @dataclass(frozen=True, slots=True)

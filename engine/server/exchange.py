@@ -17,7 +17,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-LARGEST_BODY_BYTES = 16 << 20
+LARGEST_BODY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

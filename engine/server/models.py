@@ -62,6 +62,7 @@ def _for_openai(pair: Pair) -> dict[str, Any]:
         "owned_by": "slipstream",
         "max_model_len": context,
         "context_length": context,
+        "capabilities": ["completion", *(["vision"] if loaded and loaded.sees else [])],
         "state": pair.state.replace(" ", "-"),  # as LM Studio has it
     }
 

@@ -5,6 +5,7 @@ Knows the state of one pair; nothing of others, of memory, or of requests but th
 
 import asyncio
 from math import inf
+from typing import Any
 
 from engine.process.protocol import Load, Loaded
 from engine.server.child import EngineChild
@@ -105,7 +106,7 @@ class Pair:
             await asyncio.gather(life, return_exceptions=True)
 
 
-def retrieve(task: asyncio.Task[None]) -> None:
+def retrieve(task: asyncio.Task[Any]) -> None:
     """Take note of a failure for which nobody waits any more."""
     if not task.cancelled():
         task.exception()

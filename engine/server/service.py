@@ -4,8 +4,9 @@ Knows no dialect."""
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from copy import copy
+from dataclasses import replace
 from importlib.metadata import version
 
 from engine.process.protocol import Counted, Loaded
@@ -23,6 +24,7 @@ from engine.server.errors import Refusal, crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed
 from engine.server.metrics import Metrics
+from engine.server.pictures import Pictures
 from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
@@ -49,6 +51,7 @@ class Service:
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
         self._files = TargetFiles()
+        self._pictures = Pictures()
 
     def asked_for(self, model: str) -> "Service":
         """The same service with the pair that a client calls `model`. Raises Refusal."""
@@ -99,7 +102,8 @@ class Service:
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> int:
         """The number of tokens of a prompt. Raises Refusal."""
-        async with self.pool.using(self.pair):
+        async with self.pool.using(self.pair), AsyncExitStack() as held:
+            prompt = await self._shown(prompt, held)
             return (await self._counted(prompt, thinking)).tokens
 
     async def _answers(
@@ -140,6 +144,7 @@ class Service:
             raise crowded(waiting)
         made = ask_of(self)
         ask = await made if isinstance(made, Awaitable) else made
+        ask = replace(ask, prompt=await self._shown(ask.prompt, call.held))
 
         async def tokens() -> int:
             prompts = (ask.prompt, *ask.more_prompts)
@@ -150,6 +155,11 @@ class Service:
 
         await call.held.enter_async_context(self.pool.admitted(self.pair, tokens))
         return await for_model(ask, (await self.texts()).syntax, self._ending)
+
+    async def _shown(self, prompt: Prompt, held: AsyncExitStack) -> Prompt:
+        return await self._pictures.shown(
+            prompt, model=self.model, sees=self.loaded.sees, held=held
+        )
 
     async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
         _ = self.loaded

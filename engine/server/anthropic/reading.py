@@ -29,7 +29,14 @@ from engine.server.anthropic.bodies import (
     ToolUseBlock,
 )
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import BETWEEN, arguments_of, check_newest, in_order, text_of
+from engine.server.conversation import (
+    BETWEEN,
+    arguments_of,
+    check_newest,
+    in_order,
+    pictures_of,
+    text_of,
+)
 from engine.server.fields import sampling_in
 from engine.server.forms import form_in, schema_form
 
@@ -79,7 +86,11 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
     kept = [text for text in system if text and not text.startswith(_BILLING)]
     messages = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
-    messages += [made for message in body.messages for made in _messages(message)]
+    messages += [
+        made
+        for number, message in enumerate(body.messages)
+        for made in _messages(message, f"messages[{number}].content")
+    ]
     return in_order(messages)
 
 
@@ -120,18 +131,21 @@ def _effort(body: CountTokensBody) -> str | None:
     return body.output_config.effort if body.output_config is not None else None
 
 
-def _messages(message: Message) -> Iterator[ChatMessage]:
+def _messages(message: Message, place: str) -> Iterator[ChatMessage]:
     if isinstance(message.content, str):
         yield ChatMessage(message.role, message.content)
     elif message.role == "assistant":
-        yield _said(message.content)
+        yield _said(message.content, place)
     else:
-        yield from (_result(b) for b in message.content if isinstance(b, ToolResultBlock))
-        if texts := _texts(message.content):
-            yield ChatMessage(message.role, BETWEEN.join(texts))
+        for number, block in enumerate(message.content):
+            if isinstance(block, ToolResultBlock):
+                yield _result(block, f"{place}[{number}].content")
+        texts, pictures = _texts(message.content), pictures_of(message.content, place)
+        if texts or pictures:
+            yield ChatMessage(message.role, BETWEEN.join(texts), pictures=pictures)
 
 
-def _said(blocks: Sequence[Block]) -> ChatMessage:
+def _said(blocks: Sequence[Block], place: str) -> ChatMessage:
     return ChatMessage(
         "assistant",
         BETWEEN.join(_texts(blocks)),
@@ -141,21 +155,26 @@ def _said(blocks: Sequence[Block]) -> ChatMessage:
             for b in blocks
             if isinstance(b, ToolUseBlock)
         ),
+        pictures=pictures_of(blocks, place),
     )
 
 
-def _result(block: ToolResultBlock) -> ChatMessage:
+def _result(block: ToolResultBlock, place: str) -> ChatMessage:
     text = text_of(block.content or "")
     if block.is_error:
         text = f"Error: {text}"
-    return ChatMessage("tool", text, tool_call_id=block.tool_use_id)
+    pictures = pictures_of(block.content, place)
+    return ChatMessage("tool", text, tool_call_id=block.tool_use_id, pictures=pictures)
 
 
 def _texts(blocks: Sequence[Block | TextBlock]) -> list[str]:
-    """The texts of blocks, with a note for each that is no text. Redacted thinking is nothing."""
+    """The texts of blocks, with a note for each that is neither text nor image. Redacted thinking
+    is nothing."""
     texts = (b for b in blocks if isinstance(b, TextBlock | OtherBlock))
     return [
-        b.text if isinstance(b, TextBlock) else text_of([b]) for b in texts if b.type != _REDACTED
+        b.text if isinstance(b, TextBlock) else text_of([b])
+        for b in texts
+        if b.type != _REDACTED and not (isinstance(b, OtherBlock) and b.image)
     ]
 
 

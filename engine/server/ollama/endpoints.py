@@ -30,7 +30,7 @@ async def generate(service: Service, call: Call) -> Reply:
     """POST /api/generate: answer a prompt, or continue a text."""
     body = _read(GenerateBody, call)
     writer = ReplyWriter(service.model, chat=False, logprobs=body.logprobs)
-    if not body.prompt and not body.suffix:
+    if not body.prompt and not body.suffix and not body.images:
         return await _kept(service, body, writer)
 
     async def ask_of(pair: Service) -> Ask:

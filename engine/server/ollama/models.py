@@ -69,6 +69,7 @@ async def show(service: Service, call: Call) -> Reply:
         "tools": True,  # said in text where the template does not know them
         "thinking": texts.syntax.reasons,
         "insert": gap_of("", "", texts.marks) is not None,
+        "vision": pair.link.loaded is not None and pair.link.loaded.sees,
     }
     return json_reply(
         {

@@ -6,8 +6,8 @@ from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, ToolCall
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import BETWEEN, arguments_of, in_order, note
-from engine.server.errors import Refusal, invalid
+from engine.server.conversation import Sent, arguments_of, in_order
+from engine.server.errors import invalid
 from engine.server.fields import sampling_in
 from engine.server.forms import OBJECT, schema_form
 from engine.server.ollama.bodies import AnswerFields, GenerateBody, Message, OllamaChatBody
@@ -17,11 +17,10 @@ from engine.server.openai.fim import Gap
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
     check_choice(body.choice, [function["name"] for function in body.callable_functions])
-    last = body.messages[-1]
-    if last.role == "user" and last.images:
-        raise _text_only(f"messages[{len(body.messages) - 1}].images")
     prompt = Prompt(
-        messages=in_order(_message(message) for message in body.messages),
+        messages=in_order(
+            _message(message, f"messages[{number}]") for number, message in enumerate(body.messages)
+        ),
         tools=tools_json(body.callable_functions),
     )
     return Ask(prompt=prompt, request=_request(body, loaded), choice=body.choice)
@@ -29,15 +28,17 @@ def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
 
 def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
     """Make an `Ask` of a prompt, or of a `gap` in one. Raises Refusal."""
-    if body.images:
-        raise _text_only("images")
+    if body.images and (gap is not None or body.raw):
+        message = "Images are shown in a chat: neither in a raw prompt nor beside a suffix."
+        raise invalid(message, "images", "unsupported_content")
     if gap is not None:
         request = _request(body, loaded, stops=gap.stops, special=True)
         return Ask(prompt=Prompt(text=gap.prompt), request=request)
     prompt = Prompt(text=body.prompt)
     if not body.raw:
         messages = [ChatMessage("system", body.system)] if body.system else []
-        prompt = Prompt(messages=(*messages, ChatMessage("user", body.prompt)))
+        question = ChatMessage("user", body.prompt, pictures=_pictures(body.images, "images"))
+        prompt = Prompt(messages=(*messages, question))
     return Ask(prompt=prompt, request=_request(body, loaded))
 
 
@@ -73,11 +74,10 @@ def _form(form: str | dict[str, Any] | None) -> Grammar | None:
     return schema_form(schema, "format", strict=False)
 
 
-def _message(message: Message) -> ChatMessage:
-    texts = [message.content, *(note("image") for _ in message.images)]
+def _message(message: Message, place: str) -> ChatMessage:
     return ChatMessage(
         message.role,
-        BETWEEN.join(filter(None, texts)),
+        message.content,
         reasoning=message.thinking,
         tool_calls=tuple(
             ToolCall(call.id, call.function.name, arguments_of(call.function.arguments))
@@ -85,10 +85,9 @@ def _message(message: Message) -> ChatMessage:
         ),
         tool_call_id=message.tool_call_id,
         name=message.tool_name or "",
+        pictures=_pictures(message.images, f"{place}.images"),
     )
 
 
-def _text_only(param: str) -> Refusal:
-    return invalid(
-        f"This model reads text only, and {param} has images.", param, "unsupported_content"
-    )
+def _pictures(images: list[str], place: str) -> tuple[Sent, ...]:
+    return tuple(Sent(data, place=f"{place}[{number}]") for number, data in enumerate(images))

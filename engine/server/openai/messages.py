@@ -6,7 +6,14 @@ from pydantic import Field
 
 from engine.request import ChatMessage, ToolCall
 from engine.server.bodies import Body
-from engine.server.conversation import Content, arguments_of, check_newest, in_order, text_of
+from engine.server.conversation import (
+    Content,
+    arguments_of,
+    check_newest,
+    in_order,
+    pictures_of,
+    text_of,
+)
 
 _ROLES: dict[str, Any] = {"developer": "system", "function": "tool"}
 
@@ -52,8 +59,8 @@ class Message(Body):
     tool_call_id: str = ""
     name: str = ""
 
-    def value(self) -> ChatMessage:
-        """The engine's message."""
+    def value(self, place: str) -> ChatMessage:
+        """The engine's message, which stands at this place of the body."""
         calls = [call.value() for call in self.tool_calls]
         if self.function_call is not None:
             calls.append(self.function_call.value(""))
@@ -64,6 +71,7 @@ class Message(Body):
             tool_calls=tuple(call for call in calls if call is not None),
             tool_call_id=self.tool_call_id,
             name=self.name if _ROLES.get(self.role, self.role) == "tool" else "",
+            pictures=pictures_of(self.content, f"{place}.content"),
         )
 
 
@@ -78,7 +86,7 @@ def conversation_of(messages: list[Message], *, goes_on: bool) -> tuple[ChatMess
     last = messages[-1]
     if last.role == "user":
         check_newest(last.content, f"messages[{len(messages) - 1}].content")
-    values = [message.value() for message in messages]
+    values = [message.value(f"messages[{number}]") for number, message in enumerate(messages)]
     if values[-1].role == "assistant" and not goes_on:
         values.append(ChatMessage("user", ""))
     return in_order(values)

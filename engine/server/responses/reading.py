@@ -8,7 +8,14 @@ from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall, thinking_of
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import arguments_of, check_newest, in_order, note, text_of
+from engine.server.conversation import (
+    arguments_of,
+    check_newest,
+    in_order,
+    note,
+    pictures_of,
+    text_of,
+)
 from engine.server.fields import sampling_in
 from engine.server.forms import OBJECT, form_in, schema_form
 from engine.server.responses.bodies import (
@@ -98,7 +105,11 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
         items = body.input or []
         if items and isinstance(items[-1], Message) and items[-1].role == "user":
             check_newest(items[-1].content, f"input[{len(items) - 1}].content")
-        messages += [message for item in items for message in _messages(item)]
+        messages += [
+            message
+            for number, item in enumerate(items)
+            for message in _messages(item, f"input[{number}]")
+        ]
     if all(message.role == "system" for message in messages):
         messages.append(ChatMessage("user", ""))
     return in_order(messages)
@@ -141,11 +152,12 @@ def _grammar(text: TextConfig | None) -> Grammar | None:
             return None
 
 
-def _messages(item: Item) -> Iterator[ChatMessage]:
+def _messages(item: Item, place: str) -> Iterator[ChatMessage]:
     match item:
         case Message():
             role = "system" if item.role == "developer" else item.role
-            yield ChatMessage(role, text_of(item.content))
+            pictures = pictures_of(item.content, f"{place}.content")
+            yield ChatMessage(role, text_of(item.content), pictures=pictures)
         case FunctionCall():
             name = full_name(item.name, item.namespace)
             yield _call(ToolCall(item.call_id, name, arguments_of(item.arguments)))
@@ -154,7 +166,8 @@ def _messages(item: Item) -> Iterator[ChatMessage]:
             arguments = json.dumps({INPUT: item.input}, ensure_ascii=False)
             yield _call(ToolCall(item.call_id, name, arguments))
         case CallOutput():
-            yield ChatMessage("tool", text_of(item.output), tool_call_id=item.call_id)
+            text, pictures = text_of(item.output), pictures_of(item.output, f"{place}.output")
+            yield ChatMessage("tool", text, tool_call_id=item.call_id, pictures=pictures)
         case Reasoning():
             text = text_of(item.content or item.summary or [])
             yield ChatMessage("assistant", "", reasoning=text)

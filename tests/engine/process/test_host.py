@@ -420,7 +420,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     loaded = child.next()
     assert loaded == Loaded(
         *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, False, True, protocol.Macs(), False, (), None),
+        *(4, False, True, protocol.Macs(), False, (), None, False),
     )
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):

@@ -70,6 +70,7 @@ def main(arguments: Sequence[str]) -> None:
                 knows_tools=True,
                 thinking=(),
                 notation=None,
+                sees=False,
             )
         )
 

@@ -42,10 +42,11 @@ async def asking(
     origins: tuple[str, ...] = (),
     target: str = LOADED.target,
     most_waiting: int = MOST_WAITING,
+    sees: bool = False,
 ) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
     """A client of a server whose engine plays `play`; streams come to it whole. Without a
     `target` nothing is loaded."""
-    async with scripted(play, target=target) as (link, host):
+    async with scripted(play, target=target, sees=sees) as (link, host):
         app = App(
             Service(Pool([Pair(link)]), most_waiting=most_waiting),
             Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins),

@@ -87,6 +87,7 @@ LOADED = Loaded(
     knows_tools=False,
     thinking=(),
     notation=None,
+    sees=False,
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."
@@ -298,11 +299,11 @@ class ScriptedHost:
 
 @asynccontextmanager
 async def scripted(
-    play: Script = told, *, target: str = LOADED.target, **defaults: Any
+    play: Script = told, *, target: str = LOADED.target, sees: bool = False, **defaults: Any
 ) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
     """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
     loaded. `defaults`: of the link."""
-    host, link = ScriptedHost(play), EngineLink(**defaults)
+    host, link = ScriptedHost(play, replace(LOADED, sees=sees)), EngineLink(**defaults)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
     hosting = asyncio.create_task(

@@ -164,11 +164,10 @@ def test_what_is_past_is_told_and_not_judged() -> None:
         {"role": "assistant", "content": [searched, call]},
         {"role": "user", "content": [result]},
     )
-    assert seen.content.endswith("\n\nSee?")
-    assert "image" in seen.content
+    assert (seen.content, [each.path for each in seen.pictures]) == ("See?", ["AAAA"])
     assert "server_tool_use" in said.content
     assert json.loads(said.tool_calls[0].arguments) == {"arguments": "{bad"}
-    assert "image" in back.content
+    assert (back.content, [each.path for each in back.pictures]) == ("", ["AAAA"])
     assert messages({"role": "user", "content": [image]}, HI)[1] == ChatMessage("user", "Hi")
 
 

@@ -183,7 +183,8 @@ def test_a_history_without_ids_is_told_by_names_and_order() -> None:
         (ids[0], "f"),
         (ids[1], "g"),
     ]
-    assert image.content.startswith("See?\n\n[image: not shown")
+    assert image.content.startswith("[image: not shown")
+    assert image.content.endswith("\n\nSee?")
 
 
 def test_log_probabilities() -> None:

@@ -273,7 +273,7 @@ def test_a_history_is_told_and_not_judged() -> None:
     ]
     _, generate = run(sent({"messages": messages}))
     image, bad, _, called, five, empty = generate.prompt.messages
-    assert image.content.startswith("[image_url: not shown")
+    assert image.content.startswith("[image: not shown")
     assert json.loads(bad.tool_calls[0].arguments) == {"arguments": '{"a": '}
     assert called.tool_calls[0].id == five.tool_call_id
     assert five.name == "add"

@@ -193,10 +193,10 @@ def test_what_is_past_is_told_and_not_judged() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": [image]},
     )
-    assert seen.content.endswith("\n\nSee?")
+    assert (seen.content, [each.path for each in seen.pictures]) == ("See?", [image["image_url"]])
     assert "web_search_call" in said.content
     assert json.loads(said.tool_calls[0].arguments) == {"arguments": "{bad"}
-    assert "input_image" in back.content
+    assert (back.content, [each.path for each in back.pictures]) == ("", [image["image_url"]])
 
 
 def test_no_limit_and_other_names_of_one() -> None:

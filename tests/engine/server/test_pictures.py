@@ -1,0 +1,264 @@
+"""Pictures in requests: what each dialect calls them, what reaches the engine, what is refused."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import Response
+
+from engine.process.protocol import Count, Generate
+from engine.request import ChatMessage, Picture, Prompt, chat
+from engine.server.conversation import Sent
+from engine.server.errors import Refusal
+from engine.server.pictures import MOST_PICTURES, Pictures
+from tests.support.documents.pictures import SIZE, drawn, saved
+from tests.support.engine.asking import asking, run
+from tests.support.engine.scripted_host import Step, script
+
+PNG = base64.b64encode(saved(drawn(), "PNG")).decode()
+JPEG = base64.b64encode(saved(drawn("L"), "JPEG")).decode()
+BROKEN = base64.b64encode(b"\0\0\0\x18ftypheic").decode()
+ADDRESS = "https://example.com/a.png"
+
+
+def url(data: str) -> str:
+    return data if ":" in data else f"data:image/png;base64,{data}"
+
+
+def openai(*images: str) -> tuple[str, dict[str, Any]]:
+    parts = [{"type": "image_url", "image_url": {"url": url(data)}} for data in images]
+    return "/v1/chat/completions", {
+        "messages": [{"role": "user", "content": [*parts, {"type": "text", "text": "See?"}]}]
+    }
+
+
+def responses(*images: str) -> tuple[str, dict[str, Any]]:
+    parts = [{"type": "input_image", "image_url": url(data), "detail": "low"} for data in images]
+    content = [{"type": "input_text", "text": "See?"}, *parts]
+    return "/v1/responses", {"input": [{"role": "user", "content": content}]}
+
+
+def block(data: str) -> dict[str, Any]:
+    if ":" in data:
+        return {"type": "image", "source": {"type": "url", "url": data}}
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    return {"type": "image", "source": source}
+
+
+def anthropic(*images: str) -> tuple[str, dict[str, Any]]:
+    content = [*map(block, images), {"type": "text", "text": "See?"}]
+    return "/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 9}
+
+
+def ollama(*images: str) -> tuple[str, dict[str, Any]]:
+    message = {"role": "user", "content": "See?", "images": [*images]}
+    return "/api/chat", {"messages": [message], "stream": False}
+
+
+def generate(*images: str) -> tuple[str, dict[str, Any]]:
+    return "/api/generate", {"prompt": "See?", "images": [*images], "stream": False}
+
+
+DIALECTS = (openai, responses, anthropic, ollama, generate)
+
+
+def looking(command: Generate) -> Iterator[Step]:
+    """Says which of the pictures are there while it answers."""
+    shown = [picture for message in command.prompt.messages for picture in message.pictures]
+    there = [f"{each.width} by {each.height}. " for each in shown if Path(each.path).exists()]
+    return script(*there, id=command.id)
+
+
+def sent(
+    path: str, body: dict[str, Any], *, sees: bool = True
+) -> tuple[Response, list[ChatMessage]]:
+    """The response, and the messages that the engine was asked with."""
+
+    async def ask() -> tuple[Response, list[ChatMessage]]:
+        async with asking(looking, sees=sees) as (client, host):
+            response = await client.post(path, json=body)
+            commands = (each for each in host.taken if isinstance(each, Generate | Count))
+            prompts = [each.prompt for each in commands]
+            return response, [*prompts[-1].messages] if prompts else []
+
+    return run(ask())
+
+
+def complaint(response: Response) -> str:
+    error = response.json()["error"]
+    return error if isinstance(error, str) else error["message"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.quick(1)
+def test_the_pictures_of_a_question_are_shown_in_order(dialect: Any) -> None:
+    response, messages = sent(*dialect(PNG, JPEG, PNG))
+    assert response.status_code == 200, response.text
+    assert "48 by 32. 48 by 32. 48 by 32." in response.text
+    first, second, third = messages[-1].pictures
+    assert first == third != second
+    assert (first.width, first.height) == SIZE
+    assert messages[-1].content == "See?"
+
+
+def test_each_dialect_has_its_pictures_with_their_places() -> None:
+    places = {
+        openai: "messages[0].content[0]",
+        responses: "input[0].content[1]",
+        anthropic: "messages[0].content[0]",
+        ollama: "messages[0].images[0]",
+        generate: "images[0]",
+    }
+    for dialect, place in places.items():
+        for sees, data, words in (
+            (True, ADDRESS, "an address, and none is ever fetched"),
+            (True, "file:///etc/passwd", "an address, and none is ever fetched"),
+            (True, "data:image/png,abc", "no base64"),
+            (True, "data:image/png;base64,???", "no base64"),
+            (False, PNG, "tiny reads text only"),
+        ):
+            response, messages = sent(*dialect(data), sees=sees)
+            assert response.status_code == 400, (dialect, data)
+            assert words in complaint(response)
+            assert place in complaint(response)
+            assert not messages
+
+
+def test_one_that_cannot_be_read_is_refused_with_a_remedy() -> None:
+    response, _ = sent(*openai(BROKEN))
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "invalid_image")
+    assert error["param"] == "messages[0].content[0]"
+    assert error["message"].endswith(
+        "The picture is HEIC, which cannot be read. Save it as JPEG or PNG."
+    )
+
+
+def test_what_cannot_be_shown_of_the_past_is_a_note() -> None:
+    later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
+    for sees, data, note in (
+        (False, PNG, "[image: not shown, as this model cannot read it]\n\nSee?"),
+        (True, ADDRESS, "[image: not shown. It is an address, and none is ever fetched.]\n\nSee?"),
+    ):
+        path, body = openai(data)
+        response, messages = sent(path, {"messages": [*body["messages"], *later]}, sees=sees)
+        assert response.status_code == 200
+        assert (messages[0].content, messages[0].pictures) == (note, ())
+
+
+def test_pictures_of_results_are_shown_behind_them() -> None:
+    def result(id: str, *content: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": id, "content": [*content]}
+
+    calls = [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")]
+    text = {"type": "text", "text": "Read."}
+    answered = {"role": "user", "content": [result("a", block(PNG)), result("b", text)]}
+    body = {
+        "messages": [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": calls},
+            answered,
+        ],
+        "max_tokens": 9,
+    }
+    response, messages = sent("/v1/messages", body)
+    assert response.status_code == 200
+    assert [(each.role, each.content, len(each.pictures)) for each in messages[2:]] == [
+        ("tool", "[image: shown below]", 0),
+        ("tool", "Read.", 0),
+        ("user", "", 1),
+    ]
+    blind, messages = sent("/v1/messages", body, sees=False)
+    assert blind.status_code == 200
+    assert messages[2].content.startswith("[image: not shown")
+
+
+def test_tokens_are_counted_with_pictures() -> None:
+    _, body = anthropic(PNG)
+    response, messages = sent("/v1/messages/count_tokens", body)
+    assert response.json() == {"input_tokens": 1}
+    assert [picture.width for picture in messages[-1].pictures] == [48]
+
+
+def test_a_raw_prompt_and_a_gap_have_no_place_for_pictures() -> None:
+    for more in ({"raw": True}, {"suffix": "b"}):
+        path, body = generate(PNG)
+        assert sent(path, body | more)[0].status_code == 400
+
+
+def test_too_many_are_refused() -> None:
+    response, _ = sent(*openai(*[PNG] * (MOST_PICTURES + 1)))
+    assert response.json()["error"]["code"] == "too_many_images"
+
+
+def test_the_models_say_that_they_see() -> None:
+    async def ask() -> None:
+        for sees in (False, True):
+            async with asking(sees=sees) as (client, _):
+                listed = (await client.get("/v1/models")).json()["data"][0]
+                assert ("vision" in listed["capabilities"]) is sees
+                shown = await client.post("/api/show", json={"model": listed["id"]})
+                assert ("vision" in shown.json()["capabilities"]) is sees
+
+    run(ask())
+
+
+def question(data: str) -> Prompt:
+    return chat([ChatMessage("user", "See?", pictures=(Sent(data, place="here"),))])
+
+
+async def read(pictures: Pictures, held: AsyncExitStack, data: str = PNG) -> Picture:
+    prompt = await pictures.shown(question(data), model="tiny", sees=True, held=held)
+    return prompt.messages[0].pictures[0]
+
+
+def test_a_picture_is_read_once_and_kept_for_the_next_request() -> None:
+    async def ask() -> None:
+        pictures = Pictures()
+        for _ in range(2):
+            async with AsyncExitStack() as held:
+                picture = await read(pictures, held)
+                path = Path(picture.path)
+                written = path.stat().st_mtime_ns
+                assert path.parents[1].stat().st_mode & 0o077 == 0
+        async with AsyncExitStack() as held:
+            assert (await read(pictures, held)).path == picture.path
+            assert path.stat().st_mtime_ns == written
+        del pictures
+        assert not path.parents[1].exists()
+
+    run(ask())
+
+
+def test_pictures_that_nobody_needs_go_where_there_are_too_many() -> None:
+    async def ask() -> None:
+        pictures = Pictures(kept_bytes=0)
+        async with AsyncExitStack() as other:
+            kept = await read(pictures, other)
+            async with AsyncExitStack() as held:
+                gone = await read(pictures, held, JPEG)
+                assert Path(gone.path).exists()
+            assert not Path(gone.path).exists()
+            assert Path(kept.path).exists()
+        assert not Path(kept.path).exists()
+
+    run(ask())
+
+
+def test_a_failure_is_not_kept_and_a_lost_file_is_read_again() -> None:
+    async def ask() -> None:
+        pictures = Pictures()
+        for _ in range(2):
+            async with AsyncExitStack() as held:
+                with pytest.raises(Refusal):
+                    await read(pictures, held, ADDRESS)
+        async with AsyncExitStack() as held:
+            path = Path((await read(pictures, held)).path)
+        path.unlink()
+        async with AsyncExitStack() as held:
+            assert Path((await read(pictures, held)).path).exists()
+
+    run(ask())
