@@ -82,7 +82,8 @@ class Eyes:
         if grid.shape is not None:
             positions = three_dimensional(grid.tokens, [(0, grid)])
             turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
-        return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
+        tower = self._tower
+        return Sight(ids, look, tower.read_as, turning, tower.mutual, tower.windows_only)
 
     def _grid(self, picture: Picture) -> Grid:
         return self._tower.size_of(picture.width, picture.height)
