@@ -216,6 +216,11 @@ class Session:
         return Session(self.target, quantized=self.decoder.timeline.quantized)
 
     @property
+    def sees(self) -> bool:
+        """Whether messages can show it pictures."""
+        return self._shared.eyes is not None
+
+    @property
     def length(self) -> int:
         """The number of tokens that it has read."""
         return self.decoder.length
