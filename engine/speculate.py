@@ -47,6 +47,7 @@ from engine.draft_length import (
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
+from engine.virtual_ids import is_virtual
 
 NO_LIMIT = sys.maxsize
 
@@ -339,7 +340,8 @@ def candidates_for(
 def _propose(
     drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, luck: Random
 ) -> DraftArrays | None:
-    """The chosen draft, under way; None if there is none. A copy ends where a grammar forbids it.
+    """The chosen draft, under way; None if there is none. A copy ends where a grammar forbids it,
+    and before a picture.
 
     A repeatable answer does not depend on its drafts, so the likeliest tokens serve it best.
     """
@@ -350,6 +352,9 @@ def _propose(
         sampling = replace(sampling, temperature=0.0)
     key = mx.random.key(luck.getrandbits(64))
     draft = drafter.propose(tokens, choice, sampling, key)
+    if draft is not None and any(map(is_virtual, draft.copied)):
+        text = next(i for i, token in enumerate(draft.copied) if is_virtual(token))
+        draft = draft.first(text) if text else None
     if draft is not None and draft.tree is not None and draft.tree.is_chain:
         draft = replace(draft, tree=None)
     if draft is not None and draft.copied and draft.tree is None:

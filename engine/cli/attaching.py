@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from rich.console import Console
@@ -28,7 +29,8 @@ from engine.documents.reading import Cancelled, Progress
 from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
 from engine.events import Event, Stats, Text, stretches_of
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Request, chat
+from engine.request import ChatMessage, Picture, Request, chat
+from engine.virtual_ids import is_virtual
 from models.errors import Problem
 from models.in_words import clean, one_line
 
@@ -62,6 +64,12 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
+class PictureReader(Protocol):
+    """As `engine.documents.reading.normalize` does."""
+
+    def __call__(self, source: Path, into: Path, *, cancelled: Callable[[], bool]) -> Picture: ...
+
+
 def keep_what_was_read(session: AnySession) -> list[str]:
     """Keep on disk the caches of documents, until a Ctrl-C. Returns why they cannot be kept."""
     with noting(signal.SIGINT) as interrupted:
@@ -71,7 +79,8 @@ def keep_what_was_read(session: AnySession) -> list[str]:
 
 
 class Attachments:
-    """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
+    """The documents of one conversation, numbered from 1 in their order, and the `pictures` that
+    are shown with its next message. Closed at the end."""
 
     def __init__(
         self,
@@ -86,6 +95,7 @@ class Attachments:
         self._session, self._console = session, console
         self._closing = ExitStack()
         self._documents = dict(enumerate(documents, start=1))
+        self.pictures: tuple[Picture, ...] = ()
         self._sent: dict[str, Sent] = {}  # by the text of a message
         self._words: dict[int, WordIndex] = {}
         self._seconds_per_token = estimated_seconds(weights_bytes)
@@ -94,6 +104,25 @@ class Attachments:
     def attach(self, document: Document) -> None:
         """Give the document to the model with the next message."""
         self._documents[len(self._documents) + 1] = document
+
+    def show_picture(self, path: Path, read: PictureReader) -> None:
+        """Show a picture with the next message, and print its size. Raises Problem, also if the
+        model cannot see, and after a Ctrl-C."""
+        name = one_line(path.name)
+        with noting(signal.SIGINT) as interrupted:
+            try:
+                picture = read(path, self._folder, cancelled=interrupted)
+            except Cancelled:
+                raise Problem(f"{name} was not read to its end.", "Show it again.") from None
+        tokens = self._session.encode(chat([ChatMessage("user", "", pictures=(picture,))]))
+        size = f"{picture.width:,} x {picture.height:,} pixels"
+        _tell(self._console, f"{name}: {size}, {sum(map(is_virtual, tokens)):,} tokens")
+        self.pictures += (picture,)
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Where the pictures are while the conversation lasts."""
+        return Path(self._closing.enter_context(TemporaryDirectory(prefix="slipstream-")))
 
     def close(self) -> None:
         self._closing.close()
@@ -122,10 +151,11 @@ class Attachments:
         and need room too. `passages`: of documents that take long to read, only these. Raises
         Problem where a document has no room.
         """
+        asked = ChatMessage("user", question, pictures=self.pictures)
         if not self._documents:
-            return ChatMessage("user", question)
+            return asked
         sent = self._sent_in(before)
-        room = self._room([*before, ChatMessage("user", question)], request, more=more)
+        room = self._room([*before, asked], request, more=more)
         if passages:
             room = min(room, room_in_time(self._seconds_per_token))
         made = plan(
@@ -155,7 +185,7 @@ class Attachments:
                 "yellow",
             )
         self._sent[made.sent.text] = made.sent
-        return ChatMessage("user", made.sent.text, attached=made.sent.attached)
+        return replace(asked, content=made.sent.text, attached=made.sent.attached)
 
     def write_by_section(
         self, question: str, request: Request, *, before: Sequence[ChatMessage]
@@ -164,6 +194,8 @@ class Attachments:
         note is printed; a Ctrl-C ends that. Raises Problem."""
         if not self._documents:
             raise Problem("No file is attached.", "/attach FILE attaches one.")
+        if self.pictures:
+            raise Problem("Pictures cannot be asked of by section.", "Ask of them in a message.")
         room = self._room([*before, ChatMessage("user", question)], request, more=False)
         asks = section_by_section(question, self._documents, count=self._count, room=room)
         with noting(signal.SIGINT) as interrupted:

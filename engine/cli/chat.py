@@ -7,19 +7,27 @@ import json
 import os.path
 import shlex
 import signal
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
+from engine.cli.attaching import (
+    Attachments,
+    PictureReader,
+    Reader,
+    keep_what_was_read,
+    read_attached,
+)
 from engine.cli.sessions import AnySession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.conversation.pair_costs import Remark
-from engine.documents.reading import read_document
+from engine.documents.reading import normalize, read_document
 from engine.events import Done, Event, Prefill, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request
@@ -34,6 +42,7 @@ _HELP = """\
 /draft-length N      tokens to draft a round, tree:N for a tree of so many, or auto
 /system TEXT         set the system prompt; the conversation starts anew
 /attach FILE         give a file or a folder to the model, with the next message
+/image FILE          show a picture to the model, with the next message
 /attachments         the files; /attachments N prints what the model gets of one
 /passages QUESTION   give only passages of files that take long to read
 /sections QUESTION   ask it of each part of the files, then of the notes on them
@@ -54,12 +63,13 @@ class TerminalChat:
         attachments: Attachments,
         *,
         read: Reader = read_document,
+        see: PictureReader = normalize,
         system: str = "",
     ) -> None:
         self._session = session
         self._console = console
         self._request = request
-        self._attachments, self._read = attachments, read
+        self._attachments, self._read, self._see = attachments, read, see
         self._left_out = range(0)  # of the messages, in the latest answer
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
@@ -108,6 +118,8 @@ class TerminalChat:
                 self._console.print("A new conversation.", style="dim")
             case "/attach":
                 self._attach(argument)
+            case "/image":
+                self._show_picture(argument)
             case "/attachments":
                 self._list(argument)
             case "/passages":
@@ -146,6 +158,11 @@ class TerminalChat:
         document = read_attached(typed_path(argument), self._console, self._read)
         self._attachments.attach(document)
         self._attachments.show_all(self.messages)
+
+    def _show_picture(self, argument: str) -> None:
+        if not argument:
+            raise Problem("There is no picture to show.", "For example: /image photo.jpg")
+        self._attachments.show_picture(typed_path(argument), self._see)
 
     def _list(self, argument: str) -> None:
         if not argument:
@@ -186,6 +203,8 @@ class TerminalChat:
             if ended or any(isinstance(each, Text) for each in heard):
                 # Even an empty answer: templates want user and assistant in turns.
                 self.messages = [*asked, _message_of(heard)]
+                if asked[-1].pictures == self._attachments.pictures:
+                    self._attachments.pictures = ()
         self._attachments.learn(stats)
         if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
@@ -226,11 +245,15 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     Raises Problem if the file is there already or cannot be written.
     """
     if path.suffix == ".md":
-        parts = (f"**{m.role}**\n\n{folded(m.reasoning, m.content)}" for m in messages)
+        shown = "*a picture*\n\n"
+        parts = (
+            f"**{m.role}**\n\n{shown * len(m.pictures)}{folded(m.reasoning, m.content)}"
+            for m in messages
+        )
         text = "\n\n".join(parts) + "\n"
     elif path.suffix == ".json":
         listed = [
-            {"role": m.role, "content": m.content}
+            {"role": m.role, "content": _content(m)}
             | ({"reasoning_content": m.reasoning} if m.reasoning else {})
             for m in messages
         ]
@@ -246,3 +269,15 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error
+
+
+def _content(message: ChatMessage) -> Any:
+    """The content of a message as OpenAI writes it: its text, or parts if it shows pictures."""
+    if not message.pictures:
+        return message.content
+    files = [Path(each.path).read_bytes() for each in message.pictures]
+    urls = [f"data:image/png;base64,{b64encode(file).decode()}" for file in files]
+    return [
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+        {"type": "text", "text": message.content},
+    ]

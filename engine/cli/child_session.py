@@ -18,6 +18,7 @@ from uuid import uuid4
 from mlx_lm.utils import load_tokenizer
 
 from engine.cli.several_macs import Lost
+from engine.conversation.eyes import refuse_unseen
 from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed
 from engine.process.client import (
@@ -85,6 +86,7 @@ class ChildSession:
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Return the prompt's tokens, as `Session.encode` does."""
+        refuse_unseen(prompt, None, self.target.folder)
         return encode_prompt(self.target.tokenizer, prompt)
 
     def room(self, request: Request) -> int:

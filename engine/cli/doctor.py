@@ -30,6 +30,7 @@ from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
 from engine.replies.syntax import ReplySyntax
+from engine.vision.tower import require_tower
 from models.errors import Problem
 from models.files import models_folder
 from models.in_words import size
@@ -39,6 +40,7 @@ from models.speed import Chip, PublishedCurve, load_chips, longest_that_gains
 from models.starter import STARTER, shipped_starter
 
 _KV_PROBE = 64
+_PICTURE = 1024, 768
 _GIB = 2**30
 _OLDEST = {"mlx": (0, 32, 4), "mlx-lm": (0, 32, 2)}
 _SHOWN_ROWS = (2, 4, 8, 16)
@@ -211,6 +213,7 @@ class _PairChecks:
         )
         tokenizer = target.tokenizer
         yield check_template(abilities_for(tokenizer, tools=True), reply_syntax(tokenizer))
+        yield check_sight(folder)
         session = Session(target)
         try:
             drafters = resolve_drafters(self._name, folder)
@@ -240,6 +243,17 @@ class _PairChecks:
             drafts=session.drafter.name != "none",
             known=_published_curve(self._machine, folder),
         )
+
+
+def check_sight(target: ModelFolder) -> Check:
+    """Report whether the target can see, and how many tokens a picture takes."""
+    try:
+        tower = require_tower(target)
+        words = tower.in_words(tower.size_of(*_PICTURE))
+    except Problem as problem:
+        return Check("pictures", problem.message)
+    width, height = _PICTURE
+    return Check("pictures", f"it can see; one of {width:,} x {height:,} pixels takes {words}")
 
 
 def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:

@@ -105,6 +105,7 @@ class GenerateOptions(AnswerOptions):
     epilog=examples(
         "slipstream generate --prompt 'Why is the sky blue?' --temperature 0",
         "slipstream generate --prompt 'Who signs it?' --attach contract.pdf",
+        "slipstream generate --prompt 'What is in it?' --image photo.jpg",
         words=WORDS,
     ),
 )
@@ -116,7 +117,7 @@ def generate(options: GenerateOptions) -> None:
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.conversation.pair_costs import Remark
     from engine.conversation.stats import tally
-    from engine.documents.reading import read_document
+    from engine.documents.reading import normalize, read_document
     from engine.events import Event, Text, stretches_of, to_json
     from engine.request import ChatMessage
     from engine.stretches import said
@@ -136,6 +137,8 @@ def generate(options: GenerateOptions) -> None:
         ) as attachments,
     ):
         request = replace(request, keep_as=attachments.digests)
+        for path in options.image or ():
+            attachments.show_picture(path, normalize)
         before = [ChatMessage("system", options.system)] * bool(options.system)
         if options.section_by_section:
             asked = attachments.write_by_section(text, request, before=before)
@@ -188,7 +191,7 @@ def chat(options: ChatOptions) -> None:
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
     from engine.cli.sessions import open_session
-    from engine.documents.reading import read_document
+    from engine.documents.reading import normalize, read_document
 
     console = Console()
     request = options.request(overflow=options.overflow)
@@ -201,6 +204,8 @@ def chat(options: ChatOptions) -> None:
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing
+        for path in options.image or ():
+            attachments.show_picture(path, normalize)
         terminal = TerminalChat(session, console, request, attachments, system=options.system)
         terminal.run(lambda: input("> "))
 

@@ -198,6 +198,7 @@ class AnswerOptions(ModelOptions):
     schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")
     regex: str | None = _answer(None, "Answer with a text that matches this.", "REGEX")
     attach: list[Path] | None = _documents(None, "Give the model a file or folder.", "PATH")
+    image: list[Path] | None = _documents(None, "Show the model a picture; repeatable.", "FILE")
 
     def request(self, *, overflow: Overflow = "stop") -> Request:
         """How to answer; the sampling is the model's, as loaded. Raises `Problem`."""

@@ -37,6 +37,7 @@ from engine.core.cache import Timeline
 from engine.core.decoder import Decoder
 from engine.cpu.blas import choose_blas
 from engine.device import backend, raw_bytes
+from engine.virtual_ids import whole_blocks
 from models.errors import Problem
 from models.limits import PREFILL_ROWS
 from models.safetensors_file import TensorLayout
@@ -174,7 +175,7 @@ class KeptPrefix:
         self.documents = documents
         self.unkept: Unkept | None = None
         self._of, self._blocks, self._decoder = of, of.blocks, decoder
-        self._tokens = list(tokens[: (len(tokens) - 1) // PREFILL_ROWS * PREFILL_ROWS])
+        self._tokens = list(tokens[: whole_blocks(tokens, len(tokens) - 1, rows=PREFILL_ROWS)])
         self._recurring = recurring
         self._to_write: Iterator[bool] | None = None
 
@@ -188,7 +189,7 @@ class KeptPrefix:
         """The last border of blocks that the next prompt will have too; 0 if it comes too soon."""
         if self.length < FEWEST_BLOCKS * PREFILL_ROWS:
             return 0
-        border = min(self.length, self._recurring() // PREFILL_ROWS * PREFILL_ROWS)
+        border = whole_blocks(self._tokens, self._recurring(), rows=PREFILL_ROWS)
         return border if border >= FEWEST_BLOCKS * PREFILL_ROWS else 0
 
     @property

@@ -4,7 +4,7 @@ Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout 
 """
 
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -21,6 +21,8 @@ from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
 from engine.request import BALANCED, Sampling
+from engine.vision import Tower
+from engine.vision.tower import tower_of
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
@@ -36,7 +38,8 @@ class LoadedModel:
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
     sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, mostly
-    empty. `decoder` makes what reads with it: here, or on several Macs.
+    empty. `decoder` makes what reads with it: here, or on several Macs. `tower`: with which it
+    sees; None if it cannot.
     """
 
     folder: ModelFolder
@@ -48,6 +51,7 @@ class LoadedModel:
     sampling: Sampling = BALANCED
     remark: str = ""
     decoder: Callable[..., Decoder] = Decoder
+    tower: Tower | None = None
 
     @property
     def alone(self) -> bool:
@@ -106,7 +110,16 @@ def load(
         precision=precision,
         sampling=sampling,
         remark=remark,
+        tower=_tower(folder),
     )
+
+
+def _tower(folder: ModelFolder) -> Tower | None:
+    """The tower of a model; None without one, or if its files are damaged: that is said to whoever
+    shows a picture."""
+    with suppress(Problem):
+        return tower_of(folder)
+    return None
 
 
 def _has_room(model: nn.Module) -> bool:

@@ -23,18 +23,20 @@ def fit(
     limit: int,
     encode: Callable[[Prompt], list[int]],
     encode_text: Callable[[str], list[int]],
+    rows: Callable[[ChatMessage], int] = lambda message: 0,
 ) -> tuple[list[int], range]:
     """The tokens of a prompt, at most `limit`, and the numbers of the messages that were left out.
 
     There may be more tokens if nothing more can be left out. `encode` encodes a prompt, and
-    `encode_text` the text of a message without anything around it.
+    `encode_text` the text of a message without anything around it. `rows`: the tokens that stand
+    for a message's pictures.
     """
     messages = prompt.messages
     tokens, gap = encode(prompt), range(0)
     if len(tokens) <= limit or overflow == "stop" or not messages:
         return tokens, gap
     bounds = turn_bounds(messages)
-    lengths = [len(encode_text(each.content)) + _AROUND_A_MESSAGE for each in messages]
+    lengths = [len(encode_text(each.content)) + rows(each) + _AROUND_A_MESSAGE for each in messages]
     turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
     first = replace(prompt, messages=messages[: bounds[0] + 1])
     head = len(encode(first)) - lengths[bounds[0]]

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from engine.conversation.answer_events import AnswerEvents
+from engine.conversation.eyes import Eyes, refuse_unseen
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.conversation.kept_prefixes import KeptPrefix, KeptPrefixes, Unkept
 from engine.conversation.loading import LoadedModel
@@ -59,6 +60,7 @@ from engine.speculate import (
     draft_and_verify,
     while_it_works,
 )
+from engine.virtual_ids import pictures_in, text_begins
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -76,6 +78,7 @@ class _Shared:
     grammars: Grammars
     earlier: EarlierAnswers | None
     prefixes: KeptPrefixes | None
+    eyes: Eyes | None
 
 
 class Session:
@@ -100,7 +103,11 @@ class Session:
         """`earlier`: the folder of earlier answers, which are drafted from; new ones are added.
         `kept`: where the caches of prompts' beginnings are kept, if a request asks for it."""
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
+        eyes = None
+        if target.tower is not None and target.alone:
+            eyes = Eyes(target.tower)
         decoder = target.decoder(target.model, quantized=quantized, trial=trial)
+        decoder.sights = None if eyes is None else eyes.sights
         tokenizer, size = target.tokenizer, decoder.vocabulary
         shared = _Shared(
             target=target,
@@ -112,6 +119,7 @@ class Session:
             if earlier is None
             else EarlierAnswers(earlier, tokenizer.get_vocab(), size=size),
             prefixes=None if kept is None else KeptPrefixes(kept, target, decoder),
+            eyes=eyes,
         )
         nothing = PairCosts(None, target, Drafters("none", ()))
         self._set_up(shared, decoder, NoDrafter(), policy or Automatic(), nothing)
@@ -219,8 +227,12 @@ class Session:
 
         If the last message is the assistant's, the answer continues it.
         """
-        tokenizer = self.target.tokenizer
-        return encode_prompt(tokenizer, with_thinking(tokenizer, prompt, thinking))
+        tokenizer, eyes = self.target.tokenizer, self._shared.eyes
+        prompt = with_thinking(tokenizer, prompt, thinking)
+        refuse_unseen(prompt, eyes, self.target.folder)
+        if eyes is None or not any(message.pictures for message in prompt.messages):
+            return encode_prompt(tokenizer, prompt)
+        return eyes.see(prompt, encode_prompt(tokenizer, prompt, eyes.shown(prompt)))
 
     def answer(
         self,
@@ -270,7 +282,7 @@ class Session:
             )
         if messages and not any(map(_says_something, messages)):
             raise Problem("The prompt is empty.", "Write something to answer.")
-        tokenizer = self.target.tokenizer
+        tokenizer, eyes = self.target.tokenizer, self._shared.eyes
         prompt = with_thinking(tokenizer, prompt, request.thinking)
         encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)
         tokens, gap = fit(
@@ -279,8 +291,16 @@ class Session:
             limit=self.room(request),
             encode=self.encode,
             encode_text=encode_text,
+            rows=lambda message: eyes.rows(message.pictures) if eyes else 0,
         )
-        sources = Sources(tokenizer, without(prompt, gap), tokens, left_out=gap)
+        read = without(prompt, gap)
+        sources = Sources(
+            tokenizer,
+            read,
+            eyes.blind(tokens) if eyes else tokens,
+            left_out=gap,
+            shown=eyes.shown(read) if eyes else None,
+        )
         context = self.target.context_length
         if not tokens:
             raise Problem("The prompt is empty.", "Write something to answer.")
@@ -300,7 +320,7 @@ class Session:
         texts = self._shared.token_texts
         rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
         task = replace(task, constraint=rules)
-        reader = self._reader(without(prompt, gap), tokens, certain=request.grammar is not None)
+        reader = self._reader(read, tokens, certain=request.grammar is not None)
         text = AnswerText(
             tokenizer,
             request.stops,
@@ -320,10 +340,10 @@ class Session:
             keep_as=frozenset(request.keep_as)
             if request.keep_as or request.keep_instructions
             else None,
-            recurring=partial(
-                self._recurring, without(prompt, gap), tokens, about=bool(request.keep_as)
+            recurring=partial(self._recurring, read, tokens, about=bool(request.keep_as)),
+            skippable=lambda: sorted(
+                [*skippable(messages, sources), *pictures_in(tokens)], key=lambda gap: gap.start
             ),
-            skippable=partial(skippable, messages, sources),
         )
 
     def _recurring(self, prompt: Prompt, tokens: list[int], *, about: bool) -> int:
@@ -463,7 +483,8 @@ class Session:
         yield from telling.finish(cut=ending != "stop")
         if earlier is not None and ending != "cancelled" and not cancelled():
             # Before `Done`: a chat that is deleted behind it is forgotten here, too.
-            earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
+            lead = text_begins(answer.tokens, max(len(answer.tokens) - LEAD, 0))
+            earlier.learn(self._tokens[lead:])
         self.disturbed = self._costs.learn(
             self.policy, contention, accompanied=task.company.in_turns
         )
@@ -550,7 +571,8 @@ class Session:
 
 
 def _says_something(message: ChatMessage) -> bool:
-    return bool((message.content + message.reasoning).strip() or message.tool_call_id)
+    said = (message.content + message.reasoning).strip()
+    return bool(said or message.tool_call_id or message.pictures)
 
 
 def another_question(prompt: Prompt) -> Prompt:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from engine.conversation.template import pieces, unused_letters
+from engine.conversation.template import Shown, pieces, unused_letters
 from engine.conversation.text import TokenTexts
 from engine.events import Source
 from engine.request import Prompt
@@ -44,12 +44,19 @@ class _Places:
 
 class Sources:
     """Where the tokens of one prompt come from. `left_out`: the numbers of the chat's messages that
-    are not in `prompt`."""
+    are not in `prompt`. `shown`: its pictures, whose rows are placeholders in `tokens`."""
 
     def __init__(
-        self, tokenizer: Any, prompt: Prompt, tokens: Sequence[int], *, left_out: range = range(0)
+        self,
+        tokenizer: Any,
+        prompt: Prompt,
+        tokens: Sequence[int],
+        *,
+        left_out: range = range(0),
+        shown: Shown | None = None,
     ) -> None:
         self._tokenizer, self._prompt, self._left_out = tokenizer, prompt, left_out
+        self._shown = shown
         self._tokens = tuple(tokens)
         self._texts = TokenTexts(tokenizer)
 
@@ -109,7 +116,8 @@ class Sources:
             for message, mark in zip(messages, marks, strict=True)
         ]
         try:
-            written = list(pieces(self._tokenizer, replace(self._prompt, messages=tuple(marked))))
+            chat = replace(self._prompt, messages=tuple(marked))
+            written = list(pieces(self._tokenizer, chat, self._shown))
         except Problem:  # the template does not like the marks
             return None
         text = "".join(written)

@@ -15,11 +15,12 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import signature
+from itertools import chain, repeat
 from types import FrameType
 from typing import Any
 
@@ -117,7 +118,33 @@ class _Shield:
                 yield part, mark == self.before and part in self.names
 
 
-def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The texts that stand for a chat's pictures, in their order, each in place of a `mark` of the
+    template."""
+
+    mark: str = ""
+    texts: tuple[str, ...] = ()
+
+    def over(self, pieces: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+        """The pieces of a rendered chat, as for `_Shield.pieces`, with these texts in it. Raises
+        `Problem` if it has not a mark for each."""
+        left, marks = chain(self.texts, repeat("")), 0
+        for piece, plain in pieces:
+            if plain or not self.texts:
+                yield piece, plain
+                continue
+            before, *behind = piece.split(self.mark)
+            marks += len(behind)
+            yield before + "".join(next(left) + part for part in behind), False
+        if marks != len(self.texts) > 0:
+            raise Problem(
+                "The model's chat template has no place for these pictures.",
+                "Choose another model, or ask without the pictures.",
+            )
+
+
+def encode_prompt(tokenizer: Any, prompt: Prompt, shown: Shown | None = None) -> list[int]:
     """The prompt in tokens. Raises `Problem`, as `render` does.
 
     If a chat's last message is the assistant's, the answer continues it. A text gets the token
@@ -130,19 +157,19 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
         return _begun(tokenizer, encode_piece(tokenizer, prompt.text, first=True))
     return [
         token
-        for number, piece in enumerate(pieces(tokenizer, prompt))
+        for number, piece in enumerate(pieces(tokenizer, prompt, shown))
         for token in encode_piece(tokenizer, piece, first=number == 0)
     ]
 
 
-def pieces(tokenizer: Any, prompt: Prompt) -> Iterator[str]:
+def pieces(tokenizer: Any, prompt: Prompt, shown: Shown | None = None) -> Iterator[str]:
     """Yield a chat in pieces that are encoded one by one. Raises `Problem`, as `render` does."""
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
         rendered = _rendered(tokenizer, prompt, shield)
     else:
         rendered = "\n\n".join(shield.over(message.content) for message in prompt.messages)
-    for piece, plain in shield.pieces(rendered):
+    for piece, plain in (shown or Shown()).over(shield.pieces(rendered)):
         # The halves of a name spell no token.
         yield from filter(None, (piece[:1], piece[1:])) if plain else (piece,)
 

@@ -73,7 +73,11 @@ def as_json(
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     found: list[dict[str, Any]] = []
     for message in messages:
-        one: dict[str, Any] = {"role": message.role, "content": message.content}
+        content: Any = message.content
+        if message.pictures:
+            text = [{"type": "text", "text": content}] if content else []
+            content = [*({"type": "image"} for _ in message.pictures), *text]
+        one: dict[str, Any] = {"role": message.role, "content": content}
         if message.reasoning:  # by the names that Qwen's templates, and OpenAI's and LFM2's know
             one |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
         if message.tool_calls:
@@ -191,6 +195,7 @@ def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
         content=BETWEEN.join(filter(None, (first.content, second.content))),
         reasoning=BETWEEN.join(filter(None, (first.reasoning, second.reasoning))),
         tool_calls=first.tool_calls + second.tool_calls,
+        pictures=first.pictures + second.pictures,
     )
 
 

@@ -58,7 +58,10 @@ def read_together(
         exactly = backend().exact_rows
     model, last = decoders[0].model, decoders[0].vocabulary - 1
     starts = [decoder.length for decoder in decoders]
-    depths = [(start, tree.depths) for start, tree in zip(starts, shapes, strict=True)]
+    depths = [
+        (decoder.length - decoder.lower, tree.depths)
+        for decoder, tree in zip(decoders, shapes, strict=True)
+    ]
     positions = mx.array([start + depth for start, each in depths for depth in each])
     rows_of = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
     parts = [_Part(tree, rows, exactly) for tree, rows in zip(shapes, rows_of, strict=True)]

@@ -16,11 +16,14 @@ from mlx.utils import tree_flatten
 from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.core.recurrent import Recurrences
+from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
 from engine.core.split_attention import LEAST_KEYS, in_parts
 from engine.cpu.chunks import TimedChunks
 from engine.cpu.exponentials import stand_ins
 from engine.device import backend
+from engine.virtual_ids import is_virtual
 from models.drafters.kinds import Tap
+from models.errors import Problem
 from models.limits import CACHE_BLOCK, PREFILL_ROWS
 
 CHUNK_SECONDS = 1.0
@@ -38,8 +41,8 @@ class Decoder:
     Attributes: `model`; `depth`, the number of its layers, in all processes together; `timeline`,
     its caches; `block`, the tokens by which they grow; `recorder` of its hidden states;
     `vocabulary`, the number of its logits; `chunk_seconds`, see `prefill`; `group`, the processes
-    that read together, and how; empty if this one reads alone. `trial` finds out whether the model
-    can read trees.
+    that read together, and how; empty if this one reads alone; `sights`, the pictures that may
+    stand in its text. `trial` finds out whether the model can read trees.
     """
 
     group = ""
@@ -51,8 +54,11 @@ class Decoder:
         quantized: QuantizedCaches | None = None,
         block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
+        sights: Sights | None = None,
     ) -> None:
         self.model = model
+        self.sights = sights
+        self._shown: list[tuple[int, Sight]] = []  # in the text that was last read, with places
         self.depth = len(model.layers)
         self.block = block
         self._trial = trial
@@ -71,14 +77,20 @@ class Decoder:
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
-        quantized = self.timeline.quantized
-        return Decoder(self.model, quantized=quantized, block=self.block, trial=self._trial)
+        return Decoder(
+            self.model,
+            quantized=self.timeline.quantized,
+            block=self.block,
+            trial=self._trial,
+            sights=self.sights,
+        )
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
         """Another decoder that has read the same tokens, and its recordings. A drafter that uses
         them must hold them, as for `record`."""
         other = self.another()
         other.timeline, other._in_blocks = self.timeline.copy(), self._in_blocks
+        other._shown = list(self._shown)
         return other, self.recorder.copy_to(other.recorder)
 
     @cached_property
@@ -95,7 +107,18 @@ class Decoder:
         """The number of the first `length` tokens that were read as `prefill` would read them anew.
         Kernels that round by the number of rows must have read blocks of `PREFILL_ROWS`."""
         held = min(length, self.length)
-        return held if self._timed else min(held // PREFILL_ROWS * PREFILL_ROWS, self._in_blocks)
+        return held if self._timed else min(self._border_before(held), self._in_blocks)
+
+    def _border_before(self, length: int) -> int:
+        """The last border of blocks up to `length`, or the beginning of the picture around it."""
+        border = length // PREFILL_ROWS * PREFILL_ROWS
+        around = (start for start, sight in self._shown if start < border < start + len(sight.ids))
+        return next(around, border)
+
+    @property
+    def lower(self) -> int:
+        """How much lower than its place the next token's position is, for the pictures before."""
+        return sum(sight.lower for start, sight in self._shown if start < self.length)
 
     def record(self, taps: Sequence[Tap]) -> HiddenStates:
         """The hidden states at `taps` of all tokens that are read from now on. They are taken back
@@ -113,11 +136,18 @@ class Decoder:
         """
         tokens, before = mx.minimum(tokens, self.vocabulary - 1), self.length
         with (
+            lowered(self.model, self.lower),
             self.one_pass(tokens.size) as caches,
             recording([(self.recorder, before, tokens.size)]),
         ):
             logits: mx.array = self.model(tokens[None], cache=caches)[0]
         return logits
+
+    def _see(self, sight: Sight) -> mx.array:
+        """Read a picture in one pass, as `read` does tokens."""
+        before, rows, position = self.length, len(sight.ids), self.length - self.lower
+        with self.one_pass(rows) as caches, recording([(self.recorder, before, rows)]):
+            return read_sight(self.model, sight, caches, position=position)
 
     @contextmanager
     def one_pass(self, rows: int) -> Iterator[list[Any]]:
@@ -148,24 +178,52 @@ class Decoder:
 
         On a GPU a chunk ends at the next multiple of `PREFILL_ROWS`. On the CPU it has as many
         tokens as can be read in about `chunk_seconds`, so that a person can watch it and stop it.
+        A picture is a chunk of its own.
         """
+        self._look_for_pictures(tokens)
         self.timeline.forget()
         block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
-            border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
-            most = self._timed.rows if self._timed else border - self.length
-            rows = min(len(tokens) - 1 - self.length, most, self.timeline.room())
-            began = perf_counter()
-            self.read(mx.array(tokens[self.length : self.length + rows]))
+            before, began = self.length, perf_counter()
+            end, _ = self._read_on(tokens, self._timed.rows if self._timed else PREFILL_ROWS)
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
-            if self._timed:
-                self._timed.read(rows, perf_counter() - began, wanted=self.chunk_seconds)
-            if self.length == border:
+            if self._timed and not is_virtual(tokens[before]):
+                rows, seconds = self.length - before, perf_counter() - began
+                self._timed.read(rows, seconds, wanted=self.chunk_seconds)
+            if self.length == end:
                 if block == self._in_blocks:
-                    self._in_blocks = border
-                block = border
+                    self._in_blocks = end
+                block = end
             yield self.length
+
+    def _look_for_pictures(self, tokens: list[int]) -> None:
+        """Find the pictures in the text that is to be read. If what was read of it ends in one, all
+        of that is taken back."""
+        self._shown = sights_in(tokens, self.sights or {})
+        for start, sight in self._shown:
+            if start < self.length < start + len(sight.ids):
+                self.rewind(start)
+
+    def _read_on(self, tokens: list[int], most: int) -> tuple[int, mx.array]:
+        """Read the next chunk, of up to `most` tokens or of a picture; returns where it ends at the
+        latest, and its logits."""
+        border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
+        end = len(tokens) - 1 if self._timed else min(len(tokens) - 1, border)
+        for start, sight in self._shown:
+            if start == self.length:
+                return start + len(sight.ids), self._see(sight)
+            if start > self.length:
+                end, border = min(end, start), min(border, start)
+                break
+        rows = min(end - self.length, most, self.timeline.room())
+        chunk = tokens[self.length : self.length + rows]
+        if self.sights is not None and any(map(is_virtual, chunk)):
+            raise Problem(
+                "The prompt has a picture that is not known any more.",
+                "Send its message with the picture again.",
+            )
+        return border, self.read(mx.array(chunk))
 
     def fill(
         self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
@@ -179,9 +237,9 @@ class Decoder:
     def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
         """Read all of `tokens` but the last anew, in chunks. Yields the logits of each."""
         self.rewind(0)
+        self._look_for_pictures(tokens)
         while self.length < len(tokens) - 1:
-            rows = min(len(tokens) - 1 - self.length, PREFILL_ROWS, self.timeline.room())
-            yield self.read(mx.array(tokens[self.length : self.length + rows]))
+            yield self._read_on(tokens, PREFILL_ROWS)[1]
             mx.clear_cache()
 
     def begin_round(self, tokens: list[int]) -> int:
@@ -225,4 +283,5 @@ class Decoder:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
         self.recorder.cut(self.length)
-        self._in_blocks = min(self._in_blocks, self.length // PREFILL_ROWS * PREFILL_ROWS)
+        if self.length < self._in_blocks:
+            self._in_blocks = self._border_before(self.length)

@@ -9,6 +9,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.device import fetch
 from engine.near_ties import Fork
+from engine.virtual_ids import text_begins
 
 _ROWS = (2, 3, 5, 9, 17)  # of a pass over a draft
 
@@ -25,7 +26,8 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
         return None
     tokens = list(plain[:at])
     single = _read(decoder, tokens, 1)
-    blocks = [_read(decoder, tokens, rows) for rows in _ROWS if rows <= len(tokens)]
+    most = len(tokens) - text_begins(tokens)
+    blocks = [_read(decoder, tokens, rows) for rows in _ROWS if rows <= most]
     best = mx.sort(mx.topk(single, 2))
     margin, *apart = fetch(best[1] - best[0], *(mx.max(mx.abs(each - single)) for each in blocks))
     return Fork(at, plain[at], written[at], margin, 2.0 * max(apart, default=0.0))

@@ -16,6 +16,7 @@ from mlx_lm.sample_utils import apply_top_k
 from engine.cpu import exponentials
 from engine.device import backend
 from engine.request import Sampling
+from engine.virtual_ids import is_virtual
 
 CANDIDATES = 1024
 """How many tokens the filters choose from."""
@@ -31,7 +32,7 @@ def scores(
     """Logits after bias and penalties, float32; -inf where `masks`, of truth values, forbids.
 
     `logits` and `masks` are (rows, vocabulary); `history`, needed only where `sampling.penalizes`,
-    is (rows, penalty_window): the ids before each row, padded with -1. See `windows`.
+    is (rows, penalty_window): the ids before each row, with -1 for none. See `windows`.
     """
     scored = _penalized(logits, history, sampling)
     return scored if masks is None else mx.where(masks, scored, -mx.inf)
@@ -264,7 +265,7 @@ class History:
     def __init__(self, committed: list[int], sampling: Sampling) -> None:
         self._size = sampling.penalty_window if sampling.penalizes else 0
         if self._size:
-            latest = list(committed[-self._size :])
+            latest = [-1 if is_virtual(each) else each for each in committed[-self._size :]]
             self._ids = mx.array([-1] * (self._size - len(latest)) + latest, dtype=mx.int32)
 
     def windows(self, drafted: mx.array, first: int, rows: int) -> mx.array | None:

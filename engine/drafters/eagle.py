@@ -214,7 +214,8 @@ class MaskDrafter(StateDrafter):
         begun = self._network.begin(self._states.between(start, end)[None])
         if unknown:
             begun = mx.concatenate([begun, self._masks.masked(unknown)], axis=1)
-        after = mx.array([tokens[start + 1 :] + masks])
+        text = mx.minimum(mx.array(tokens[start + 1 :], dtype=mx.int32), self._last)
+        after = mx.concatenate([text, mx.array(masks, dtype=mx.int32)])[None]
         states = self._network(begun, after, "causal" if after.size > 1 else None, self._cache)
         self._read += end - start
         return states[:, -length:]

@@ -11,6 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.core.decoder import Decoder
+from engine.core.sights import lowered
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused
 from engine.drafters.chain import draft_chain
@@ -59,7 +60,8 @@ class EarlyExitDrafter(Drafter):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        with self._target.timeline.borrow(self._layers) as caches:
+        target = self._target
+        with target.timeline.borrow(self._layers) as caches, lowered(target.model, target.lower):
             return draft_chain(
                 lambda inputs: self._model(inputs[None], cache=caches)[0],
                 unread=tokens[self._target.length :],

@@ -33,10 +33,11 @@ class Rows:
             self._rows = mx.array([self._row.get(i, -1) for i in range(vocabulary)] + no_row)
 
     def missing(self, tokens: Iterable[int]) -> list[int]:
-        """Return those of the tokens that have no row, each once."""
+        """Return those of the target's tokens that have no row, each once."""
         if self._row is None:
             return []
-        return [token for token in dict.fromkeys(tokens) if token not in self._row]
+        known, last = self._row, self._vocabulary - 1
+        return [token for token in dict.fromkeys(tokens) if token not in known and token <= last]
 
     def and_of(self, tokens: list[int]) -> Self:
         """Return these rows with rows for `tokens`, which have none yet, behind them."""

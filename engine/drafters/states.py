@@ -108,6 +108,7 @@ class StateDrafter(Drafter):
         self._network = network
         self._states = target.record(network.taps)
         self._rows = network.rows or Rows(target.vocabulary)
+        self._last = target.vocabulary - 1  # which is read in place of ids beyond the vocabulary
         self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
         self._read = 0  # entries from the target's states; those behind are from its own
@@ -211,7 +212,7 @@ class StateDrafter(Drafter):
         start = self._next_position()
         end = min(start + rows, len(tokens) - 1, self._states.end)
         begun = self._network.begin(self._states.between(start, end)[None])
-        after = mx.array([tokens[start + 1 : end + 1]])
+        after = mx.minimum(mx.array([tokens[start + 1 : end + 1]]), self._last)
         state = self._network(begun, after, "causal" if end - start > 1 else None, self._cache)
         self._read += end - start
         return state

@@ -16,6 +16,7 @@ from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
 from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
+from engine.quantized import quantize_as
 from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import damaged, refused_as_damaged
 
@@ -62,18 +63,7 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module)
         if kind == "bias" and isinstance(module, nn.Linear):
             module.bias = mx.zeros((module.weight.shape[0],))
 
-    def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
-        scales, packed = tensors.get(f"{name}.scales"), tensors.get(f"{name}.weight")
-        if scales is None or packed is None or not hasattr(module, "to_quantized"):
-            return False
-        width = module.weight.shape[-1]
-        group_size, bits = width // scales.shape[-1], packed.shape[-1] * 32 // width
-        mode = "nvfp4" if group_size == 16 else f"mxfp{bits}"
-        if f"{name}.biases" in tensors:
-            mode = "affine"
-        return {"group_size": group_size, "bits": bits, "mode": mode}
-
-    nn.quantize(network, class_predicate=quantized)
+    quantize_as(network, tensors)
     network.load_weights(list(tensors.items()))
     expand(network)
     suit(network, target)

@@ -232,5 +232,5 @@ def test_settings_that_are_not_understood_are_the_defaults() -> None:
 def test_work_for_a_closed_store_ends_in_a_problem(store: Store) -> None:
     store.close()
     store.close()
-    for asked in (store.conversations(), store.create(), store.kept_bytes()):
-        assert isinstance(asked.exception(), Problem)
+    for late in (store.conversations(), store.create(), store.kept_bytes()):
+        assert isinstance(late.exception(), Problem)

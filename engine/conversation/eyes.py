@@ -1,0 +1,125 @@
+"""How a target sees: the pictures of a prompt as text for its chat template, and as virtual ids.
+
+The template writes a mark for each picture. The tower says which text stands in its place, in which
+a token is a placeholder for each row; it becomes the row's virtual id. Knows prompts and tokens;
+nothing of what a tower computes.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from itertools import islice, pairwise
+
+import mlx.core as mx
+import numpy as np
+from PIL import Image
+
+from engine.conversation.template import Shown
+from engine.core.sights import Sight, Sights, Turning
+from engine.request import Picture, Prompt
+from engine.virtual_ids import is_virtual, virtual_ids
+from engine.vision import Grid, Pixels, Seen, Tower
+from engine.vision.positions import set_back, three_dimensional
+from engine.vision.tower import require_tower
+from models.errors import Problem
+from models.model_folder import ModelFolder
+
+_WITHOUT = "Choose a model that sees, or ask without the pictures."
+_LATEST = 4  # pictures whose rows are held, as several answers read them
+
+
+class Eyes:
+    """The eyes of a target with this tower. Attribute: `sights`, of all its prompts so far."""
+
+    def __init__(self, tower: Tower) -> None:
+        self.sights: Sights = {}
+        self._tower = tower
+        self._seen = lru_cache(_LATEST)(self._look)
+
+    def rows(self, pictures: Sequence[Picture]) -> int:
+        """The number of tokens that stand for these pictures' rows. Raises `Problem`."""
+        return sum(self._grid(each).tokens for each in pictures)
+
+    def shown(self, prompt: Prompt) -> Shown:
+        """The texts that stand for the pictures of a chat."""
+        texts = tuple(self._grid(each).text for each in _pictures(prompt))
+        return Shown(self._tower.mark, texts)
+
+    def see(self, prompt: Prompt, tokens: Sequence[int]) -> list[int]:
+        """The tokens of a prompt with virtual ids for the rows of its pictures, which can be read
+        from now on. Raises `Problem` if these are not all there."""
+        pictures = list(_pictures(prompt))
+        ids = [id for each in pictures for id in virtual_ids(each.digest, self._grid(each).tokens)]
+        if tokens.count(self._tower.placeholder) != len(ids):
+            raise Problem(
+                "The model's chat template does not say where its pictures stand.", _WITHOUT
+            )
+        places = [place for place, token in enumerate(tokens) if token == self._tower.placeholder]
+        found = list(tokens)
+        for place, id in zip(places, ids, strict=True):
+            found[place] = id
+        left = iter(places)
+        for picture in pictures:
+            grid = self._grid(picture)
+            own = list(islice(left, grid.tokens))
+            # The rows stand together, or in several parts with marks between them.
+            breaks = [row for row in range(1, len(own)) if own[row] != own[row - 1] + 1]
+            for start, end in pairwise([0, *breaks, len(own)]):
+                part = tuple(found[place] for place in own[start:end])
+                self.sights[part[0]] = self._part(picture, grid, slice(start, end), part)
+        return found
+
+    def blind(self, tokens: Sequence[int]) -> list[int]:
+        """These tokens with placeholders for virtual ids."""
+        return [self._tower.placeholder if is_virtual(token) else token for token in tokens]
+
+    def _part(self, picture: Picture, grid: Grid, rows: slice, ids: tuple[int, ...]) -> Sight:
+        def look() -> Seen:
+            seen = self._seen(picture)
+            return Seen(seen.rows[rows], tuple(each[rows] for each in seen.deeper))
+
+        turning = None
+        if grid.shape is not None:
+            positions = three_dimensional(grid.tokens, [(0, grid)])
+            turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
+        return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
+
+    def _grid(self, picture: Picture) -> Grid:
+        return self._tower.size_of(picture.width, picture.height)
+
+    def _look(self, picture: Picture) -> Seen:
+        seen = self._tower.embed(pixels_of(picture))
+        mx.eval(seen.rows, *seen.deeper)
+        return seen
+
+
+def pixels_of(picture: Picture) -> Pixels:
+    """The pixels of a picture, (height, width, 3), from its file. Raises `Problem`."""
+    try:
+        with Image.open(picture.path, formats=("PNG",)) as opened:
+            if opened.size != (picture.width, picture.height):
+                raise ValueError(picture.path)
+            pixels = np.asarray(opened.convert("RGB"))
+    except (OSError, ValueError, SyntaxError) as error:
+        message = f"The picture {picture.path} is gone or damaged."
+        raise Problem(message, "Attach it again.") from error
+    digest = sha256(f"{picture.width} {picture.height}\n".encode() + pixels.tobytes())
+    if digest.hexdigest() != picture.digest:
+        raise Problem(f"The picture {picture.path} has changed.", "Attach it again.")
+    return pixels
+
+
+def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> None:
+    """Refuse pictures that nobody can be shown: where the target in this folder has no `eyes`, or
+    outside of the user's messages. Raises `Problem`."""
+    showing = {message.role for message in prompt.messages if message.pictures}
+    if showing and eyes is None:
+        require_tower(folder)  # which raises
+        raise Problem("A model on several Macs cannot see yet.", "Load it on one, or ask in text.")
+    if showing - {"user"}:
+        raise Problem("Only messages of the user can show pictures.", "Show them in one of these.")
+
+
+def _pictures(prompt: Prompt) -> Iterator[Picture]:
+    for message in prompt.messages:
+        yield from message.pictures

@@ -1,0 +1,160 @@
+"""A picture's rows in a text: read as one pass over all of it would read them."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, standing_in
+from engine.core.sights import Sight, Turning, sights_in
+from engine.device import GPU
+from engine.virtual_ids import virtual_ids
+from engine.vision import Grid, Seen
+from engine.vision.positions import axes, set_back, three_dimensional
+from models.errors import Problem
+from tests.support.engine.backends import computing_as
+from tests.support.engine.tiny import shallow
+
+GRID = Grid(0, 0, 12, 12, "", (3, 4))
+BEFORE, BEHIND = [5, 9, 2, 33, 7], [8, 1, 40, 3, 3, 17, 21, 60, 2, 11]
+SECTIONS = {"qwen3": (4, 2, 2), "qwen3_5": (1, 1, 0)}
+
+
+def sight_for(model: nn.Module, architecture: str, *, digest: str = "a" * 64) -> Sight:
+    """A picture of twelve rows, as the target's family reads it."""
+    width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    mx.random.seed(3)
+    rows, deeper = (0.3 * mx.random.normal((GRID.tokens, width)) for _ in range(2))
+    seen = Seen(rows, (deeper,) if architecture == "qwen3" else ())
+    turning = None
+    if architecture in SECTIONS:
+        positions = mx.array(three_dimensional(GRID.tokens, [(0, GRID)]))
+        turning = Turning(positions, SECTIONS[architecture], set_back([GRID]))
+    ids = virtual_ids(digest, GRID.tokens)
+    return Sight(ids, lambda: seen, 1, turning, mutual=architecture == "gemma3_text")
+
+
+def turned_by(places: mx.array, chosen: tuple[int, ...]) -> Callable[..., mx.array]:
+    """Rotary positions by MLX, a row at a time: each pair of numbers by its own position."""
+
+    def call(rope: Any, x: mx.array, offset: Any = 0) -> mx.array:
+        half, rows = rope.dims // 2, []
+        for row in range(x.shape[2]):
+            one = x[:, :, row : row + 1]
+            ways = [
+                mx.fast.rope(
+                    *(one, rope.dims),
+                    traditional=False,
+                    base=rope.base,
+                    scale=rope.scale,
+                    offset=int(places[dimension, row].item()),
+                )
+                for dimension in range(3)
+            ]
+            which = mx.array(np.tile(axes(chosen, half), 2))
+            which = mx.pad(which, [(0, x.shape[-1] - which.size)])
+            rows.append(sum(mx.where(which == i, way, 0.0) for i, way in enumerate(ways)))
+        return mx.concatenate(rows, axis=2)
+
+    return call
+
+
+def at_once(model: nn.Module, architecture: str, sight: Sight) -> mx.array:
+    """The logits of the whole text from one pass, with masks and positions of its own."""
+    start, rows = len(BEFORE), len(sight.ids)
+    behind = start + rows
+    length = behind + len(BEHIND)
+    seen, embed = sight.look(), embedding(model)
+    embedded = mx.concatenate([embed(mx.array(BEFORE)), seen.rows, embed(mx.array(BEHIND))])
+    inside = (mx.arange(length) >= start) & (mx.arange(length) < behind)
+    both = inside[:, None] & inside[None]
+
+    def mask(stock: Any) -> Callable[..., mx.array]:
+        def call(h: mx.array, cache: Any = None, window_size: int | None = None) -> mx.array:
+            places = mx.arange(length)
+            visible = places[None] <= places[:, None]
+            if window_size:
+                visible = visible & (places[None] > places[:, None] - window_size)
+            return visible | both if sight.mutual else visible
+
+        return call
+
+    with ExitStack() as changed:
+        changed.enter_context(standing_in(model, {"create_attention_mask": mask}))
+        if sight.turning is not None:
+            places = mx.array(three_dimensional(length, [(start, GRID)]))
+            call = turned_by(places, sight.turning.sections)
+            kinds = {
+                type(part["rope"])
+                for layer in model.layers
+                for part in layer.values()
+                if isinstance(part, nn.Module) and "rope" in part
+            }
+            for kind in kinds:
+                changed.enter_context(mock.patch.object(kind, "__call__", call))
+        layer = model.layers[0]
+        if seen.deeper:
+            more = mx.zeros((length, embedded.shape[-1]))
+            more[start:behind] = seen.deeper[0]
+            kind = type(layer)
+            own = kind.__call__
+
+            def deeper(module: Any, *arguments: Any, **options: Any) -> Any:
+                made = own(module, *arguments, **options)
+                return made + more[None] if module is layer else made
+
+            changed.enter_context(mock.patch.object(kind, "__call__", deeper))
+        ids = mx.zeros((1, length), dtype=mx.int32)
+        logits: mx.array = model(ids, input_embeddings=embedded[None])[0]
+        mx.eval(logits)
+    return logits
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen3", "gemma3_text", "qwen3_5", "lfm2"])
+@pytest.mark.parametrize("as_on_a_mac", [False, True], ids=["CPU", "GPU"])
+def test_rows_are_read_as_one_pass_over_the_text_reads_them(
+    architecture: str, as_on_a_mac: bool
+) -> None:
+    model = shallow(architecture)
+    sight = sight_for(model, architecture)
+    expected = at_once(model, architecture, sight)
+    with ExitStack() as changed:
+        if as_on_a_mac:
+            changed.enter_context(computing_as(GPU))
+        decoder = Decoder(model, block=16, sights={sight.ids[0]: sight})
+        tokens = [*BEFORE, *sight.ids, *BEHIND]
+        parts = list(decoder.read_from_start(tokens))
+        parts.append(decoder.read(mx.array(tokens[-1:])))
+        read = mx.concatenate(parts)
+        assert [part.shape[0] for part in parts][:2] == [len(BEFORE), len(sight.ids)]
+    apart = mx.max(mx.abs(read - expected))
+    assert float(apart) < 2e-4, float(apart)
+
+
+def test_only_whole_pictures_are_known() -> None:
+    model = shallow("llama")
+    one, other = (sight_for(model, "llama", digest=digit * 64) for digit in "ab")
+    sights = {each.ids[0]: each for each in (one, other)}
+    tokens = [1, *one.ids, 2, *other.ids[:-1], 3, *one.ids, *other.ids]
+    assert sights_in(tokens, sights) == [(1, one), (26, one), (38, other)]
+    assert sights_in(tokens, {}) == []
+    decoder = Decoder(model, sights=sights)
+    with pytest.raises(Problem, match="not known"):
+        list(decoder.prefill(tokens))
+    assert decoder.length == 13
+
+
+def test_a_picture_that_is_read_in_part_is_taken_back() -> None:
+    model = shallow("llama")
+    sight = sight_for(model, "llama")
+    decoder = Decoder(model, sights={sight.ids[0]: sight})
+    tokens = [*BEFORE, *sight.ids, 1]
+    list(decoder.prefill(tokens))
+    decoder.rewind(len(BEFORE) + 3)
+    assert list(decoder.prefill(tokens)) == [len(BEFORE) + len(sight.ids)]

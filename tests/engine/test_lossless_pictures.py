@@ -1,0 +1,281 @@
+"""Behind pictures, greedy decoding with drafts writes what it writes without, whatever was read
+before: families x drafters x lengths, on the CPU bit for bit and as on a Mac up to near ties."""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import engine.conversation.eyes
+import engine.core.decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.device import Backend, backend
+from engine.draft_length.policy import Fixed, FixedTree
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.events import Event
+from engine.near_ties import Fork
+from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.virtual_ids import virtual_ids
+from tests.support.engine import gemma4
+from tests.support.engine.backends import on_a_mac
+from tests.support.engine.blocks import block_drafter
+from tests.support.engine.eagles import eagle_drafter
+from tests.support.engine.heads import lively_drafter
+from tests.support.engine.helpers import assert_as_fresh, now_and_then
+from tests.support.engine.pictures import (
+    TOWERS,
+    VOCABULARY,
+    picture,
+    said,
+    seeing,
+    seeing_tokenizer,
+)
+from tests.support.engine.plain_texts import PlainTexts
+from tests.support.engine.sessions import check_laws, tokens_of
+from tests.support.engine.tiny import noisy, shallow
+from tests.support.engine.trees import Guessing
+
+GREEDY = Request(sampling=Sampling(), max_tokens=10)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return seeing_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+    folder = tmp_path_factory.mktemp("pictures")
+    sizes = [(3, 2), (3, 2), (5, 4), (1, 2)]
+    return [picture(folder, i, across=x, down=y) for i, (x, y) in enumerate(sizes)]
+
+
+@functools.cache
+def model_of(architecture: str) -> Any:
+    if architecture in gemma4.TARGETS:
+        return gemma4.build_target(architecture, vocabulary=VOCABULARY)
+    return shallow(architecture, vocabulary=VOCABULARY)
+
+
+def target_of(tokenizer: Any, architecture: str) -> LoadedModel:
+    return seeing(model_of(architecture), tokenizer, architecture)
+
+
+def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ()) -> Session:
+    """Draft with a drafter of this kind. `script`: the prompt and the answer to it, for trees."""
+    target, model, name = session.decoder, session.target.model, session.target.folder.model_type
+    drafters: dict[str, Callable[[], Drafter]] = {
+        "none": NoDrafter,
+        "lookup": LookupDrafter,
+        "suffix": SuffixDrafter,
+        "recycling": RecyclingDrafter,
+        "lookahead": LookaheadDrafter,
+        "early-exit": lambda: EarlyExitDrafter(target, layers=len(model.layers) - 1),
+        "head": lambda: lively_drafter(target, seed=5),
+        "EAGLE-3": lambda: eagle(target, "EAGLE-3"),
+        "P-EAGLE": lambda: eagle(target, "P-EAGLE"),
+        "block": lambda: block_drafter(target, "dspark"),
+        "model": lambda: ModelDrafter(Decoder(noisy_of(name)), vocabulary=target.vocabulary),
+        "trees": lambda: Guessing(script, vocabulary=VOCABULARY, wrong=now_and_then(1)),
+    }
+    session.drafter = drafters[kind]()
+    session.policy = FixedTree(2 * length) if kind == "trees" else Fixed(length)
+    return session
+
+
+DRAFTERS = (
+    *("lookup", "suffix", "recycling", "lookahead", "early-exit", "head", "EAGLE-3", "P-EAGLE"),
+    *("block", "model", "trees"),
+)
+LENGTHS = (1, 2, 3, 5, 8)
+
+
+@functools.cache
+def noisy_of(architecture: str) -> Any:
+    return noisy(model_of(architecture))
+
+
+def eagle(target: Decoder, kind: str) -> Drafter:
+    with TemporaryDirectory() as folder:
+        return eagle_drafter(kind, target, Path(folder), seed=3)
+
+
+def answer(session: Session, messages: Sequence[ChatMessage]) -> list[Event]:
+    """The events of an answer, and their laws checked."""
+    events = list(session.answer(messages, GREEDY))
+    check_laws(events, session.target.tokenizer)
+    return events
+
+
+def check_caches(session: Session) -> None:
+    fresh = Decoder(session.decoder.model, sights=session.decoder.sights)
+    assert_as_fresh(session.decoder, session._tokens, fresh)
+
+
+_PLAIN: dict[tuple[str, tuple[ChatMessage, ...], Backend], list[int]] = {}
+
+
+def plainly(target: LoadedModel, messages: Sequence[ChatMessage]) -> list[int]:
+    """The answer of a session that has read nothing before, without drafts."""
+    key = target.folder.model_type, tuple(messages), backend()
+    if key not in _PLAIN:
+        _PLAIN[key] = tokens_of(answer(use(Session(target), "none", 0), messages))
+    return _PLAIN[key]
+
+
+def chats(target: LoadedModel, pictures: Sequence[Picture]) -> list[list[ChatMessage]]:
+    """Chats that follow each other in a session: other pictures in the same place, a picture more,
+    none, two in a message, the first again, and one that goes on behind it."""
+    first, same_size, large, small = pictures
+    question = "What is in it? It is "
+    told = ChatMessage("assistant", "It is it.")
+    return [
+        [said(question, first)],
+        [said(question, same_size)],
+        [said(question, same_size), told, said("And in it?", large)],
+        [said(question, same_size), told, said("And it?", small, first)],
+        [said(question)],
+        [said("", first, first)],
+        [said(question, first)],
+        [said(question, first), told, said("What is in it?")],
+    ]
+
+
+def differing(
+    target: LoadedModel,
+    pictures: Sequence[Picture],
+    kind: str,
+    length: int,
+    *,
+    every: int = 1,
+    check: bool = True,
+) -> list[int]:
+    """The numbers of the chats whose answers are not the plain ones."""
+    session, wrong = Session(target), []
+    use(session, "none" if kind == "trees" else kind, length)
+    for number, messages in enumerate(chats(target, pictures)[::every]):
+        plain = plainly(target, messages)
+        if kind == "trees":
+            prompt = session.prepare(chat(messages), GREEDY).tokens
+            use(session, kind, length, script=[*prompt, *plain])
+        if tokens_of(answer(session, messages)) != plain:
+            wrong.append(number)
+    if check:
+        check_caches(session)
+    return wrong
+
+
+def matrix() -> list[tuple[str, str, int]]:
+    return list(itertools.product(TOWERS, DRAFTERS, LENGTHS))
+
+
+def test_no_divergence_in_a_part_of_the_matrix(tokenizer: Any, pictures: list[Picture]) -> None:
+    for architecture, kind, length in matrix()[11::97]:
+        target = target_of(tokenizer, architecture)
+        wrong = differing(target, pictures, kind, length, every=3)
+        assert wrong == [], (architecture, kind, length)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", TOWERS)
+def test_no_divergence_in_the_matrix(
+    architecture: str, tokenizer: Any, pictures: list[Picture]
+) -> None:
+    trials = [trial for trial in matrix() if trial[0] == architecture][::3]
+    target = target_of(tokenizer, architecture)
+    runs = {trial: differing(target, pictures, *trial[1:]) for trial in trials}
+    assert {trial: wrong for trial, wrong in runs.items() if wrong} == {}
+
+
+# As on a Mac
+
+ROWS = (2, 3, 5, 9)
+
+
+def ties(
+    target: LoadedModel,
+    pictures: Sequence[Picture],
+    trials: Sequence[tuple[str, int]],
+    *,
+    every: int = 1,
+) -> tuple[int, int]:
+    """How many near ties there are in the answers to all chats, and how many differ otherwise."""
+    found: list[Fork] = []
+    for kind, length in trials:
+        session = use(Session(target), "none" if kind == "trees" else kind, length)
+        texts = PlainTexts(session.decoder.another, rows=ROWS)
+        for messages in chats(target, pictures)[::every]:
+            prompt = session.prepare(chat(messages), GREEDY).tokens
+            plain = texts.plain(prompt, GREEDY.max_tokens)
+            if kind == "trees":
+                use(session, kind, length, script=[*prompt, *plain.text])
+            written = tokens_of(answer(session, messages))
+            if written != plain.text:
+                roundings = texts.roundings(prompt, plain.text)
+                found += texts.forks(prompt, written, roundings)
+    near = sum(fork.near_tie for fork in found)
+    return near, len(found) - near
+
+
+def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    with on_a_mac():
+        for architecture, kind, length in matrix()[17::180]:
+            target = target_of(tokenizer, architecture)
+            _, different = ties(target, pictures, [(kind, length)], every=3)
+            assert different == 0, (architecture, kind, length)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", TOWERS)
+def test_only_near_ties_differ_on_a_mac(
+    architecture: str, tokenizer: Any, pictures: list[Picture], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [trial[1:] for trial in matrix() if trial[0] == architecture][::5]
+    with on_a_mac():
+        near, different = ties(target_of(tokenizer, architecture), pictures, trials)
+    with capsys.disabled():
+        print(f"\n{architecture}, as on a Mac: {near} near ties, {different} different")
+    assert different == 0
+
+
+# Mutants
+
+
+def by_row_only() -> AbstractContextManager[Any]:
+    """The ids of two pictures of one size are the same."""
+
+    def ids(digest: str, rows: int) -> tuple[int, ...]:
+        return virtual_ids("", rows)
+
+    return mock.patch.object(engine.conversation.eyes, "virtual_ids", ids)
+
+
+def not_lowered() -> AbstractContextManager[Any]:
+    """Text behind a picture has the positions of its places, unless it is read with other rows."""
+    return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
+
+
+def test_comparison_notices_mutants(tokenizer: Any, pictures: list[Picture]) -> None:
+    mutants = {by_row_only: ("llama", "lookup", 3), not_lowered: ("qwen3", "trees", 3)}
+    for broken, (architecture, kind, length) in mutants.items():
+        target = target_of(tokenizer, architecture)
+        assert differing(target, pictures, kind, length, every=3) == [], broken
+        with broken():
+            wrong = differing(target, pictures, kind, length, every=3, check=False)
+        assert wrong != [], broken
