@@ -19,7 +19,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from engine.documents.limits import PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
+from engine.documents.limits import JPEG_PIXELS, PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
 from engine.documents.page_picture import AS_PNG
 from engine.documents.zips import reading
 from models.errors import Problem
@@ -62,13 +62,14 @@ def read_picture(data: bytes) -> Pixels:
     with reading("picture", AS_PNG), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opened = reader(BytesIO(data))
-        wanted = _size_within(opened.size)
-        opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
-        if opened.width * opened.height > UNSCALED_PIXELS:
+        most = JPEG_PIXELS if reader is JpegImageFile else UNSCALED_PIXELS
+        if opened.width * opened.height > most:
             raise Problem(
                 f"The picture has {opened.width:,} × {opened.height:,} pixels.",
-                f"Save it with at most {UNSCALED_PIXELS // 10**6} million.",
+                f"Save it with at most {most // 10**6} million.",
             )
+        wanted = _size_within(opened.size)
+        opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
         opened.load()
         picture = _upright(_on_white(_scaled(_in_bytes(opened), wanted)), _turn_of(opened))
     return Pixels(picture.width, picture.height, picture.tobytes())

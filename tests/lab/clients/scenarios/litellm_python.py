@@ -84,7 +84,7 @@ def _():
 def shown(url):
     """A chat that shows a picture."""
     image = {"type": "image_url", "image_url": {"url": url}}
-    content = [{"type": "text", "text": "See?"}, image]
+    content = [{"type": "text", "text": QUESTION[0]["content"]}, image]
     return GREEDY | {"messages": [{"role": "user", "content": content}]}
 
 
@@ -94,7 +94,7 @@ for name, provider in (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC)):
     def _(provider=provider):
         blind = litellm.completion(**provider, **GREEDY).usage.prompt_tokens
         seen = litellm.completion(**provider, **shown(PICTURE_URL))
-        assert seen.usage.prompt_tokens > blind - 30, seen.usage
+        assert seen.usage.prompt_tokens > blind, seen.usage
         assert seen.usage.completion_tokens
 
 
