@@ -26,6 +26,7 @@ from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.steps import Stepper, Steps
 from app.theme.style import Theme
+from app.tools.toolbox import Toolbox
 from engine.documents.reading import read_document
 from models.errors import Problem
 
@@ -52,6 +53,7 @@ class Application(QObject):
         theme: Theme,
         library: Library,
         server: LocalServer,
+        tools: Toolbox,
         read: Read = read_document,
         cluster: CommandRunner | None = None,
     ) -> None:
@@ -59,7 +61,7 @@ class Application(QObject):
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
-        self.server, self.read = server, read
+        self.server, self.tools, self.read = server, tools, read
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # otherwise learned answers would not be deleted yet
@@ -101,6 +103,7 @@ class Application(QObject):
         self._learn_or_forget()
         self.listing.refresh()
         self.loader.begin()
+        self.tools.begin()
         if self.settings.server_at_start:
             self.server.switch(True)
 
@@ -131,6 +134,7 @@ class Application(QObject):
         self.titles.close()
         self.loader.close()
         self.engine.stop()
+        self.tools.close()
         self.answers.save()
         self.backups.stop()
         self.listing.close()

@@ -19,6 +19,7 @@ from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
 from app.documents.planner import Noting
+from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
@@ -58,6 +59,7 @@ class ComposerController(QObject):
         notices: Notices,
         settings: WindowSettings,
         shared: Settings,
+        engine: EngineProcess,
         loaded: Callable[[], Loaded | None],
         read: Read,
     ) -> None:
@@ -75,6 +77,7 @@ class ComposerController(QObject):
             read=read,
             settings=shared,
             tokens=self.tokens,
+            engine=engine,
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
@@ -163,11 +166,11 @@ class ComposerController(QObject):
         templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(message.as_chat.content for message in branch))
+        texts = (system_prompt, *(one.content for each in branch for one in each.as_chat))
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),
-            written=writing.tokens if writing is not None else 0,
+            written=self.documents.picture_tokens + (writing.tokens if writing is not None else 0),
         )
 
     def _send(self, text: str) -> None:

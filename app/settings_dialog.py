@@ -74,11 +74,12 @@ class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
     Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete what
-    is kept of documents.
+    is kept of documents; `tools_asked()`: show the panel of tools.
     """
 
     changed = Signal()
     deletion_asked = Signal()
+    tools_asked = Signal()
 
     def __init__(
         self,
@@ -129,6 +130,7 @@ class SettingsDialog(QDialog):
         form.add("Answers at once", self._parallel_row())
         form.add("Earlier answers", self._learn_box())
         form.add("Documents", self._keep_box())
+        form.add("Tools", self._tools_row())
         form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
@@ -243,6 +245,12 @@ class SettingsDialog(QDialog):
             on=self._settings.keep_documents,
             chosen=self._choose_keep,
         )
+
+    def _tools_row(self) -> QWidget:
+        button = QPushButton("Set up…")
+        button.setAccessibleName("Set up tools")
+        button.clicked.connect(self.tools_asked)
+        return _row(plain_label("What a model may read, ask and run, if you allow it"), button)
 
     def _notifications_box(self) -> QWidget:
         box = EdgedCheckBox("When an answer ends while you use another program")

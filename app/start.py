@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.application import Application
 from app.conversations.store import Store
-from app.engine_client.engine_log import EngineLog, log_folder
+from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.housekeeping import GcScheduler, Program, SignalWatch, leave_texts
 from app.markdown.highlight import USUAL, get_ready
@@ -25,10 +25,12 @@ from app.one_window import SecondStarts, show_first_window
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
+from app.tools.tool_process import ToolProcess
+from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
-from models.files import HOME_VARIABLE, data_folder
+from models.files import HOME_VARIABLE, data_folder, log_folder
 
 NAME = "Slipstream"
 _GET_READY_MS, _GET_READY_APART_MS = 500, 100
@@ -53,7 +55,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         print(problem, file=sys.stderr)
         QMessageBox.critical(None, NAME, str(problem))
         return 1
-    logs = home / "logs" if HOME_VARIABLE in os.environ else log_folder()
+    logs = log_folder()
     engine = EngineProcess(EngineLog(logs))
     loader = ModelLoader(engine, settings)
     server = LocalServer(
@@ -63,6 +65,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         settings=settings,
         key_file=home / "server-key",
     )
+    process = ToolProcess(EngineLog(logs, name="tools"))
     application = Application(
         store,
         engine,
@@ -71,6 +74,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         theme=theme,
         library=Library(hostfile=lambda: settings.macs.hosts),
         server=server,
+        tools=Toolbox(home / "tools.json", process, logs=logs),
     )
     windows = Windows(application)
     window, *others = windows.restore()

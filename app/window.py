@@ -138,6 +138,7 @@ class Window(QMainWindow):
             notices=self.notices,
             settings=self.own,
             shared=self.settings,
+            engine=self.engine,
             loaded=lambda: application.loader.loaded,
             read=application.read,
         )

@@ -34,6 +34,8 @@ from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps, in_thread
+from app.tools.controller import ToolsController
+from app.tools.panel import ToolsPanel
 from engine.process.protocol import Loaded
 from engine.request import BALANCED, ChatMessage
 from models.errors import Problem
@@ -77,6 +79,7 @@ class WindowDialogs(QObject):
                 "export_trace": lambda: self._export_trace_of(rounds.answer),
                 "sampling": self._configure,
                 "memory": self._show_memory,
+                "tools": self.show_tools,
                 "server": self.show_server,
                 "macs": self.show_macs,
                 "settings": self._show_settings,
@@ -229,6 +232,15 @@ class WindowDialogs(QObject):
                 change.connect(controller.show)
         _come_forward(panel)
 
+    def show_tools(self) -> None:
+        """Show the panel of tools, which stays open beside the chat."""
+        panel = self._window.findChild(ToolsPanel)
+        if panel is None:
+            panel = ToolsPanel(self._window)
+            panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            ToolsController(panel, self._application.tools)
+        _come_forward(panel)
+
     def show_macs(self) -> None:
         """Show the panel of several Macs, which stays open beside the chat."""
         panel = self._window.findChild(MacsPanel)
@@ -249,6 +261,7 @@ class WindowDialogs(QObject):
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.changed.connect(application.settings_changed)
+        dialog.tools_asked.connect(self.show_tools)
         store, stepper = application.store, Stepper(dialog)
         dialog.finished.connect(lambda result: stepper.close())
 

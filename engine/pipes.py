@@ -1,4 +1,5 @@
-"""Standard input and output, kept for one language alone: that of a parent process."""
+"""Standard input and output, kept for one language alone: that of a parent process; and lines out
+of what a pipe brings."""
 
 import os
 import sys
@@ -16,3 +17,40 @@ def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return commands, responses
+
+
+class Lines:
+    """Splits bytes into lines, which keep their line ends. Holds at most `limit` + 1 bytes.
+
+    A line that is longer than `limit`, its end included, is returned as soon as that is known, cut
+    to `limit` + 1 bytes; the rest of it is dropped.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line = bytearray()
+        self._dropping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes."""
+        lines: list[bytes] = []
+        start = 0
+        while start < len(data):
+            end = data.find(b"\n", start) + 1 or len(data)
+            ended = data.endswith(b"\n", start, end)
+            if not self._dropping:
+                room = self._limit + 1 - len(self._line)
+                self._line += data[start : min(end, start + room)]
+                if ended or len(self._line) > self._limit:
+                    lines.append(self.rest())
+                    self._dropping = not ended
+            elif ended:
+                self._dropping = False
+            start = end
+        return lines
+
+    def rest(self) -> bytes:
+        """The beginning of a line that is not complete; forgets it."""
+        line = bytes(self._line)
+        self._line.clear()
+        return line

@@ -79,11 +79,12 @@ class Picture:
 class ChatMessage:
     """A message of a chat.
 
-    `reasoning` and `tool_calls`: the assistant's, beside its text. A "tool" message is the result
-    of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model wrote of
-    an answer, its reasoning with the marks too; only for the answer that is to be continued, whose
-    marks are tokens. `attached`: the number of characters at the beginning of the content that are
-    documents, of which a drafter need not read all. `pictures` stand before the content.
+    `reasoning` and `tool_calls`: the assistant's, beside its text. `written`: the very text that
+    the model wrote, in which all three stand with their marks, which are tokens. Where the template
+    says all of it, too, the prompt has it in that form: its tokens are those that were read before.
+    A "tool" message is the result of the call `tool_call_id` of the tool `name`. `attached`: the
+    number of characters at the beginning of the content that are documents, of which a drafter need
+    not read all. `pictures` stand before the content.
     """
 
     role: Role
@@ -93,7 +94,7 @@ class ChatMessage:
     tool_call_id: str = ""
     name: str = ""
     attached: int = 0
-    raw: bool = False
+    written: str = ""
     pictures: tuple[Picture, ...] = ()
 
 

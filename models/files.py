@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_path, user_data_path
+from platformdirs import user_cache_path, user_data_path, user_log_path
 
 from models.errors import Problem
 from models.in_words import one_line
@@ -49,6 +49,14 @@ def cache_folder(home: Path | None = None) -> Path:
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home)
     return user_cache_path("Slipstream", appauthor=False)
+
+
+def log_folder(home: Path | None = None) -> Path:
+    """Return the folder for logs: in `home`, or $SLIPSTREAM_HOME, or where the platform keeps an
+    app's logs."""
+    if home is not None or os.environ.get(HOME_VARIABLE):
+        return data_folder(home) / "logs"
+    return user_log_path("Slipstream", appauthor=False)
 
 
 def models_folder(home: Path | None = None) -> Path:

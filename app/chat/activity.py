@@ -1,4 +1,5 @@
-"""The states of an answer before and while it is written: waiting, reading, making notes, writing.
+"""The states of an answer before and while it is written: waiting, reading, making notes, writing,
+calling tools.
 
 `Answers` derives them from the engine's events. Everything that shows a state takes its words from
 here. Knows no widget.
@@ -84,11 +85,34 @@ class BeingWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingPerson:
+    """The model calls this tool, and a person decides whether it runs."""
+
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A tool that the model called runs."""
+
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """A person stopped the answer. It ends after the engine's current pass."""
 
 
-Activity = AwaitingModel | AwaitingTurn | Reading | MakingNotes | BeingWritten | Stopping
+Activity = (
+    AwaitingModel
+    | AwaitingTurn
+    | Reading
+    | MakingNotes
+    | BeingWritten
+    | AwaitingPerson
+    | RunningTool
+    | Stopping
+)
 
 
 def progress(prefill: Prefill) -> Reading | BeingWritten:
@@ -122,6 +146,10 @@ def long_status(activity: Activity) -> str:
             return f"Making notes on part {number:,} of {among:,}: {one_line(place)}{rest}"
         case BeingWritten():
             return "Writing"
+        case AwaitingPerson(tool=tool):
+            return f"Waiting for you: may {one_line(tool)} run?"
+        case RunningTool(tool=tool):
+            return f"Running {one_line(tool)}"
         case Stopping():
             return "Stopping"
         case _:
@@ -139,6 +167,10 @@ def short_status(activity: Activity) -> str:
             return f"Making notes, {number:,} of {among:,}"
         case BeingWritten():
             return "Writing"
+        case AwaitingPerson():
+            return "Waiting for you"
+        case RunningTool():
+            return "Running a tool"
         case Stopping():
             return "Stopping"
         case _:

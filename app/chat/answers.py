@@ -6,12 +6,16 @@ that and loses nothing. Several answers are written at once, independently.
 
 Before some answers the model makes notes on every part of the documents: short answers, one after
 the other, that are stored with the question and have no trace. A note that cannot be saved is saved
-with the next note, or with the end of the answer. Knows no widget.
+with the next note, or with the end of the answer.
+
+An answer that calls tools is written by several generations, of which each continues the last: the
+calls are `app.chat.tool_steps`'. Knows no widget.
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import monotonic
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -19,13 +23,17 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.chat.activity import (
     Activity,
     AwaitingModel,
+    AwaitingPerson,
     AwaitingTurn,
     BeingWritten,
     MakingNotes,
     Reading,
+    RunningTool,
     Stopping,
     progress,
 )
+from app.chat.tool_runner import ToolRunner
+from app.chat.tool_steps import Calling, ToolSteps
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
 from app.documents.planner import Noting
@@ -41,6 +49,8 @@ from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Wa
 from engine.process.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
+from engine.tools.steps import Step, messages_of
+from engine.tools.turn import Decision, Permissions, goes_on, tools_json
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -52,13 +62,25 @@ class Writing:
 
     Attributes: `message`, as it was begun; `title`, of its conversation at that time; `text` and
     `events` so far; `activity`, None after the end; `state`, `streaming` until the end; `failure`,
-    if it failed; `notes`, the question with the notes that are not saved yet.
+    if it failed; `notes`, the question with the notes that are not saved yet; `calling`, its calls
+    of tools; `chat`, up to the question, and `request`, as the engine is asked for each step.
     """
 
-    def __init__(self, message: Message, *, before: Sequence[Event], title: str = "") -> None:
+    def __init__(
+        self,
+        message: Message,
+        *,
+        before: Sequence[Event],
+        title: str = "",
+        calling: Calling | None = None,
+        chat: Sequence[ChatMessage] = (),
+        request: Request | None = None,
+    ) -> None:
         """`before` are the events of the answer that this answer continues."""
         self.message = message
         self.title = title
+        self.calling = calling or Calling(steps=message.steps)
+        self.chat, self.request = tuple(chat), request or Request()
         self.activity: Activity | None = None
         # As given by its events, or by those of the notes before it.
         self.progress: AwaitingTurn | Reading | MakingNotes | BeingWritten | None = None
@@ -71,7 +93,8 @@ class Writing:
         self.notes: Sent | None = None
         self.saving = False  # whether a save is under way
         self.saved = 0  # number of events
-        self._rounds = 0  # number of rounds of the answer before
+        self.saved_steps = message.steps
+        self._rounds = 0  # number of rounds of the steps and the answer before
         self._latest: deque[int] = deque(maxlen=REACH)  # number of tokens
         for event in before:
             self.trace.push(event)
@@ -108,6 +131,21 @@ class Writing:
         return self.trace.stretches
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps so far."""
+        return self.calling.steps
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing is written yet of the answer, or behind its last step."""
+        return len(self.text) == (self.steps[-1].place if self.steps else 0)
+
+    @property
+    def so_far(self) -> tuple[ChatMessage, ...]:
+        """The chat with the answer so far, which ends with the results of its calls."""
+        return (*self.chat, *messages_of(self.text, self.stretches, self.steps))
+
+    @property
     def reasons(self) -> bool:
         """Whether the text so far ends within reasoning."""
         newest = self.stretches[-1:]
@@ -137,11 +175,19 @@ class Writing:
                 self.progress = progress(event)
             case Draft() | Verdict() | Text():
                 self.progress = _WRITTEN
+                if isinstance(event, Text):
+                    self.calling.hear(event)
+            case Done(reason="stop") if self._calls(event):
+                self._rounds = self.last.number if self.last else self._rounds
             case Done():
                 self.state = _state(event)
             case Failed():
                 self.state, self.failure = "failed", event
         return happening
+
+    def _calls(self, done: Done) -> bool:
+        """Whether a step has ended with calls, which are judged then."""
+        return self.calling.begin_step(done.generation, place=len(self.text))
 
 
 @dataclass(slots=True)
@@ -188,6 +234,8 @@ class Answers(QObject):
         noted(Writing, Sent): its question has more notes.
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
+        stepped(Writing): a call began, went on or ended, or waits for a person.
+        permitted(int, Permissions): what a person allows tools in this conversation.
         finished(Writing): its last event has come.
         saved(Message): its end is stored.
         unsaved(Problem): it could not be saved; this will be tried again. Sent once, until
@@ -199,16 +247,30 @@ class Answers(QObject):
     noted = Signal(Writing, Sent)
     happened = Signal(Writing, object)
     activity_changed = Signal(Writing)
+    stepped = Signal(Writing)
+    permitted = Signal(int, Permissions)
     finished = Signal(Writing)
     saved = Signal(Message)
     unsaved = Signal(Problem)
     saving_again = Signal()
 
     def __init__(
-        self, store: Store, engine: EngineProcess, *, parent: QObject | None = None
+        self,
+        store: Store,
+        engine: EngineProcess,
+        *,
+        tools: ToolRunner | None = None,
+        target: Callable[[], Path | None] = lambda: None,
+        parent: QObject | None = None,
     ) -> None:
+        """`tools` runs what models call; `target` returns the folder of the loaded model."""
         super().__init__(parent)
         self._store, self._engine = store, engine
+        self._tool_steps = ToolSteps(tools or ToolRunner(self), target=target, parent=self)
+        self._tool_steps.changed.connect(self._on_calls_changed)
+        self._tool_steps.progressed.connect(self._on_calls_progressed)
+        self._tool_steps.permitted.connect(self._on_permitted)
+        self._tool_steps.done.connect(self._on_calls_done)
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message, in the order of the requests
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
@@ -224,6 +286,11 @@ class Answers(QObject):
         engine.loading.connect(self._on_loading)
         engine.loaded.connect(self._on_loading)
         engine.state_changed.connect(self._review_all)
+
+    @property
+    def pictures(self) -> Path:
+        """The folder of the pictures that messages show."""
+        return self._store.attachments
 
     def writing(self, message: int) -> Writing | None:
         """Return the answer with this message id, or None if it is saved."""
@@ -255,23 +322,37 @@ class Answers(QObject):
         *,
         names: tuple[str, str],
         title: str = "",
-        content: str = "",
-        stretches: Sequence[Stretch] = (),
+        permissions: Permissions,
+        going_on: Message | None = None,
+        continued: Sequence[ChatMessage] = (),
         before: Sequence[Event] = (),
         failed: Fail,
     ) -> None:
         """Answer the message `question`. `lines` are the chat, `names` the target and the drafter.
 
-        `title` is the conversation's. `content` is the text that the answer continues, with its
-        `stretches`, and `before` its trace.
+        `title` and `permissions` are the conversation's. `going_on` is the answer that this answer
+        continues, `continued` its messages, and `before` its trace.
         """
 
         def steps() -> Steps:
             target, drafter = names
             message = yield self._store.begin_answer(
-                question, target=target, drafter=drafter, content=content, stretches=stretches
+                question,
+                target=target,
+                drafter=drafter,
+                content=going_on.content if going_on else "",
+                stretches=going_on.stretches if going_on else (),
+                steps=going_on.steps if going_on else (),
             )
-            self.start(message, lines, request, title=title, before=before)
+            self.start(
+                message,
+                lines,
+                request,
+                title=title,
+                permissions=permissions,
+                continued=continued,
+                before=before,
+            )
 
         self._stepper.run(steps(), failed=failed)
 
@@ -282,22 +363,36 @@ class Answers(QObject):
         request: Request,
         *,
         title: str = "",
+        permissions: Permissions,
+        continued: Sequence[ChatMessage] = (),
         before: Sequence[Event] = (),
         noting: Noting | None = None,
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
-        `title` is the conversation's. With `noting`, the engine makes these notes first, and they
-        replace the last of `lines`.
+        The rest is as for `begin`. With `noting`, the engine makes these notes first, and they
+        replace the last of `lines`. Calls on which a person had not decided are asked about again.
         """
-        writing = Writing(message, before=before, title=title)
+        question = lines[-1].content[lines[-1].attached :] if lines else ""
+        writing = Writing(
+            message,
+            before=before,
+            title=title,
+            calling=self._tool_steps.calling(permissions, question=question, steps=message.steps),
+            chat=lines,
+            request=request,
+        )
         self._writings[message.id] = writing
         self._timer.start()
         if noting is not None:
             self._notes[message.id] = _Notes(noting, tuple(lines), request)
-        self._ask_or_wait(writing, tuple(lines), request)
+        waits = writing.calling.take_up(len(writing.text))
+        if not waits:
+            self._ask_or_wait(writing, (*lines, *continued), request)
         self._review(writing)
         self.begun.emit(writing)
+        if waits:
+            self._on_calls_changed(writing.calling)
 
     def cancel(self, message: int) -> None:
         """Stop an answer. Does nothing if it has ended."""
@@ -318,6 +413,25 @@ class Answers(QObject):
         """End the reasoning of an answer. Does nothing if it does not reason."""
         if (writing := self._writings.get(message)) is not None:
             self._engine.hurry(writing.generation)
+
+    def decide(self, message: int, call: str, decision: Decision, arguments: str = "") -> None:
+        """Take a person's decision on a call that waits for it; `arguments` as they left them."""
+        if (writing := self._writings.get(message)) is not None:
+            self._tool_steps.decide(writing.calling, call, decision, arguments)
+
+    def permit(self, conversation: int, permissions: Permissions) -> None:
+        """Store what a person allows tools in a conversation, from the next call on."""
+        for writing in self.unfinished:
+            if writing.message.conversation == conversation:
+                trusted = writing.calling.permissions.trusted
+                writing.calling.permissions = replace(permissions, trusted=trusted)
+        self._stepper.run(
+            self._keep_permissions(conversation, permissions), failed=self.unsaved.emit
+        )
+        self.permitted.emit(conversation, permissions)
+
+    def _keep_permissions(self, conversation: int, permissions: Permissions) -> Steps:
+        yield self._store.permit(conversation, permissions)
 
     def cancel_in(self, conversations: Collection[int]) -> None:
         """Stop the answers in these conversations."""
@@ -353,13 +467,18 @@ class Answers(QObject):
         closes."""
         self._timer.stop()
         self._over = True
+        self._tool_steps.close()
         for writing in self._writings.values():
             if writing.state == "streaming":
                 writing.state = "interrupted"
             if writing.notes is not None and writing.message.parent is not None:
                 self._store.keep_notes(writing.message.parent, writing.notes)
             self._store.finish_answer(
-                writing.message.id, writing.text, tuple(writing.events), state=writing.state
+                writing.message.id,
+                writing.text,
+                tuple(writing.events),
+                state=writing.state,
+                steps=writing.steps,
             )
 
     def flush(self) -> None:
@@ -368,7 +487,9 @@ class Answers(QObject):
             return
         for writing in tuple(self._writings.values()):
             if not writing.saving and (
-                writing.state != "streaming" or writing.saved < len(writing.events)
+                writing.state != "streaming"
+                or writing.saved < len(writing.events)
+                or writing.saved_steps != writing.steps
             ):
                 writing.saving = True
                 self._stepper.run(self._save(writing), failed=lambda problem: None)
@@ -383,7 +504,7 @@ class Answers(QObject):
             self._ask(writing, lines, request)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        conversation = str(writing.message.conversation)
+        conversation, tools = str(writing.message.conversation), writing.calling.tools
         if (notes := self._notes.get(writing.message.id)) is not None:
             lines, request = notes.asked
             if notes.noting.ask is not None and notes.noting.ask.number == 1:
@@ -392,7 +513,12 @@ class Answers(QObject):
             writing.progress = notes.progress(0.0)
             if notes.noting.ask is None:
                 del self._notes[writing.message.id]
-        writing.generation = self._engine.generate(conversation, lines, request)
+                writing.chat = lines
+            else:
+                tools = ()
+        writing.generation = self._engine.generate(
+            conversation, lines, request, tools=tools_json(tools)
+        )
 
     def _hear(self, event: Event) -> None:
         for writing in self._writings.values():
@@ -408,8 +534,59 @@ class Answers(QObject):
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
             self._review(writing)
-        if writing.state != "streaming":
+        if writing.state != "streaming" or (self._closing and isinstance(event, Done)):
             self._end(writing, "interrupted" if self._closing else writing.state)
+        elif isinstance(event, Done):
+            writing.generation = ""
+            self._on_calls_changed(writing.calling)
+
+    # Calls of tools
+
+    def _on_calls_changed(self, calling: Calling) -> None:
+        if (writing := self._writing_with(calling)) is not None:
+            self._on_calls_progressed(calling)
+            self._stepper.run(self._keep_calls(writing), failed=lambda problem: None)
+
+    def _on_calls_progressed(self, calling: Calling) -> None:
+        if (writing := self._writing_with(calling)) is not None:
+            self._review(writing)
+            self.stepped.emit(writing)
+
+    def _keep_calls(self, writing: Writing) -> Steps:
+        """Store the calls as they are, and only then run them."""
+        steps = writing.steps
+        try:
+            yield self._store.flush_answer(
+                writing.message.id, writing.text, tuple(writing.events), steps=steps
+            )
+            writing.saved_steps = steps
+        except Problem as problem:
+            self._cannot_save(problem)
+        if writing.state == "streaming" and not self._over:
+            self._tool_steps.go_on(writing.calling)
+
+    def _on_calls_done(self, calling: Calling) -> None:
+        """Ask for the next step, or end an answer that gets nowhere."""
+        writing = self._writing_with(calling)
+        if writing is None or writing.generation or writing.message.id in self._waiting:
+            return
+        if goes_on(calling.steps):
+            writing.progress = None
+            self._ask_or_wait(writing, writing.so_far, writing.request)
+            self._review(writing)
+        else:
+            self._end(writing, "complete")
+
+    def _on_permitted(self, calling: Calling) -> None:
+        if (writing := self._writing_with(calling)) is not None:
+            permissions = replace(calling.permissions, trusted=frozenset())
+            self.permit(writing.message.conversation, permissions)
+
+    def _writing_with(self, calling: Calling) -> Writing | None:
+        """Return the answer with these calls, unless it has ended."""
+        return next((one for one in self.unfinished if one.calling is calling), None)
+
+    # Notes
 
     def _take_of_note(self, writing: Writing, notes: _Notes, event: Event) -> None:
         match event:
@@ -473,6 +650,7 @@ class Answers(QObject):
 
     def _end(self, writing: Writing, state: MessageState) -> None:
         self._notes.pop(writing.message.id, None)
+        self._tool_steps.stop(writing.calling)
         writing.state = state
         self._review(writing)
         self.finished.emit(writing)
@@ -498,6 +676,10 @@ class Answers(QObject):
     def _find_activity(self, writing: Writing) -> Activity:
         if writing.stopping:
             return Stopping()
+        if asked := writing.calling.asked:
+            return AwaitingPerson(asked[0].name)
+        if running := writing.calling.running:
+            return RunningTool(running[0].name)
         if writing.progress is not None and writing.begun:
             return writing.progress
         if writing.message.id in self._waiting or self._engine.state is not EngineState.LOADED:
@@ -507,14 +689,16 @@ class Answers(QObject):
     def _save(self, writing: Writing) -> Steps:
         """Save the answer so far, and its end if it has ended; then again, if more came
         meanwhile."""
-        count, message = len(writing.events), writing.message.id
+        count, message, steps = len(writing.events), writing.message.id, writing.steps
         try:
             yield from self._keep_notes(writing)
             if writing.state == "streaming":
-                yield self._store.flush_answer(message, writing.text, tuple(writing.events))
+                yield self._store.flush_answer(
+                    message, writing.text, tuple(writing.events), steps=steps
+                )
             else:
                 ended = yield self._store.finish_answer(
-                    message, writing.text, tuple(writing.events), state=writing.state
+                    message, writing.text, tuple(writing.events), state=writing.state, steps=steps
                 )
                 self._forget(writing)
                 self.saved.emit(ended)
@@ -522,7 +706,7 @@ class Answers(QObject):
             writing.saving = False
             self._cannot_save(problem)
             return
-        writing.saved, writing.saving = count, False
+        writing.saved, writing.saved_steps, writing.saving = count, steps, False
         self._can_save()
         if message in self._writings and writing.state != "streaming":
             self.flush()  # it ended meanwhile

@@ -4,6 +4,8 @@ Knows whether a message can be sent now; not who answers, nor where unsent text 
 count the tokens.
 """
 
+import sys
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
     QAccessible,
@@ -61,6 +63,7 @@ class Composer(QWidget):
         remedy_asked: carry out the remedy that is shown.
         text_attach_asked: attach the text, which is too long for a message, as a document.
         attach_asked, folder_asked: ask which files, or which folder, to attach.
+        screenshot_asked: let a person choose a part of the screen, to be attached.
         files_given(list[Path]): attach these; they were dropped or pasted.
     """
 
@@ -74,6 +77,7 @@ class Composer(QWidget):
     text_attach_asked = Signal()
     attach_asked = Signal()
     folder_asked = Signal()
+    screenshot_asked = Signal()
     files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -313,6 +317,8 @@ class Composer(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction("Files…", self.attach_asked.emit)
         menu.addAction("A folder…", self.folder_asked.emit)
+        if sys.platform == "darwin":
+            menu.addAction("A part of the screen…", self.screenshot_asked.emit)
         return menu
 
     def _ask_what_to_attach(self) -> None:

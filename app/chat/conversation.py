@@ -7,13 +7,14 @@ store and the answers; no widget, and not how the engine gets a model.
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
-from app.conversations.records import Conversation, DeletedMessages, Message
+from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
 from app.conversations.store import Store
 from app.documents.planner import Noting
 from app.steps import Stepper, Steps, in_thread
@@ -21,6 +22,8 @@ from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
 from engine.stretches import Stretch, cut, joined
+from engine.tools.steps import messages_of
+from engine.tools.turn import Permissions
 from models.errors import Problem
 
 DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
@@ -89,6 +92,7 @@ class OpenConversation(QObject):
         answers.begun.connect(self._on_begun)
         answers.noted.connect(self._on_noted)
         answers.saved.connect(self._on_saved)
+        answers.permitted.connect(self._on_permitted)
         listing.changed.connect(self._on_listed)
 
     @property
@@ -134,7 +138,8 @@ class OpenConversation(QObject):
         last question."""
         if text.strip():
             system_prompt, _ = self.configured
-            return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
+            lines = _lines(system_prompt, self.branch, self._answers.pictures)
+            return (*lines, ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -194,6 +199,19 @@ class OpenConversation(QObject):
         if self.record is not None:
             system_prompt, settings = self.configured
             self.configure(system_prompt=system_prompt, settings=with_thinking(settings, thinking))
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the person allows tools in it."""
+        return self.record.permissions if self.record is not None else Permissions()
+
+    def permit(self, permissions: Permissions) -> None:
+        """Set what the person allows tools in it, from the next call on."""
+
+        def steps() -> Steps:
+            self._answers.permit((yield from self.stored()), permissions)
+
+        self._run(steps())
 
     def keep_unsent(self, text: str) -> None:
         """Store the text in the composer."""
@@ -351,14 +369,20 @@ class OpenConversation(QObject):
             trace = yield self._store.trace(message)
             before = [event for event in trace if not isinstance(event, Done | Failed)]
             said = "".join(event.delta for event in before if isinstance(event, Text))
-            last = ChatMessage("assistant", found.content, raw=True)
+            last = _continued(found)
             if said != found.content:  # it is imported or edited
                 before, last = [Text("", found.content)], found.as_chat
             before = _with_stretches(before, found.stretches)
             # A grammar describes a whole answer, so it cannot hold for the rest of an answer.
             request = replace(record.settings or DEFAULTS, grammar=None)
             self._ask(
-                record, question, (*lines, last), request=request, going_on=found, before=before
+                record,
+                question,
+                lines,
+                request=request,
+                going_on=found,
+                continued=last,
+                before=before,
             )
 
         self._sending = True
@@ -443,7 +467,10 @@ class OpenConversation(QObject):
         if found is None or self.record is None:
             return
         # The list does not know these yet.
-        record = replace(found, unsent=self.record.unsent, queued=self.record.queued)
+        known = self.record
+        record = replace(
+            found, unsent=known.unsent, queued=known.queued, permissions=known.permissions
+        )
         if record != self.record:
             self.record = record
             self.described.emit()
@@ -487,6 +514,7 @@ class OpenConversation(QObject):
         *,
         request: Request | None = None,
         going_on: Message | None = None,
+        continued: Sequence[ChatMessage] = (),
         before: Sequence[Event] = (),
     ) -> None:
         self._answers.begin(
@@ -495,8 +523,9 @@ class OpenConversation(QObject):
             _keeping(request or record.settings or DEFAULTS, self._branch_until(until=question)),
             names=self._names(),
             title=record.title,
-            content=going_on.content if going_on else "",
-            stretches=going_on.stretches if going_on else (),
+            permissions=record.permissions,
+            going_on=going_on,
+            continued=continued,
             before=before,
             failed=self._give_up,
         )
@@ -534,6 +563,11 @@ class OpenConversation(QObject):
     def _on_saved(self, message: Message) -> None:
         self.branch = tuple(message if m.id == message.id else m for m in self.branch)
 
+    def _on_permitted(self, conversation: int, permissions: Permissions) -> None:
+        if self.record is not None and self.record.id == conversation:
+            self.record = replace(self.record, permissions=permissions)
+            self.described.emit()
+
     def _show_all(self, branch: tuple[Message, ...]) -> None:
         self.branch = branch
         self.opened.emit()
@@ -549,7 +583,7 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat up to a message, as the engine gets it."""
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self._branch_until(until=until))
+        return _lines(system_prompt, self._branch_until(until=until), self._answers.pictures)
 
     def _branch_until(self, *, until: int) -> tuple[Message, ...]:
         """The branch up to a message."""
@@ -590,9 +624,10 @@ def start_answer(
     *said, answer = branch
     answers.start(
         answer,
-        _lines(record.system_prompt, said),
+        _lines(record.system_prompt, said, answers.pictures),
         _keeping(record.settings or DEFAULTS, said),
         title=record.title,
+        permissions=record.permissions,
         noting=noting,
     )
 
@@ -614,9 +649,21 @@ def with_thinking(settings: Request | None, thinking: Thinking) -> Request | Non
     return None if changed == DEFAULTS else changed
 
 
-def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
+def _lines(
+    system_prompt: str, branch: Sequence[Message], pictures: Path
+) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(message.as_chat for message in branch))
+    return (*system, *chat_of(branch, pictures))
+
+
+def _continued(answer: Message) -> tuple[ChatMessage, ...]:
+    """Return the messages of an answer that is to be gone on with: what the model wrote last is
+    continued where it ends."""
+    place = answer.steps[-1].place if answer.steps else 0
+    its, _ = cut(answer.stretches, place)
+    called = messages_of(answer.content[:place], its, answer.steps) if place else ()
+    rest = answer.content[place:]
+    return (*called, *([ChatMessage("assistant", "", written=rest)] if rest else []))
 
 
 def _with_stretches(events: Sequence[Event], stretches: Sequence[Stretch]) -> list[Event]:

@@ -22,7 +22,7 @@ from engine.request import Role
 from engine.stretches import Stretch, said
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
-_AROUND_DOCUMENT = 34  # of each of its documents
+_AROUND_DOCUMENT, _AROUND_PICTURE = 34, 144  # of each of its documents
 
 
 class MessageRow:
@@ -286,7 +286,8 @@ class MessageRow:
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
             around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
-            around += len(self.documents) * _AROUND_DOCUMENT
+            for chip in self.documents:
+                around += _AROUND_PICTURE if chip.picture else _AROUND_DOCUMENT
             height = around + math.ceil(rows * 1.16 * metrics.height())
             self._estimate = (width, metrics.height(), height)
         return self._estimate[2]

@@ -6,6 +6,7 @@ is sent as a signal.
 
 import math
 from functools import partial
+from itertools import accumulate
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
@@ -19,7 +20,7 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
-from app.documents.chips import chip_of_sent
+from app.documents.chips import Chip, chip_of_sent
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece, Trace
@@ -166,7 +167,7 @@ class ConversationPresenter(QObject):
         row.set_branches(message.place, message.siblings)
         row.set_figures(message.figures)
         if message.sent is not None:
-            row.set_documents(tuple(map(chip_of_sent, message.sent.documents)))
+            row.set_documents(self._chips(message.sent))
         self._show_notes(message)
         if writing is not None and streaming:
             self._writing = writing
@@ -215,12 +216,15 @@ class ConversationPresenter(QObject):
         if (message := self._message(row)) is not None and (sent := message.sent) is not None:
             signal.emit(sent, sent.documents[place].number)
 
+    def _chips(self, sent: Sent) -> tuple[Chip, ...]:
+        return tuple(chip_of_sent(one, self._answers.pictures) for one in sent.documents)
+
     def _on_noted(self, question: Message) -> None:
         """Update a question that has more notes."""
         self._shown = [question if m.id == question.id else m for m in self._shown]
         row = self._row(question.id)
         if row is not None and question.sent is not None:
-            row.set_documents(tuple(map(chip_of_sent, question.sent.documents)))
+            row.set_documents(self._chips(question.sent))
         for message in self._shown:
             self._show_notes(message)
 
@@ -377,7 +381,9 @@ class ConversationPresenter(QObject):
         last, note = -1, ""
         if figures is not None and figures.left_out:
             system_prompt, _ = self._conversation.configured
-            last = figures.left_out_from + figures.left_out - 1 - bool(system_prompt)
+            behind = figures.left_out_from + figures.left_out - bool(system_prompt)
+            counts = accumulate(len(message.as_chat) for message in self._shown)
+            last = sum(count <= behind for count in counts) - 1
             note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
         for place, row in enumerate(self._transcript.messages):
             self._transcript.set_note(row, note if place == last else "")

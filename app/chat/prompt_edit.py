@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
+    QImage,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -47,12 +48,14 @@ class PromptEdit(QPlainTextEdit):
             off, only `CTRL_ENTER` submits.
         refused(str): something could not be pasted, and why.
         files_given(list[Path]): files and folders were pasted, or dropped here.
+        picture_given(QImage): a picture was pasted, or dropped here.
         files_held(bool): files and folders are dragged over the field, or no longer.
     """
 
     submitted = Signal()
     refused = Signal(str)
     files_given = Signal(list)
+    picture_given = Signal(QImage)
     files_held = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -161,7 +164,7 @@ class PromptEdit(QPlainTextEdit):
             self.files_given.emit(files)
             return
         if _is_of_picture(source):
-            self.refused.emit("Slipstream cannot read pictures yet: paste their text.")
+            self.picture_given.emit(source.imageData())
             return
         text = _tidy(source.text())
         selected = len(self.textCursor().selectedText())

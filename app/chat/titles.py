@@ -12,7 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.answers import Answers
-from app.conversations.records import Message, without_marks
+from app.conversations.records import Message, chat_of, without_marks
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.steps import Stepper, Steps, in_thread
@@ -140,7 +140,7 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        chat = [message.as_chat for message in branch]
+        chat = chat_of(branch, self._answers.pictures)
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
             str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY

@@ -12,10 +12,10 @@ from typing import Literal
 from PySide6.QtCore import QBuffer, QDateTime, QIODevice, QLocale
 from PySide6.QtGui import QFont, QPageSize, QPdfWriter, QTextDocument
 
+from app.conversations.answer_steps import in_order, texts_of
 from app.conversations.records import Entry, ExportedChat, clean
-from app.conversations.spelled import stretches_in
 from app.markdown.web import html_of
-from engine.stretches import said
+from engine.tools.steps import Step, line_of
 from models import files
 from models.errors import Problem
 from models.in_words import one_line
@@ -120,18 +120,28 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
 def _entry(entry: Entry, *, paper: bool) -> str:
     if entry.role != "assistant":
         return _message("You" if entry.role == "user" else "System", entry.role, _said(entry))
-    stretches = stretches_in(entry.content)
-    reasoning, answer = said(entry.content, stretches, "reasoning"), said(entry.content, stretches)
     body = ""
-    if reasoning and paper:
-        body = f'<div class="reasoning"><p><b>Thinking</b></p>{html_of(reasoning)}</div>'
-    elif reasoning:
-        body = f"<details><summary>Thinking</summary>{html_of(reasoning)}</details>"
-    body += html_of(answer)
+    for kind, part in in_order(entry.content, entry.parts, entry.steps):
+        if isinstance(part, Step):
+            for call in part.calls:
+                texts = "".join(
+                    f"<p>{title}</p><pre>{escape(text)}</pre>" for title, text in texts_of(call)
+                )
+                body += _folded(escape(line_of(call)), texts, paper=paper)
+        elif kind == "reasoning":
+            body += _folded("Thinking", html_of(part), paper=paper)
+        elif kind == "content":
+            body += html_of(part)
     if ending := _ENDINGS.get(entry.state):
         body += f'<p class="ending">{ending}</p>'
     author = (entry.target or "Model") + (", edited" if entry.edited else "")
     return _message(author, "assistant", body, entry.created)
+
+
+def _folded(title: str, body: str, *, paper: bool) -> str:
+    if paper:
+        return f'<div class="reasoning"><p><b>{title}</b></p>{body}</div>'
+    return f"<details><summary>{title}</summary>{body}</details>"
 
 
 def _message(author: str, kind: str, body: str, created: datetime | None = None) -> str:

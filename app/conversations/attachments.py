@@ -1,9 +1,10 @@
-"""The documents attached to messages, in SQL, and the private copies of PDFs that pages are drawn
-from. Each SQL function runs inside its caller's transaction.
+"""The documents attached to messages, in SQL, and private copies: of PDFs, from which pages are
+drawn, and of pictures. Each SQL function runs inside its caller's transaction.
 
 A document and its copy are stored once, however often it is attached, and removed with the last
 attachment. Backups contain documents as they contain messages: a deleted document stays in backups
-until these are removed. Copies are in no backup: without a copy, the text is shown but no page.
+until these are removed. Copies are in no backup: without a copy, a text is shown but no page, and a
+picture is gone.
 """
 
 import hashlib
@@ -146,14 +147,15 @@ def drop_unused(connection: sqlite3.Connection, folder: Path) -> None:
         ) from error
 
 
-def keep_copy(original: Path, folder: Path, digest: str) -> None:
-    """Keep a private copy of the file, unless it has changed. Raises Problem."""
-    copy = copy_of(folder, digest)
+def keep_copy(original: Path, folder: Path, document: Document) -> None:
+    """Keep a private copy of a PDF, unless the file has changed, or of a picture as it was read.
+    Raises Problem."""
+    copy = copy_of(folder, document)
     if copy.exists():
         return
     try:
         data = original.read_bytes()
-        if hashlib.sha256(data).hexdigest() != digest:
+        if document.format == "pdf" and hashlib.sha256(data).hexdigest() != document.digest:
             return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(copy) as partial:
@@ -166,9 +168,9 @@ def keep_copy(original: Path, folder: Path, digest: str) -> None:
         ) from error
 
 
-def copy_of(folder: Path, digest: str) -> Path:
-    """Return the path of a PDF's copy, which may not exist."""
-    return folder / f"{digest}.pdf"
+def copy_of(folder: Path, document: Document) -> Path:
+    """Return the path of the copy of a PDF or a picture, which may not exist."""
+    return folder / f"{document.digest}.{'pdf' if document.format == 'pdf' else 'png'}"
 
 
 def packed(sent: Sent) -> bytes:

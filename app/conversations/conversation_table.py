@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from app.conversations.answer_steps import permissions_from_json, permissions_to_json
 from app.conversations.records import (
     Conversation,
     clean,
@@ -18,11 +19,12 @@ from app.conversations.records import (
     texts_to_json,
 )
 from engine.request import Request
+from engine.tools.turn import Permissions
 from models.errors import Problem
 
 _COLUMNS = (
     "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms, "
-    "folder, archived, titled, queued"
+    "folder, archived, titled, queued, tools"
 )
 
 
@@ -121,6 +123,10 @@ def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple
     _set(connection, conversation, queued=texts_to_json(queued))
 
 
+def permit(connection: sqlite3.Connection, conversation: int, permissions: Permissions) -> None:
+    _set(connection, conversation, tools=permissions_to_json(permissions))
+
+
 def show(connection: sqlite3.Connection, conversation: int, leaf: int | None) -> None:
     """Show the branch that ends in `leaf`."""
     _set(connection, conversation, leaf=leaf)
@@ -148,7 +154,7 @@ def gone() -> Problem:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    *fields, created_ms, updated_ms, folder, archived, titled, queued = row
+    *fields, created_ms, updated_ms, folder, archived, titled, queued, tools = row
     id, title, pinned, system_prompt, settings, unsent, leaf = fields
     return Conversation(
         id=id,
@@ -164,4 +170,5 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         archived=bool(archived),
         titled=bool(titled),
         queued=texts_from_json(queued),
+        permissions=permissions_from_json(tools),
     )

@@ -13,15 +13,17 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable
+from html import escape
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
+from app.conversations.answer_steps import in_order, texts_of
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean
-from app.conversations.spelled import stretches_in
-from engine.stretches import folded, said
+from engine.stretches import folded
+from engine.tools.steps import Step, StepCall, line_of
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
@@ -192,9 +194,25 @@ def to_markdown(chat: ExportedChat) -> str:
 def _said(entry: Entry) -> str:
     if entry.role != "assistant":
         return entry.prompt
-    stretches = stretches_in(entry.content)
-    reasoning, answer = (said(entry.content, stretches, kind) for kind in ("reasoning", "content"))
-    return folded(reasoning, answer)
+    parts: list[str] = []
+    for kind, part in in_order(entry.content, entry.parts, entry.steps):
+        if isinstance(part, Step):
+            parts += map(_called, part.calls)
+        elif kind == "reasoning":
+            parts.append(folded(part, ""))
+        elif kind == "content":
+            parts.append(part)
+    return "\n\n".join(parts)
+
+
+def _called(call: StepCall) -> str:
+    """Return a call as Markdown, folded. Nothing in its texts can end their blocks."""
+    blocks = []
+    for title, text in texts_of(call):
+        fence = "`" * (2 + max(map(len, re.findall("`+", text)), default=1))
+        blocks.append(f"{title}:\n\n{fence}\n{text}\n{fence}")
+    line = escape(line_of(call), quote=False)
+    return "\n\n".join((f"<details>\n<summary>{line}</summary>", *blocks, "</details>"))
 
 
 def _heading(entry: Entry) -> str:

@@ -112,9 +112,9 @@ def duplicate(
         cursor = connection.execute(
             """
             INSERT INTO messages (conversation, parent, role, state, target, drafter, created_ms,
-                content, figures, sent, edited, stretches)
+                content, figures, sent, edited, stretches, steps)
             SELECT ?, ?, role, iif(state = 'streaming', 'interrupted', state), target, drafter,
-                created_ms, content, figures, sent, edited, stretches
+                created_ms, content, figures, sent, edited, stretches, steps
             FROM messages WHERE id = ?
             """,
             (copy, copies.get(parent), id),

@@ -7,15 +7,20 @@ only the engine defines them.
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
-from app.conversations.spelled import spelled
-from engine.documents.prompt import Sent
-from engine.request import ChatMessage, Request, Role
+from app.conversations.spelled import spelled, stretches_in
+from engine.documents import Document
+from engine.documents.prompt import Sent, SentDocument
+from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
+from engine.tools.steps import Step, messages_of
+from engine.tools.turn import Permissions
 from models.errors import Problem
 from models.in_words import one_line
 from models.typed_json import decode
@@ -51,6 +56,7 @@ class Conversation:
     archived: bool = False
     titled: bool = True
     queued: tuple[str, ...] = ()
+    permissions: Permissions = field(default_factory=Permissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,7 @@ class Message:
     sent: Sent | None = None
     edited: bool = False
     stretches: tuple[Stretch, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @property
     def spelled(self) -> str:
@@ -136,13 +143,38 @@ class Message:
         """The text that the model gets, with documents as they were sent."""
         return self.content if self.sent is None else self.sent.text
 
+    def pictures(self, folder: Path) -> tuple[Picture, ...]:
+        """The pictures that the model sees with the message; `folder` has the store's copies."""
+        found = (picture_of(one, folder) for one in (self.sent.documents if self.sent else ()))
+        return tuple(one for one in found if one is not None)
+
     @property
-    def as_chat(self) -> ChatMessage:
-        """The message as the model gets it."""
+    def as_chat(self) -> tuple[ChatMessage, ...]:
+        """The message as the model gets it: of an answer that called tools, several."""
         if self.sent is not None:
-            return ChatMessage(self.role, self.sent.text, attached=self.sent.attached)
+            return (ChatMessage(self.role, self.sent.text, attached=self.sent.attached),)
+        if self.steps:
+            return messages_of(self.content, self.stretches, self.steps)
         reasoning = said(self.content, self.stretches, "reasoning")
-        return ChatMessage(self.role, said(self.content, self.stretches), reasoning=reasoning)
+        return (ChatMessage(self.role, said(self.content, self.stretches), reasoning=reasoning),)
+
+
+def chat_of(branch: Iterable[Message], pictures: Path) -> tuple[ChatMessage, ...]:
+    """Return messages as the model gets them, with their `pictures`, copies in this folder."""
+    chat: list[ChatMessage] = []
+    for message in branch:
+        first, *rest = message.as_chat
+        chat += (replace(first, pictures=message.pictures(pictures)), *rest)
+    return tuple(chat)
+
+
+def picture_of(document: Document | SentDocument, folder: Path) -> Picture | None:
+    """Return the picture that is attached, or was sent; None for a text, and for a picture that is
+    no longer in the `folder` of the store's copies, such as in an imported conversation."""
+    path = folder / f"{document.digest}.png"
+    if document.pixels is None or not path.exists():
+        return None
+    return Picture(str(path), document.digest, *document.pixels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +206,8 @@ class SearchFilter:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None. `sent` is
-    what the model got of it, if it has documents."""
+    what the model got of it, if it has documents. An answer with `steps`, whose places count in its
+    content, has the `stretches` of that; of others the content shows them."""
 
     parent: int | None
     role: Role
@@ -185,14 +218,24 @@ class Entry:
     created: datetime | None = None
     sent: Sent | None = None
     edited: bool = False
+    stretches: tuple[Stretch, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         if self.state == "streaming":
             raise ValueError("an answer that is still written cannot travel")
 
     @property
+    def parts(self) -> tuple[Stretch, ...]:
+        """The stretches of the content."""
+        return self.stretches if self.steps else stretches_in(self.content)
+
+    @property
     def prompt(self) -> str:
-        """The text that the model got, with documents as they were sent."""
+        """The text that the model got, with documents as they were sent; of an answer with steps,
+        what it says itself."""
+        if self.steps:
+            return spelled(self.content, self.stretches)
         return self.content if self.sent is None else self.sent.text
 
 

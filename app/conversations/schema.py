@@ -168,9 +168,9 @@ _FOLDER_SETUP: Step = (
 _STRETCHES: Step = ("ALTER TABLE messages ADD COLUMN stretches TEXT",)
 
 
-def _shown(row: str) -> str:
-    """Return the expression of the text that is shown of a message: without the marks around its
-    stretches."""
+def _shown(row: str, left: str = "kind IS NOT 'mark'") -> str:
+    """Return the expression of the text that is shown of a message: of its stretches those for
+    which `left` is true, thus without the marks around them."""
     bare = f"{row}.content"
     for mark in ("think", "/think", "thinking", "/thinking"):
         bare = f"replace({bare}, '<{mark}>', '')"
@@ -196,26 +196,46 @@ def _shown(row: str) -> str:
             SELECT coalesce(group_concat(
                 substr({row}.content, start + 1, coalesce(length, length({row}.content))), char(10)
             ), '')
-            FROM (SELECT * FROM parts WHERE kind IS NOT 'mark' ORDER BY place)
+            FROM (SELECT * FROM parts WHERE {left} ORDER BY place)
         )
         END
     """
 
 
+def _index_of(text: Callable[[str], str]) -> Step:
+    """Return the step that replaces the index of messages by an index of this text."""
+    return (
+        *(f"DROP TRIGGER message_words_{name}" for name in ("add", "take", "change")),
+        "DROP TABLE message_words",
+        f"CREATE VIEW message_texts AS SELECT id, {text('messages')} AS content FROM messages",
+        *_indexed(
+            "message_words",
+            "messages",
+            "content",
+            view="message_texts",
+            text=text,
+            made_of="content, stretches",
+        ),
+    )
+
+
+def _without_calls(row: str) -> str:
+    """Return the expression of the text that is shown of a message since it may call tools."""
+    return _shown(row, "coalesce(kind, '') NOT IN ('mark', 'call')")
+
+
 # The index has what is shown, so that no mark of a model's template is found, or stands in an
 # excerpt. A view that FTS5 reads may not use json_each.
-_SHOWN: Step = (
-    *(f"DROP TRIGGER message_words_{name}" for name in ("add", "take", "change")),
-    "DROP TABLE message_words",
-    f"CREATE VIEW message_texts AS SELECT id, {_shown('messages')} AS content FROM messages",
-    *_indexed(
-        "message_words",
-        "messages",
-        "content",
-        view="message_texts",
-        text=_shown,
-        made_of="content, stretches",
-    ),
+_SHOWN: Step = _index_of(_shown)
+
+# The calls of an answer, as `app.conversations.answer_steps` writes them, and what a person decided
+# on tools in a conversation, as JSON; empty for none. Calls and results are not searched, as
+# documents are not.
+_TOOLS: Step = (
+    "ALTER TABLE messages ADD COLUMN steps TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE conversations ADD COLUMN tools TEXT NOT NULL DEFAULT ''",
+    "DROP VIEW message_texts",
+    *_index_of(_without_calls),
 )
 
 STEPS: tuple[Step, ...] = (
@@ -229,6 +249,7 @@ STEPS: tuple[Step, ...] = (
     _FOLDER_SETUP,
     _STRETCHES,
     _SHOWN,
+    _TOOLS,
 )
 
 

@@ -3,9 +3,10 @@
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
  "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
  "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent",
-           "edited"}, ...]}
+           "edited", "stretches", "steps"}, ...]}
 
-For messages with documents, the contents of `messages` and `sent` are what the model got.
+For messages with documents, the contents of `messages` and `sent` are what the model got. In
+`messages` an answer that called tools has only what it says itself.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import json
 from datetime import datetime
 from typing import Any, get_args
 
+from app.conversations.answer_steps import stopped
 from app.conversations.reading import Unreadable, at, moment, text
 from app.conversations.records import (
     Entry,
@@ -24,6 +26,9 @@ from app.conversations.records import (
 )
 from engine.documents.prompt import Sent, sent_from_json
 from engine.request import Role
+from engine.stretches import Stretch
+from engine.tools.steps import Step
+from models.typed_json import decode
 
 FORMAT = "slipstream"
 _VERSION = 1
@@ -100,6 +105,10 @@ def _entry(value: Any, index: int) -> Entry:
         raise Unreadable("The parent is not an earlier message")
     if not isinstance(value.get("content"), str):
         raise Unreadable("The content is not a text")
+    steps = _values(tuple[Step, ...], value.get("steps"))
+    places = [0, *(step.place for step in steps), len(value["content"])]
+    if places != sorted(places):
+        raise Unreadable("A call of a tool stands outside of the text")
     return Entry(
         parent=parent,
         role=role,
@@ -110,7 +119,17 @@ def _entry(value: Any, index: int) -> Entry:
         created=moment(value.get("created")),
         sent=_sent(value.get("sent")),
         edited=value.get("edited") is True,
+        stretches=_values(tuple[Stretch, ...], value.get("stretches")),
+        steps=stopped(steps),
     )
+
+
+def _values[T](kind: type[tuple[T, ...]], value: Any) -> tuple[T, ...]:
+    try:
+        whole = clean(json.dumps(value or [], ensure_ascii=False))
+        return decode(kind, json.loads(whole), place="steps")
+    except ValueError as error:
+        raise Unreadable("The calls of tools cannot be read") from error
 
 
 def _sent(value: Any) -> Sent | None:

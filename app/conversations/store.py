@@ -52,6 +52,8 @@ from engine.documents.prompt import Sent
 from engine.events import Event
 from engine.request import Request
 from engine.stretches import Stretch
+from engine.tools.steps import Step
+from engine.tools.turn import Permissions
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
@@ -68,9 +70,9 @@ class Store:
 
     notice: what a person must know about the opening, such as that the file was damaged and a
         backup restored. None if all was well.
-    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs,
-        `earlier_answers` with what is learned from answers, if a person wants that, and `kept` with
-        what the engine has read of documents.
+    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs
+        and pictures, `earlier_answers` with what is learned from answers, if a person wants that,
+        and `kept` with what the engine has read of documents.
     """
 
     def __init__(
@@ -175,6 +177,10 @@ class Store:
             system_prompt=system_prompt,
             settings=settings,
         )
+
+    def permit(self, conversation: int, permissions: Permissions) -> Future[None]:
+        """Set what a person allows tools in this conversation."""
+        return self._do(conversation_table.permit, conversation, permissions)
 
     def keep_unsent(self, conversation: int, text: str) -> Future[None]:
         """Store the text in the composer. Sending a message clears it."""
@@ -349,11 +355,12 @@ class Store:
         drafter: str,
         content: str = "",
         stretches: Sequence[Stretch] = (),
+        steps: Sequence[Step] = (),
     ) -> Future[Message]:
         """Begin an answer to `parent`. Another answer to the same question is its sibling.
 
-        To continue an answer that was cut off, begin its sibling with its `content` and
-        `stretches`.
+        To continue an answer that was cut off, begin its sibling with its `content`, `stretches`
+        and `steps`.
         """
         return self._do(
             tree.begin,
@@ -362,22 +369,33 @@ class Store:
             drafter=drafter,
             content=content,
             stretches=stretches,
+            steps=tuple(steps),
             now_ms=self._now_ms(),
         )
 
-    def flush_answer(self, answer: int, content: str, events: Sequence[Event]) -> Future[None]:
-        """Store the answer so far: all its text and all its events, of which the new ones are
+    def flush_answer(
+        self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
+    ) -> Future[None]:
+        """Store the answer so far: all its text, steps and events, of which the new ones are
         added.
 
         Called about once a second. After a failure, such as a full disk, the next call stores all.
         """
-        return self._do(tree.flush, answer, content, tuple(events))
+        return self._do(tree.flush, answer, content, tuple(events), steps=tuple(steps))
 
     def finish_answer(
-        self, answer: int, content: str, events: Sequence[Event], *, state: MessageState
+        self,
+        answer: int,
+        content: str,
+        events: Sequence[Event],
+        *,
+        state: MessageState,
+        steps: Sequence[Step] = (),
     ) -> Future[Message]:
         """Store the whole answer and how it ended. Called again after a failure."""
-        return self._do(tree.finish, answer, content, tuple(events), state=state)
+        return self._do(
+            tree.finish, answer, content, tuple(events), state=state, steps=tuple(steps)
+        )
 
     def trace(self, message: int) -> Future[tuple[Event, ...]]:
         """Return the events of an answer; none if it was not generated here."""
@@ -388,8 +406,9 @@ class Store:
     def attach(
         self, conversation: int, document: Document, *, original: Path | None = None
     ) -> Future[int]:
-        """Attach a document to the unsent message. Returns its number in the conversation. For a
-        PDF, a private copy of the `original` is kept, so that its pages can be drawn."""
+        """Attach a document to the unsent message. Returns its number in the conversation. A
+        private copy of the `original` is kept of a PDF, so that its pages can be drawn, and of a
+        picture, as it was read."""
         return self._do(self._attach, conversation, document, original=original)
 
     def _attach(
@@ -401,8 +420,8 @@ class Store:
         original: Path | None,
     ) -> int:
         number = attachments.attach(connection, conversation, document)
-        if original is not None and document.format == "pdf":
-            attachments.keep_copy(original, self.attachments, document.digest)
+        if original is not None and document.format in ("pdf", "picture"):
+            attachments.keep_copy(original, self.attachments, document)
         return number
 
     def keep_notes(self, message: int, sent: Sent) -> Future[Sent]:
@@ -460,7 +479,7 @@ class Store:
 
     def copy_of(self, document: Document) -> Path | None:
         """Return the path of a PDF's private copy, if there is one."""
-        copy = attachments.copy_of(self.attachments, document.digest)
+        copy = attachments.copy_of(self.attachments, document)
         return copy if document.format == "pdf" and copy.exists() else None
 
     # Search, export, import

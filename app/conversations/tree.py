@@ -10,6 +10,7 @@ from typing import Any
 
 from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
+from app.conversations.answer_steps import steps_from_json, steps_to_json, stopped
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -27,11 +28,12 @@ from engine.documents.prompt import Sent
 from engine.events import Event, stretches_of
 from engine.request import Request, Role
 from engine.stretches import Stretch
+from engine.tools.steps import Step
 from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.edited, m.stretches, m.figures, m.sent, m.created_ms,
+        m.edited, m.stretches, m.steps, m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -153,6 +155,7 @@ def begin(
     drafter: str,
     content: str,
     stretches: Sequence[Stretch] = (),
+    steps: Sequence[Step] = (),
     now_ms: int,
 ) -> Message:
     """Begin an answer under `parent`, and show its branch."""
@@ -168,8 +171,8 @@ def begin(
         now_ms=now_ms,
     )
     connection.execute(
-        "UPDATE messages SET stretches = ? WHERE id = ?",
-        (stretches_to_json(stretches), begun.id),
+        "UPDATE messages SET stretches = ?, steps = ? WHERE id = ?",
+        (stretches_to_json(stretches), steps_to_json(steps), begun.id),
     )
     return get(connection, begun.id)
 
@@ -207,10 +210,15 @@ def ask(
 
 
 def flush(
-    connection: sqlite3.Connection, answer: int, content: str, events: Sequence[Event]
+    connection: sqlite3.Connection,
+    answer: int,
+    content: str,
+    events: Sequence[Event],
+    *,
+    steps: Sequence[Step] = (),
 ) -> None:
     """Store the answer so far, and its trace. Raises Problem if it is finished."""
-    _write(connection, answer, content=content, state="streaming", events=events)
+    _write(connection, answer, content=content, state="streaming", events=events, steps=steps)
     traces.extend(connection, answer, events)
 
 
@@ -221,11 +229,12 @@ def finish(
     events: Sequence[Event],
     *,
     state: MessageState,
+    steps: Sequence[Step] = (),
 ) -> Message:
     """Store the whole answer with its figures and trace. Raises Problem if it is finished."""
     if state == "streaming":
         raise ValueError("a finished answer is not streaming")
-    _write(connection, answer, content=content, state=state, events=events)
+    _write(connection, answer, content=content, state=state, events=events, steps=stopped(steps))
     connection.execute(
         "UPDATE messages SET figures = ? WHERE id = ?",
         (figures_to_json(figures_of(events)), answer),
@@ -236,7 +245,13 @@ def finish(
 
 
 def interrupt(connection: sqlite3.Connection) -> int:
-    """Mark the answers that were being written when the app died. Returns how many."""
+    """Mark the answers that were being written when the app died, and their calls that ran. Returns
+    how many."""
+    for id, steps in connection.execute(
+        "SELECT id, steps FROM messages WHERE state = 'streaming' AND steps != ''"
+    ).fetchall():
+        kept = steps_to_json(stopped(steps_from_json(steps)))
+        connection.execute("UPDATE messages SET steps = ? WHERE id = ?", (kept, id))
     return connection.execute(
         "UPDATE messages SET state = 'interrupted' WHERE state = 'streaming'"
     ).rowcount
@@ -258,13 +273,15 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
         Entry(
             parent=above(message),
             role=message.role,
-            content=message.spelled,
+            content=message.content if message.steps else message.spelled,
             state="interrupted" if message.state == "streaming" else message.state,
             target=message.target,
             drafter=message.drafter,
             created=message.created,
             sent=message.sent,
             edited=message.edited,
+            stretches=message.stretches if message.steps else (),
+            steps=stopped(message.steps),
         )
         for message in messages
     )
@@ -319,6 +336,11 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
+        if entry.steps:
+            connection.execute(
+                "UPDATE messages SET stretches = ?, steps = ? WHERE id = ?",
+                (stretches_to_json(entry.stretches), steps_to_json(entry.steps), ids[-1]),
+            )
         attachments.send(connection, conversation, ids[-1], entry.sent)
     if chat.leaf is not None:
         conversation_table.show(connection, conversation, ids[chat.leaf])
@@ -332,12 +354,13 @@ def _write(
     content: str,
     state: MessageState,
     events: Sequence[Event],
+    steps: Sequence[Step],
 ) -> None:
     stretches = stretches_to_json(stretches_of(events))
     changed = connection.execute(
-        "UPDATE messages SET content = ?, state = ?, stretches = ? "
+        "UPDATE messages SET content = ?, state = ?, stretches = ?, steps = ? "
         "WHERE id = ? AND state = 'streaming'",
-        (clean(content), state, stretches, answer),
+        (clean(content), state, stretches, steps_to_json(steps), answer),
     ).rowcount
     if not changed:
         get(connection, answer)
@@ -409,7 +432,7 @@ def _insert(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, edited, stretches, figures, sent, created_ms, place, count = row
+    *fields, edited, stretches, steps, figures, sent, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -427,4 +450,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         sent=attachments.unpacked(sent),
         edited=bool(edited),
         stretches=stretches_from_json(stretches, content) if role == "assistant" else (),
+        steps=steps_from_json(steps),
     )

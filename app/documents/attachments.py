@@ -1,14 +1,19 @@
-"""The documents attached to the unsent message.
+"""The documents and pictures attached to the unsent message.
 
 Reads one file after the other, and stores each before it counts as attached. Knows the store and
 who reads files; not what of a document is sent, and no widget.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from threading import Event
 from typing import Any, Protocol
 
@@ -17,8 +22,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.conversations.store import Store
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
-from engine.documents.reading import Cancelled, Progress
+from engine.documents.reading import Cancelled, Progress, normalize
 from models.errors import Problem
+from models.in_words import one_line
+
+_OF_A_MAC = (".heic", ".heif", ".avif")  # of which only a Mac makes others
 
 
 class Read(Protocol):
@@ -29,6 +37,10 @@ class Read(Protocol):
     ) -> Document: ...
 
 
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", *_OF_A_MAC)
+"""The ends of names of files that are shown to a model as pictures."""
+
+_CONVERTING_SECONDS = 30
 _ENDING_SECONDS = 1.0
 _LOOKS_APART_MS = 300
 MOST_AT_ONCE = 50  # files; more of them should be attached as a folder
@@ -220,13 +232,31 @@ class Attachments(QObject):
             self.changed.emit()
 
     def _attach(self, file: _File) -> Steps:
-        read, path, cancelled = self._read, file.path, file.cancelled.is_set
-        reading = in_thread(lambda: read(path, cancelled=cancelled, progress=file.report))
+        path, cancelled = file.path, file.cancelled.is_set
+        if path.suffix.lower() in PICTURES:
+            folder = Path(mkdtemp(prefix="slipstream-"))
+            try:
+                yield from self._attach_read(
+                    file, lambda: _picture(path, folder, cancelled), original=folder
+                )
+            finally:
+                rmtree(folder, ignore_errors=True)
+            return
+        read = self._read
+        yield from self._attach_read(
+            file, lambda: read(path, cancelled=cancelled, progress=file.report), original=path
+        )
+
+    def _attach_read(self, file: _File, read: Callable[[], Document], *, original: Path) -> Steps:
+        """Attach what `read` returns. `original`: the file, or the folder of the picture."""
+        reading = in_thread(read)
         self._reads = [reading]
         document: Document = yield reading
         if file.cancelled.is_set():
             return
-        if not document.text.strip():
+        if document.pixels is not None:
+            original /= f"{document.digest}.png"
+        elif not document.text.strip():
             raise Problem(
                 f"{document.name} has no text that can be read.",
                 "Attach a version with text: pictures of pages are not read.",
@@ -236,7 +266,7 @@ class Attachments(QObject):
             conversation = yield from self._stored()
             if not file.cancelled.is_set():
                 self.name(conversation)
-        number = yield self._store.attach(conversation, document, original=path)
+        number = yield self._store.attach(conversation, document, original=original)
         if file.cancelled.is_set():
             self._store.detach(conversation, number)
             return
@@ -249,3 +279,17 @@ class Attachments(QObject):
         self._attached = (*others, attachment)
         self.refresh()
         self.attached.emit(attachment)
+
+
+def _picture(path: Path, folder: Path, cancelled: Callable[[], bool]) -> Document:
+    """Read a picture, and write it into the folder as a model is shown it. Raises as `Read`."""
+    source = path
+    if path.suffix.lower() in _OF_A_MAC and sys.platform == "darwin":  # untested
+        source = folder / "converted.png"
+        command = ("sips", "-s", "format", "png", str(path.absolute()), "--out", str(source))
+        with suppress(subprocess.TimeoutExpired, OSError):
+            subprocess.run(command, capture_output=True, check=False, timeout=_CONVERTING_SECONDS)
+        source = source if source.exists() else path
+    picture = normalize(source, folder, cancelled=cancelled)
+    size = picture.width, picture.height
+    return Document(one_line(path.name), "picture", picture.digest, (), pixels=size)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
@@ -20,6 +21,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.conversations.records import picture_of
+from app.documents.picture_view import PictureView
 from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
@@ -37,13 +40,14 @@ _USUAL_NAME = 140  # pixels that a name should have beside the words
 _LEAST_WORDS = 230  # pixels of the words on a chip that was sent, whose name shrinks
 _AFTER_NAME = 2  # in the row, after the sign and the name
 _HIGHEST = 190  # pixels; more chips are scrolled
+_SMALL, _LARGE = 44, 132  # pixels of a picture's height: before it is sent, and in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
     """`words` stand beside the name, and each of `notes` in a line below. `warning`: the notes ask
     for action. `tip` is the unshortened text. `shows`: its text can be shown; `removes`: it can be
-    removed."""
+    removed. `picture`: the file of a picture, which is shown small."""
 
     name: str
     words: str = ""
@@ -52,6 +56,7 @@ class Chip:
     tip: str = ""
     shows: bool = True
     removes: bool = True
+    picture: Path | None = None
 
 
 class DocumentChips(QWidget):
@@ -211,15 +216,21 @@ class ChipWidget(Card):
         row.addStretch(1)
         for button in self.buttons:
             row.addWidget(button)
+        self.picture = PictureView(_SMALL if removal == _REMOVE else _LARGE)
+        self.picture.clicked.connect(self.view.click)
+        self.picture.hide()
         below = self._below = QHBoxLayout()
         below.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
         below.setAlignment(Qt.AlignmentFlag.AlignLeft)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 3, 4, 3)
+        column = QVBoxLayout()
         column.setSpacing(0)
         column.addLayout(row)
         column.addLayout(below)
         column.addWidget(self._notes)
+        whole = self._whole = QHBoxLayout(self)
+        whole.setSpacing(0)
+        whole.addWidget(self.picture)
+        whole.addLayout(column, 1)
         self._notes.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
         self._chip = Chip("")
         self._recolour()
@@ -237,6 +248,11 @@ class ChipWidget(Card):
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)
         self.view.setAccessibleName(f"View what the model gets of {name}")
+        self.picture.show_picture(chip.picture)
+        self.picture.setVisible(chip.picture is not None)
+        self._whole.setContentsMargins(0 if self._bare else 8, 3, 4, 3)
+        self._name.setHidden(self._bare)
+        self._words.setHidden(self._bare)
         self._remove.setVisible(chip.removes and self._removal == _REMOVE)
         self._remove.setAccessibleName(f"Remove {name}")
         self._recolour()
@@ -261,8 +277,16 @@ class ChipWidget(Card):
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
 
+    @property
+    def _bare(self) -> bool:
+        """Whether it is a picture in a message, which needs no name."""
+        return self._chip.picture is not None and self._removal != _REMOVE
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
+        if not self._bare:
+            super().paintEvent(event)
+        if self._chip.picture is not None:
+            return
         colours = colours_of(self)
         with QPainter(self) as painter:
             middle = self._name.geometry().center().y() + 0.5
@@ -357,6 +381,10 @@ def shortened(line: str) -> str:
     return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1].rstrip(" ,;") + "…"
 
 
-def chip_of_sent(sent: SentDocument) -> Chip:
-    """Return the chip of a document in a message that was sent."""
-    return Chip(sent.name, sent.in_words, removes=not sent.deleted)
+def chip_of_sent(sent: SentDocument, pictures: Path) -> Chip:
+    """Return the chip of a document in a message that was sent. `pictures`: their folder."""
+    picture = picture_of(sent, pictures)
+    path = None if picture is None else Path(picture.path)
+    lost = ": not on this Mac" if sent.pixels and picture is None else ""
+    words = f"{sent.in_words}{lost}"
+    return Chip(sent.name, words, shows=not lost, removes=not sent.deleted, picture=path)

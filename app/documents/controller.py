@@ -4,6 +4,7 @@ Connects the composer, the attachments and the planner. Says what the model will
 it takes to read. Knows no file and no pixel; not which passages fit a question.
 """
 
+import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -13,18 +14,22 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QDialog, QMessageBox
 
 from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
-from app.conversations.records import Message, title_from
+from app.conversations.records import Message, picture_of, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.picture_tokens import PictureTokens
+from app.documents.picture_view import PictureDialog
 from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
+from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
 from app.steps import Stepper, Steps, in_thread
@@ -46,11 +51,16 @@ _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
+_PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
 BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 _NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
+_CANNOT_SEE = (
+    "This model reads text only. Remove the picture, or choose a model that sees, such as Gemma 3, "
+    "Qwen3-VL or LFM2-VL."
+)
 _EDITED = "An edited message keeps its documents. Send it or cancel, then attach others."
 _DELETION = (
     "Its text, everything that was sent of it and the copy of the file are deleted from this "
@@ -79,16 +89,20 @@ class DocumentsController(QObject):
         read: Read,
         settings: Settings,
         tokens: TokenCounter,
+        engine: EngineProcess,
     ) -> None:
         """`settings` store how long targets take to read."""
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
         self._settings, self._tokens = settings, tokens
+        self._pictures = PictureTokens(engine, self)
+        self._pictures.changed.connect(self._plan_soon)
+        self._pictures.changed.connect(self.changed)
         self._stepper, self._planner = Stepper(self), Planner()
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
-        self._target = ""
+        self._target, self._sees = "", True
         self._seconds = 0.0  # per token, as last measured, or estimated
         self._measured = False
         self._in_passages = False  # a person chose passages for the unsent message
@@ -98,11 +112,14 @@ class DocumentsController(QObject):
         self._parts = ""  # how many notes would be made, if passages are not enough
         self._planning = False
         self._written: tuple[Path, str] | None = None  # the file of `attach_text`, and its text
+        self._temporary: list[Path] = []  # folders of pictures that were in no file
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
         composer.attach_asked.connect(self.ask)
         composer.folder_asked.connect(self.ask_for_folder)
+        composer.screenshot_asked.connect(self.attach_screenshot)
         composer.files_given.connect(self.attach)
+        composer.field.picture_given.connect(self.attach_picture)
         composer.text_attach_asked.connect(self.attach_text)
         composer.documents.view_asked.connect(self._view)
         composer.documents.remove_asked.connect(self._remove)
@@ -127,13 +144,22 @@ class DocumentsController(QObject):
         return tuple(sent.given(document.number) for document in sent.documents)
 
     @property
+    def picture_tokens(self) -> int:
+        """The tokens of all pictures in the conversation and the unsent message, as far as they
+        are known."""
+        folder, unsent = self._store.attachments, () if self._edited else self.attachments.ready
+        found = [each for message in self._conversation.branch for each in message.pictures(folder)]
+        found += [one for _, each in unsent if (one := picture_of(each, folder)) is not None]
+        return sum(map(self._pictures.of, found))
+
+    @property
     def estimates(self) -> bool:
         """Whether tokens are estimated, as the target's tokenizer cannot be read, or not yet."""
         return self._tokens.counting is None
 
     def use(self, loaded: Loaded) -> None:
         """Plan for this model from now on."""
-        self._target = loaded.target
+        self._target, self._sees = loaded.target, loaded.sees
         self._seconds = self._settings.read_seconds(loaded.target)
         self._measured = self._seconds > 0
         if not self._measured:
@@ -226,6 +252,35 @@ class DocumentsController(QObject):
         self._written = path, text
         self.attach([path])
 
+    def attach_picture(self, picture: QImage) -> None:
+        """Attach a picture that is in no file."""
+
+        def write(path: Path) -> None:
+            if not picture.save(str(path)):
+                raise Problem("The picture cannot be written.", "Make room on the disk.")
+
+        self._attach_written("Picture.png", write)
+
+    def attach_screenshot(self) -> None:
+        """Attach a part of the screen, which a person chooses. For a Mac; untested."""
+
+        def write(path: Path) -> None:
+            subprocess.run(("screencapture", "-i", "-x", str(path)), check=False)
+
+        self._attach_written("Screenshot.png", write)
+
+    def _attach_written(self, name: str, write: Callable[[Path], None]) -> None:
+        """Attach the picture that `write` writes, if it writes any."""
+
+        def steps() -> Steps:
+            path = Path(mkdtemp(prefix="slipstream-")) / name
+            self._temporary.append(path.parent)
+            yield in_thread(lambda: write(path))
+            if path.exists():
+                self.attach([path])
+
+        self._stepper.run(steps(), failed=self.failed.emit)
+
     def _drop_written(self) -> None:
         """Remove the file of `attach_text`: it is stored, or not wanted any more."""
         if self._written is not None:
@@ -247,9 +302,13 @@ class DocumentsController(QObject):
 
     def view(self, sent: Sent, number: int) -> None:
         """Show what a message has of a document."""
-        name = next(one.name for one in sent.documents if one.number == number)
-        window = self._composer.window()
-        dialog = TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window)
+        document = next(one for one in sent.documents if one.number == number)
+        name, window = one_line(document.name), self._composer.window()
+        dialog: QDialog
+        if (picture := self._chip_of(document).picture) is not None:
+            dialog = PictureDialog(name, picture, remark=_PICTURE_SENT, parent=window)
+        else:
+            dialog = TextDialog(name, sent.given(number), remark=_AS_SENT, parent=window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
@@ -277,6 +336,8 @@ class DocumentsController(QObject):
         self._planner.close()
         self.attachments.close()
         self._drop_written()
+        for folder in self._temporary:
+            rmtree(folder, ignore_errors=True)
 
     # What the model will get
 
@@ -332,7 +393,14 @@ class DocumentsController(QObject):
             return {number: document for number, document in stored if number in partly} | new
 
         self._estimated = self.estimates
-        message = self._to_plan(question, documents, still_read, conversation=record.id)
+        message = replace(
+            self._to_plan(question, documents, still_read, conversation=record.id),
+            picture_tokens={
+                one.digest: self._pictures.of(shown)
+                for one in new.values()
+                if (shown := picture_of(one, self._store.attachments)) is not None
+            },
+        )
         if not (self._in_passages and self._seconds):
             return message
         most = room_in_time(self._seconds)
@@ -374,7 +442,7 @@ class DocumentsController(QObject):
         """Return a function that computes how many tokens documents may take, by a given count."""
         context, settings = self._context, self._conversation.settings
         system_prompt, _ = self._conversation.configured
-        texts = (system_prompt, *(message.as_chat.content for message in before))
+        texts = (system_prompt, *(one.content for each in before for one in each.as_chat))
 
         def room(count: Count) -> int:
             earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)
@@ -467,7 +535,7 @@ class DocumentsController(QObject):
         chips = self._composer.documents
         if self._edited is not None:
             sent = self._edited.sent.documents if self._edited.sent else ()
-            chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
+            chips.show_chips([replace(self._chip_of(one), removes=False) for one in sent])
             chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
             chips.propose("", "")
             chips.offer_choice("", "")
@@ -478,7 +546,7 @@ class DocumentsController(QObject):
             [
                 *map(self._chip, attached.all),
                 *(
-                    replace(chip_of_sent(one), words=self._describe(one), removes=False)
+                    replace(self._chip_of(one), words=self._describe(one), removes=False)
                     for one in self._standing()
                 ),
             ]
@@ -488,6 +556,8 @@ class DocumentsController(QObject):
             unready = _READING
         elif attached.ready and not self._context:
             unready = _NO_MODEL
+        elif not self._sees and any(document.pixels for _, document in attached.ready):
+            unready = refused = _CANNOT_SEE
         else:
             unready = refused
         chips.say(refused or self._about_all())
@@ -529,6 +599,9 @@ class DocumentsController(QObject):
             f"Context and memory), or {instead}."
         )
 
+    def _chip_of(self, sent: SentDocument) -> Chip:
+        return chip_of_sent(sent, self._store.attachments)
+
     def _chip(self, attachment: Attachment) -> Chip:
         document, problem = attachment.document, attachment.problem
         if problem is not None:
@@ -548,6 +621,7 @@ class DocumentsController(QObject):
             tuple(map(shortened, lines)),
             tip="\n".join((attachment.name, *([self._in_full(sent)] if sent else []), *lines)),
             shows=sent is not None,
+            picture=self._chip_of(sent).picture if sent else None,
         )
 
     def _describe(self, sent: SentDocument) -> str:

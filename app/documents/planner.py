@@ -7,7 +7,7 @@ every key. Knows no store and no widget.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.documents import Document
 from engine.documents.by_section import Ask, Said, section_by_section
@@ -23,7 +23,8 @@ class MessageToPlan:
     """A message to plan: the `question`, and the `documents` of its conversation that it may use,
     by number.
 
-    `room` returns how many tokens these may take, counted by `count`. `before` is what was sent of
+    `room` returns how many tokens these may take, counted by `count`. `picture_tokens`: those of
+    pictures, by digest, as far as they are known. `before` is what was sent of
     the earlier messages that are still read; `asked_before` is the question before.
     """
 
@@ -34,6 +35,7 @@ class MessageToPlan:
     room: Callable[[Count], int]
     before: Sequence[Sent] = ()
     asked_before: str = ""
+    picture_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 class Noting:
@@ -113,6 +115,7 @@ class Planner:
             room=message.room(message.count),
             before=message.before,
             asked_before=message.asked_before,
+            picture_tokens=lambda picture: message.picture_tokens.get(picture.digest, 0),
         )
 
     def _index_of(self, conversation: int, numbers: frozenset[int]) -> PassageIndex:

@@ -163,7 +163,8 @@ class WordsInDocuments(QObject):
     def _chat_before(self, answer: int) -> list[Sent | None]:
         """Return the documents of each message in the answer's prompt."""
         system_prompt, _ = self._conversation.configured
-        return [None] * bool(system_prompt) + [each.sent for each in self._before(answer)]
+        chat = [[each.sent] * len(each.as_chat) for each in self._before(answer)]
+        return [None] * bool(system_prompt) + [sent for message in chat for sent in message]
 
     def _on_built(self, row: MessageRow) -> None:
         if row.widget is not None:

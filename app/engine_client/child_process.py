@@ -11,6 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from app.engine_client.engine_log import EngineLog
+from engine.pipes import Lines
 from engine.process.client import FOLDER
 from engine.process.supervision import Death, Supervisor, how_it_ended
 
@@ -19,43 +20,6 @@ _GRACE_SECONDS = 1.5  # from the end of its input until it is killed: a person m
 _AT_ONCE_SECONDS = 0.006  # of emitting lines
 _APART_MILLISECONDS = 10  # so that in a flood of lines the window has more time than the engine
 _KILL_SECONDS = 2.0  # to wait for the end of a killed process
-
-
-class Lines:
-    """Splits bytes into lines, which keep their line ends. Holds at most `limit` + 1 bytes.
-
-    A line that is longer than `limit`, its end included, is returned as soon as that is known, cut
-    to `limit` + 1 bytes; the rest of it is dropped.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._line = bytearray()
-        self._dropping = False
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes."""
-        lines: list[bytes] = []
-        start = 0
-        while start < len(data):
-            end = data.find(b"\n", start) + 1 or len(data)
-            ended = data.endswith(b"\n", start, end)
-            if not self._dropping:
-                room = self._limit + 1 - len(self._line)
-                self._line += data[start : min(end, start + room)]
-                if ended or len(self._line) > self._limit:
-                    lines.append(self.rest())
-                    self._dropping = not ended
-            elif ended:
-                self._dropping = False
-            start = end
-        return lines
-
-    def rest(self) -> bytes:
-        """The beginning of a line that is not complete; forgets it."""
-        line = bytes(self._line)
-        self._line.clear()
-        return line
 
 
 class ChildProcess(QObject):

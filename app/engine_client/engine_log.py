@@ -11,8 +11,6 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from platformdirs import user_log_path
-
 from engine.request import Prompt
 from models.in_words import CONTROLS
 
@@ -109,11 +107,6 @@ class EngineLog:
 def texts_of(prompt: Prompt) -> tuple[str, ...]:
     """Return the texts of a prompt that no line may quote."""
     return (prompt.text, *(message.content for message in prompt.messages))
-
-
-def log_folder() -> Path:
-    """Return the folder in which the platform keeps an app's logs."""
-    return user_log_path("Slipstream", appauthor=False)
 
 
 def _printable(line: str) -> str:

@@ -8,7 +8,7 @@ what an answer looks like nor what a conversation is. It keeps these promises be
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from uuid import uuid4
@@ -34,6 +34,7 @@ from engine.process.protocol import (
     LONGEST_RESPONSE_BYTES,
     PROTOCOL,
     Count,
+    Counted,
     Generate,
     Load,
     Loaded,
@@ -90,6 +91,7 @@ class EngineProcess(QObject):
         unloaded(): there is no model any more, until the next `loaded`.
         ranks_changed(): see the property `ranks`.
         happened(Event): an event of a generation that is not over.
+        counted(Counted): the answer to `count`.
         told_guest(Event | Counted): the same of what was passed on for the guest; or what it
             counted.
         failed(Failed): a failure that belongs to no generation. `generation` is the id of the
@@ -110,6 +112,7 @@ class EngineProcess(QObject):
     unloaded = Signal()
     ranks_changed = Signal()
     happened = Signal(object)
+    counted = Signal(Counted)
     told_guest = Signal(object)
     failed = Signal(Failed)
     hung = Signal(float)
@@ -265,15 +268,21 @@ class EngineProcess(QObject):
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        tools: str = "",
         race: bool = False,
     ) -> str:
-        """Answer a chat, beside others. Returns the generation's id.
+        """Answer a chat, beside others. Returns the generation's id. `tools` as in `Prompt`.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
-        command = Generate(uuid4().hex, conversation, chat(messages), request, race=race)
+        prompt = replace(chat(messages), tools=tools)
+        command = Generate(uuid4().hex, conversation, prompt, request, race=race)
         self._log.hide(texts_of(command.prompt))
         return self._ask(command)
+
+    def count(self, messages: Sequence[ChatMessage]) -> str:
+        """Count the tokens of a chat. Returns the id that `counted` will carry, if it can be."""
+        return self._ask(Count(uuid4().hex, chat(messages)))
 
     def pass_on(self, command: Question) -> None:
         """Ask for something on behalf of the guest, who has chosen the id: see `is_guest`."""
@@ -317,7 +326,7 @@ class EngineProcess(QObject):
 
     # Asking
 
-    def _ask(self, command: Work) -> str:
+    def _ask(self, command: Work | Question) -> str:
         if (refusal := self._client.ask(command)) is not None:
             self._deliver_soon(Delivery(refusal, command))
         else:
@@ -407,8 +416,12 @@ class EngineProcess(QObject):
         """Pass responses on, to whom each concerns."""
         for response, command in deliveries:
             if isinstance(command, Question):
-                told = self.told_guest if is_guest(command.id) else self.happened
-                told.emit(response)
+                if is_guest(command.id):
+                    self.told_guest.emit(response)
+                elif isinstance(response, Counted):
+                    self.counted.emit(response)
+                else:
+                    self.happened.emit(response)
                 continue
             match response:
                 case Ready():

@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTable
 
+from app.markdown.asides import Aside, index_of, text_of
 from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, PANEL, Formats
 from app.markdown.formulas import FORMULA, laid_out_format
@@ -47,7 +48,7 @@ from app.markdown.table_writer import TableWriter, only_grew
 from engine.stretches import Stretch
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
-REASONING = -1  # its number; that of details is their place in the text
+REASONING = -1  # its number; that of details is their place in the text, those of asides are lower
 _LAST_LINE = re.compile(r"[^\n]*\s*\Z")
 _LONGEST_ENDING = 200  # characters
 _COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
@@ -140,6 +141,20 @@ class TextDocument:
         """Say which stretches the text has: see `StreamingMarkdown`."""
         self._stream.set_stretches(stretches)
 
+    def set_asides(self, asides: tuple[Aside, ...]) -> None:
+        """Show these asides in the text, in the order of their places."""
+        pairs = zip_longest(self._stream.asides, asides)
+        changed = [one.place for pair in pairs if pair[0] != pair[1] for one in pair if one]
+        if changed:
+            self._stream.asides = asides
+            self._rewind(self._stream.place_of(min(changed)))
+            self._stale = True
+
+    @property
+    def asides(self) -> tuple[Aside, ...]:
+        """The asides in the text."""
+        return self._stream.asides
+
     def finish(self) -> None:
         """End the text, and so colour code that was not closed."""
         self._stream.finish()
@@ -185,7 +200,9 @@ class TextDocument:
         steps."""
         self._chosen[number] = not self._is_folded(number)
         if number != REASONING:
-            self._rewind(number)
+            index = index_of(number)
+            place_of = self._stream.place_of
+            self._rewind(number if index < 0 else place_of(self._stream.asides[index].place))
             self._stale = True
 
     def hides(self, place: int) -> bool:
@@ -310,7 +327,9 @@ class TextDocument:
         return {panel: position for panel, (position, _) in self._panels.items()}
 
     def code(self, panel: int) -> str:
-        """Return the text of a code block as it was written."""
+        """Return the text of a code block as it was written, or all of an aside's text."""
+        if panel < 0:
+            return text_of(self._stream.asides, panel)
         if panel not in self._panels:
             return ""
         text = ""
@@ -348,9 +367,11 @@ class TextDocument:
         return True
 
     def _is_folded(self, number: int) -> bool:
-        """Return whether this is folded: as the person chose, otherwise once it has ended."""
+        """Return whether this is folded: as the person chose, otherwise once it has ended. An aside
+        is folded at first."""
         span = self._stream.reasoning
         closed = span is not None and span.closed if number == REASONING else number in self._ends
+        closed = closed or number < REASONING
         return self._chosen.get(number, closed)
 
     def _arrow(self, number: int) -> str:
@@ -402,8 +423,13 @@ class TextDocument:
         return items if drawn else with_formulas_as_source(items)
 
     def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
-        """Return the visible ones of these spans: none in folded reasoning, or in its marks."""
-        shown = [one for one in self._rejected[first:behind] if not self._is_hidden(one.source)]
+        """Return the visible ones of these spans: none in calls, in folded reasoning, or in its
+        marks."""
+        shown = [
+            one
+            for one in self._rejected[first:behind]
+            if not self._is_hidden(one.source) and self._stream.kind_at(one.source) != "call"
+        ]
         if self._reasoning_title.startswith(_FOLDED):
             shown = [one for one in shown if self._stream.kind_at(one.source) == "content"]
         return shown
@@ -412,9 +438,11 @@ class TextDocument:
         return any(start <= place < end for start, end in self._hidden.values())
 
     def _header(self, item: Item) -> TextLine:
-        run = next(all_runs([item]))
+        run, span = next(all_runs([item])), self._stream.reasoning
         style = replace(run.style, href=f"{FOLD_ADDRESS}{REASONING}")
-        return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
+        first = span is None or run.source <= self._stream.place_of(span.start)
+        title = self._reasoning_title if first else f"{self._arrow(REASONING)} Thinking"
+        return TextLine(item.block, (replace(run, text=title, style=style),))
 
     def _summary(self, item: Item) -> TextLine:
         """Return the summary of details as a link that folds them."""

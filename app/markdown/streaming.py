@@ -4,8 +4,8 @@ Knows Markdown's blocks through `app.markdown.blocks`; nothing of Qt or time. Th
 the same parts in whatever pieces it arrives: whether a block is finished follows from the text
 alone.
 
-Which stretches of the text are reasoning, and which are marks that are not shown, is given beside
-it; each stretch of reasoning or content is read for itself.
+Which stretches of the text are reasoning, and which are calls and marks that are not shown, is
+given beside it, as are the asides in it; each stretch of reasoning or content is read for itself.
 
 The work for each part is limited: a list, a table, a quote and a paragraph are cut between their
 entries, rows, parts and lines, and a fence between its lines. Any other block of more than
@@ -24,6 +24,7 @@ from itertools import pairwise, takewhile
 
 from markdown_it.common.utils import normalizeReference
 
+from app.markdown.asides import Aside, items_of
 from app.markdown.blocks import Block, BlockReader, beside
 from app.markdown.cuts import Continued, Cut, column_widths
 from app.markdown.inline import is_web
@@ -70,7 +71,7 @@ class ReadingPlace:
 
     `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: it is in
     reasoning, whose header is written. `continued`: it is in a block that was cut.
-    `folds`: the details that it is in.
+    `folds`: the details that it is in. `asides`: how many of these stand before it.
     """
 
     source: int = 0
@@ -80,6 +81,11 @@ class ReadingPlace:
     reasoning: bool = False
     continued: Continued | None = None
     folds: tuple[int, ...] = ()
+    asides: int = 0
+
+    def anew(self, source: int, after: After | None) -> "ReadingPlace":
+        """Return the place at `source`, in nothing that was begun."""
+        return ReadingPlace(source, after, asides=self.asides)
 
     def at(
         self,
@@ -98,8 +104,8 @@ class ReadingPlace:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningSpan:
-    """The place of the reasoning in the given text: up to the first content. `closed`: it has
-    ended."""
+    """The place of the reasoning in the given text: up to the first content or call. `closed`: it
+    has ended."""
 
     start: int
     end: int
@@ -129,6 +135,7 @@ class _StreamingText:
         self._given = 0
         self._held = ""
         self._stretches: tuple[Stretch, ...] = ()
+        self.asides: tuple[Aside, ...] = ()  # in the order of their places
 
     @property
     def text(self) -> str:
@@ -269,7 +276,7 @@ class StreamingMarkdown(_StreamingText):
         """The place of the reasoning; None if there is none."""
         span, given = None, self._given + len(self._held)
         for kind, start, end in self._given_stretches():
-            if kind == "content" and span:
+            if kind in ("content", "call") and span:
                 return replace(span, closed=True)
             if kind == "reasoning":
                 span = ReasoningSpan(span.start if span else start, min(end, given), end < given)
@@ -280,16 +287,17 @@ class StreamingMarkdown(_StreamingText):
         return self._stretch_at(place)[0]
 
     def _given_stretches(self) -> Iterator[tuple[Kind, int, int]]:
-        """Yield the stretches that have begun: their kinds, beginnings and ends in the given text.
-        Content without an end comes last."""
-        begin = 0
-        for one in self._stretches:
-            if begin >= self._given:
-                return
-            yield one.kind, begin, begin + one.length
-            begin += one.length
-        if begin < self._given:
-            yield "content", begin, sys.maxsize
+        """Yield the stretches that have begun, cut where asides stand: their kinds, beginnings and
+        ends in the given text. Content without an end comes last."""
+        begin = end = 0
+        for one in (*self._stretches, Stretch("content", sys.maxsize)):
+            end = min(end + one.length, sys.maxsize)
+            places = (aside.place for aside in self.asides if begin < aside.place < end)
+            for stop in (*places, end):
+                if begin >= self._given:
+                    return
+                yield one.kind, begin, stop
+                begin = stop
 
     def _stretch_at(self, place: int) -> tuple[Kind, int, int]:
         """Return the stretch with the character at this place: its kind, beginning and end in
@@ -297,22 +305,32 @@ class StreamingMarkdown(_StreamingText):
         for kind, begin, end in self._given_stretches():
             stop = self.place_of(min(end, self._given))
             if place < stop or end >= self._given:
-                return kind, self.place_of(begin), sys.maxsize if end >= self._given else stop
+                goes_on = end >= self._given and all(end != aside.place for aside in self.asides)
+                return kind, self.place_of(begin), sys.maxsize if goes_on else stop
         return "content", 0, sys.maxsize
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """Return the next part that later text cannot change; None if there is none yet."""
-        if not self._stretches:
+        if not self._stretches and not self.asides:
             return self._finished(self.text, place)
-        kind, begin, end = self._stretch_at(place.source)
-        closed = end < len(self.text)
         fences = (place.fence.panel,) if place.fence else ()
+        begun = place.fence or place.joined or place.continued
+        if (aside := self._aside_at(place)) is not None:
+            if begun:
+                return FinishedPart((), place.anew(place.source, place.after), fences)
+            items = items_of(aside, place.asides, source=place.source, after=place.after)
+            behind = ReadingPlace(place.source, "text", asides=place.asides + 1)
+            return FinishedPart(items, behind)
+        kind, begin, end = self._stretch_at(place.source)
+        closed = end <= len(self.text)
+        if closed and place.source >= end:
+            return None
         left = place.reasoning and kind != "reasoning"
-        if place.source == begin and (left or place.fence or place.joined or place.continued):
+        if place.source == begin and (left or begun):
             after = "reasoning" if left else place.after
-            return FinishedPart((), ReadingPlace(begin, after), fences)
-        if kind == "mark":
-            return FinishedPart((), ReadingPlace(end, place.after)) if closed else None
+            return FinishedPart((), place.anew(begin, after), fences)
+        if kind in ("mark", "call"):
+            return FinishedPart((), place.anew(end, place.after)) if closed else None
         if kind == "reasoning" and not place.reasoning:
             if place.source >= len(self.text):
                 return None
@@ -326,7 +344,7 @@ class StreamingMarkdown(_StreamingText):
         if part is None and closed:
             items = self._tail(text, place)
             after = items[-1].block.shape if items else place.after
-            behind = ReadingPlace(end, "reasoning" if kind == "reasoning" else after)
+            behind = place.anew(end, "reasoning" if kind == "reasoning" else after)
             part = FinishedPart(items, behind, (*fences, *_panels(items)))
         if part is None or kind != "reasoning":
             return part
@@ -335,10 +353,18 @@ class StreamingMarkdown(_StreamingText):
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
         """Return the unfinished tail as it would look now. Call this when `finished` returns
         None."""
-        if self._stretches and self._stretch_at(place.source)[0] == "mark":
+        if self._stretches and self._stretch_at(place.source)[0] in ("mark", "call"):
             return ()
         items = self._tail(self.text, place)
         return _reasoned(items) if place.reasoning else items
+
+    def _aside_at(self, place: ReadingPlace) -> Aside | None:
+        """Return the next aside if it stands at this place."""
+        if place.asides == len(self.asides):
+            return None
+        aside = self.asides[place.asides]
+        there = aside.place <= self._given and self.place_of(aside.place) <= place.source
+        return aside if there else None
 
     def _finished(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         begin = place.source

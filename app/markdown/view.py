@@ -33,6 +33,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToolTip
 
+from app.markdown.asides import ASIDE_ADDRESS
 from app.markdown.copying import written_text
 from app.markdown.document import FOLD_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, ROLE, SHAPE, UNDERLINES, Formats
@@ -80,12 +81,14 @@ class TextView(QTextBrowser):
         code_copied: a code block was copied.
         seen_changed: another part of the text is in sight.
         chosen: a person clicked on this place of the document.
+        aside_asked: show all of the aside with this index.
     """
 
     link_asked = Signal(str)
     code_copied = Signal()
     seen_changed = Signal()
     chosen = Signal(int)
+    aside_asked = Signal(int)
 
     def __init__(self, formats: Formats, stream: StreamingMarkdown | StreamingPlainText) -> None:
         super().__init__()
@@ -297,7 +300,7 @@ class TextView(QTextBrowser):
     def _show_tip(self, event: QHelpEvent) -> None:
         tip = self.tip(self.position_at(event.pos()))
         address = self.anchorAt(event.pos())
-        if address and not address.startswith(FOLD_ADDRESS):
+        if address and not address.startswith((FOLD_ADDRESS, ASIDE_ADDRESS)):
             tip = f"{tip}\n{address}" if tip else address
         # Qt would take text that looks like HTML for HTML.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
@@ -437,6 +440,9 @@ class TextView(QTextBrowser):
         if address.toString().startswith(FOLD_ADDRESS):
             self.text.fold(int(address.toString().removeprefix(FOLD_ADDRESS)))
             self._rewriting.start()
+            return
+        if address.toString().startswith(ASIDE_ADDRESS):
+            self.aside_asked.emit(int(address.toString().removeprefix(ASIDE_ADDRESS)))
             return
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 

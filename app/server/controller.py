@@ -65,7 +65,7 @@ class ServerController(QObject):
             port=self._settings.server_port,
             at_start=self._settings.server_at_start,
         )
-        panel.show_models(server.status.models, others=self._settings.server_models)
+        panel.show_models(server.models, others=self._settings.server_models)
         model = name_of(loaded.target) if loaded else "MODEL"
         context = loaded.context_length if loaded else 4096
         panel.show_setups(client_setups(address, model, key=key or "KEY", context=context))

@@ -6,6 +6,7 @@ ends, whichever way, what it had asked the engine for is cancelled.
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from engine.process.client import Question
 from engine.process.protocol import LONGEST_LINE_BYTES, Generate
 from engine.process.supervision import Supervisor
 from engine.server.keys import read_key
-from engine.server.status import ServerStatus
+from engine.server.status import ModelStatus, ServerStatus
 from models.errors import Problem
 
 _OFF = ServerStatus()
@@ -105,6 +106,15 @@ class LocalServer(QObject):
     def can_wake(self) -> bool:
         """Whether the model was unloaded, and is loaded again when it is asked."""
         return self._loader.resting
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The models that programs may ask for, the window's first. That it rests, no server is
+        told: see `Relay`."""
+        models = self.status.models
+        if not self.can_wake or not models:
+            return models
+        return replace(models[0], state="not loaded"), *models[1:]
 
     @property
     def pid(self) -> int:

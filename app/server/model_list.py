@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout
 
-from app.server.row_list import Row, RowList
 from app.theme.labels import ShortenedLabel, Tone, ToneLabel
+from app.theme.row_list import Row, RowList
 from app.theme.style import figures_font
 from engine.server.status import ModelState, ModelStatus
 from models.in_words import size

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 from app.chat.activity import Activity, BeingWritten, Reading, long_status
 from app.rounds.drawing import LanePainter, Ruler
 from app.rounds.lane import describe
-from app.server.row_list import Row, RowList
 from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.row_list import Row, RowList
 from app.theme.style import colours_of, figures_font, small_font
 from app.theme.thin_bar import ThinBar
 from engine.conversation.rounds import Round

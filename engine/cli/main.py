@@ -84,6 +84,14 @@ def follow() -> None:
     obey()
 
 
+@app.command(hidden=True)
+def tools_host() -> None:
+    """Run the servers of tools for the process that started this."""
+    from engine.tools.host import main as run_servers
+
+    run_servers()
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(AnswerOptions):
     """Also the options of a single answer."""

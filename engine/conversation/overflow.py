@@ -36,7 +36,10 @@ def fit(
     if len(tokens) <= limit or overflow == "stop" or not messages:
         return tokens, gap
     bounds = turn_bounds(messages)
-    lengths = [len(encode_text(each.content)) + rows(each) + _AROUND_A_MESSAGE for each in messages]
+    lengths = [
+        len(encode_text(each.written or each.content)) + rows(each) + _AROUND_A_MESSAGE
+        for each in messages
+    ]
     turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
     first = replace(prompt, messages=messages[: bounds[0] + 1])
     head = len(encode(first)) - lengths[bounds[0]]

@@ -576,7 +576,7 @@ class Session:
 
 
 def _says_something(message: ChatMessage) -> bool:
-    said = (message.content + message.reasoning).strip()
+    said = (message.content + message.reasoning + message.written).strip()
     return bool(said or message.tool_call_id or message.pictures)
 
 

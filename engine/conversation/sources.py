@@ -17,7 +17,7 @@ from typing import Any
 from engine.conversation.template import Shown, pieces, unused_letters
 from engine.conversation.text import TokenTexts
 from engine.events import Source
-from engine.request import Prompt
+from engine.request import ChatMessage, Prompt
 from models.errors import Problem
 
 _LONGEST = 256  # characters of a token that are compared
@@ -70,7 +70,7 @@ class Sources:
         number = bisect_right(places.stretches, begin, key=lambda each: each.start) - 1
         stretch = places.stretches[max(number, 0)]
         text, offset = self._texts.text_of(self._tokens[place]), stretch.offset - stretch.start
-        written = self._prompt.messages[stretch.message].content[: stretch.end + offset]
+        written = _text_of(self._prompt.messages[stretch.message])[: stretch.end + offset]
         # Some tokenizers do not count the white space that a token begins with.
         for start in (begin + offset, begin + offset - len(text) + len(text.lstrip())):
             letters = written[start : start + _LONGEST] if start >= stretch.offset else ""
@@ -112,7 +112,9 @@ class Sources:
         if not messages or len(marks) < len(messages):
             return None
         marked = [
-            replace(message, content=_marked(message.content, mark))
+            replace(message, written=_marked(message.written, mark))
+            if message.written
+            else replace(message, content=_marked(message.content, mark))
             for message, mark in zip(messages, marks, strict=True)
         ]
         try:
@@ -153,12 +155,17 @@ class Sources:
         bare, opened = text.translate(_nothing_for(marks)), dict[int, int]()
         for number, found in enumerate(re.finditer(f"[{''.join(marks)}]", text)):
             message, place = marks[found.group()], found.start() - number
-            content = self._prompt.messages[message].content
+            content = _text_of(self._prompt.messages[message])
             start = opened.pop(message, None)
             if start is not None and bare[start:place] == content.strip():
                 yield _Stretch(start, place, message, len(content) - len(content.lstrip()))
             else:
                 opened[message] = place
+
+
+def _text_of(message: ChatMessage) -> str:
+    """The text of a message in which places are counted."""
+    return message.written or message.content
 
 
 def _marked(content: str, mark: str) -> str:

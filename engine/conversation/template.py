@@ -28,7 +28,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from engine.conversation.template_abilities import TemplateAbilities, abilities_of
+from engine.conversation.template_abilities import TemplateAbilities, abilities_of, alike
 from engine.conversation.template_messages import (
     arguments_of,
     as_json,
@@ -60,17 +60,19 @@ class _TooLong(BaseException):
 class _Shield:
     """Marks the names of tokens in the texts of a chat, so that they are encoded as text.
 
-    `names` are found by `ours` in the assistant's messages, by `raw` in the answer that is
-    continued, whose own marks are tokens, and by `theirs` in all other text.
-    `before` and `behind` are characters that no text of the prompt has.
+    `names` are found by `ours` in the assistant's messages, by `written` in what the model wrote,
+    whose own marks are tokens, and by `theirs` in all other text.
+    `before` and `behind` are characters that no text of the prompt has. `ending` finds the
+    template's tokens that end an answer.
     """
 
     names: frozenset[str]
     ours: re.Pattern[str]
-    raw: re.Pattern[str]
+    written: re.Pattern[str]
     theirs: re.Pattern[str]
     before: str
     behind: str
+    ending: re.Pattern[str]
 
     def over(self, value: Any, *, of_assistant: bool = False) -> Any:
         """`value`, plain JSON, with the names marked in all its texts."""
@@ -98,10 +100,9 @@ class _Shield:
         )
         return replace(
             message,
-            content=self._marked(message.content, self.raw)
-            if message.raw
-            else over(message.content),
+            content=over(message.content),
             reasoning=over(message.reasoning),
+            written=self._marked(message.written, self.written),
             tool_calls=calls,
             tool_call_id=over(message.tool_call_id),
             name=over(message.name),
@@ -218,10 +219,10 @@ def _rendered(
     messages = [shield.over_message(message) for message in prompt.messages]
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
-            asking = _Asking(tokenizer, tools, options)
+            asking = _Asking(tokenizer, tools, options, shield)
             *before, last = messages
             if last.role == "assistant":
-                text = asking.go_on(before, last, apart=shield.behind)
+                text = asking.go_on(before, last)
             else:
                 text = asking.begin(messages)
     except _TooLong:
@@ -252,15 +253,57 @@ def _rendered(
 class _Asking:
     """Renders chats with the template of a tokenizer, each in the form that the template takes."""
 
-    def __init__(self, tokenizer: Any, tools: list[Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self, tokenizer: Any, tools: list[Any], options: dict[str, Any], shield: _Shield
+    ) -> None:
         self._tokenizer, self._tools, self._options = tokenizer, tools, options
+        self._apart = shield.behind  # around what was written, which is encoded apart, as then
+        self._ending = shield.ending
         self._abilities = _tried(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
         self._syntax = reply_syntax(tokenizer, found=found)
 
-    def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
-        """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
+    def begin(self, messages: Sequence[ChatMessage]) -> str:
+        """The chat and the beginning of an answer.
+
+        What the model wrote stands where the template writes the same message: behind the prompt
+        of that time, up to the token that ended it. The template must write no less of it now, and
+        begin it as then; it may leave out empty reasoning. A message of which this is not so stands
+        as the template writes it.
+        """
+        plain, text, done = self._chat(messages), "", 0
+        for number, message in enumerate(messages):
+            if not message.written:
+                continue
+            begun = self._chat(messages[:number])
+            start = len(begun) if plain.startswith(begun) else alike(begun, plain)
+            ending = self._ending.search(plain, start)
+            if ending is None or start < done:
+                continue
+            if self._says(message, plain[start : ending.start()], opening=begun[start:]):
+                text += plain[done:start] + begun[start:]
+                text += self._apart + message.written + self._apart
+                done = ending.start()
+        return text + plain[done:]
+
+    def _says(self, message: ChatMessage, text: str, *, opening: str) -> bool:
+        """Whether a template's `text` has all of a message in it; the message began with an
+        `opening` that is missing there, and says nothing."""
+        marks = self._syntax.reasoning
+        for mark in (marks.opening, marks.closing) if marks else ():
+            opening = opening.replace(mark.strip(), "")
+        names = [call.name for call in message.tool_calls]
+        return (
+            not opening.strip()
+            and message.reasoning.strip() in text
+            and message.content.strip() in text
+            and all(text.count(name) >= names.count(name) for name in names)
+        )
+
+    def _chat(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
+        """The chat as the template writes it, and the beginning of an answer; or, `going_on`, up
+        to the last message's text.
 
         Some templates accept only one call a message, or no content beside reasoning and a call. If
         a template refuses the chat, it gets the chat again in messages of that kind.
@@ -274,16 +317,14 @@ class _Asking:
                 raise
             return self._rendered(simpler, tools, going_on=going_on)
 
-    def go_on(self, before: Sequence[ChatMessage], last: ChatMessage, *, apart: str) -> str:
-        """The chat with the beginning of an answer, and with what was written of the answer.
-
-        `apart` stands between the two, which are encoded apart, as they were when it was written.
-        """
+    def go_on(self, before: Sequence[ChatMessage], last: ChatMessage) -> str:
+        """The chat with the beginning of an answer, and with what was written of the answer."""
         if before and not last.tool_calls:
             with suppress(TemplateError):
                 begun = self.begin(before)
-                return f"{begun}{apart}{self._written(begun, last)}"
-        text = self.begin([*before, last], going_on=True)
+                return f"{begun}{self._apart}{self._written(begun, last)}"
+        last = replace(last, content=last.written or last.content)
+        text = self._chat([*before, last], going_on=True)
         space = last.content[len(last.content.rstrip()) :]
         return text.rstrip() + space  # of which transformers takes off some
 
@@ -294,8 +335,8 @@ class _Asking:
         between = closing_of(able, self._syntax)
         if opening is None and marks is not None:
             opening = "" if self._syntax.begins_inside(begun) else marks.opening
-        if answer.raw or self._syntax.reasoning_is_over(begun) or opening is None:
-            return answer.content or reasoning
+        if answer.written or self._syntax.reasoning_is_over(begun) or opening is None:
+            return answer.written or answer.content or reasoning
         if reasoning:
             return opening + reasoning + (between + answer.content if answer.content else "")
         if not opening:
@@ -455,13 +496,18 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
     spelled = {token.content for token in tokens if token.content in template}
     names = special | {name for name in spelled if not name.isspace()}
     free = unused_letters(prompt)
+    before = next(free)
+    ends = {*getattr(tokenizer, "eos_token_ids", ()), *ends_of_answers(tokenizer)}
+    decoder = tokenizer.added_tokens_decoder
+    ending = _any_of({decoder[end].content for end in ends if end in decoder})
     return _Shield(
         names=frozenset(names),
         ours=_any_of(special),
-        raw=_any_of(special - set(reply_syntax(tokenizer).special)),
+        written=_any_of(special - set(reply_syntax(tokenizer).special)),
         theirs=_any_of(names),
-        before=next(free),
+        before=before,
         behind=next(free),
+        ending=re.compile(f"(?<!{before})(?:{ending.pattern})"),
     )
 
 
@@ -485,7 +531,8 @@ def _texts(prompt: Prompt) -> Iterator[str]:
     """Everything that a client wrote."""
     yield from (prompt.text, prompt.tools, prompt.options)
     for message in prompt.messages:
-        yield from (message.content, message.reasoning, message.name, message.tool_call_id)
+        yield from (message.content, message.reasoning, message.written)
+        yield from (message.name, message.tool_call_id)
         for call in message.tool_calls:
             yield from (call.id, call.name, call.arguments)
 

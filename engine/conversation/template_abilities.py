@@ -116,7 +116,7 @@ class TemplateAbilities:
         None if the prompt does not begin an answer in that way. Example: "\\n<think>" for a
         prompt that ends with "<assistant>", if `to_reasoning` is "<assistant>\\n<think>".
         """
-        least = max(_alike(written, self.beginning), 1)
+        least = max(alike(written, self.beginning), 1)
         for length in range(len(written), least - 1, -1):
             if begun.endswith(written[:length]):
                 return written[length:]
@@ -229,10 +229,10 @@ def _written(whole: str, plain: str, first: str = _THOUGHT) -> tuple[str, str, s
 
 
 def _behind(text: str, plain: str) -> str:
-    return text[_alike(text, plain) :]
+    return text[alike(text, plain) :]
 
 
-def _alike(one: str, other: str) -> int:
+def alike(one: str, other: str) -> int:
     """The number of characters that two texts begin with alike."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -119,9 +119,10 @@ def with_thought(
     state: Literal["before", "inside", "over"] = "inside" if begun else "before"
     if last.role == "assistant":  # of which a part is written
         opened = syntax.begins_inside(able.beginning) and request.thinking != "off"
-        opened |= last.content.lstrip().startswith(marks.opening.rstrip())
-        thinks = opened and marks.closing not in last.content
-        within = thinks if last.raw else bool(last.reasoning) and not last.content
+        written = last.written or last.content
+        opened |= written.lstrip().startswith(marks.opening.rstrip())
+        thinks = opened and marks.closing not in written
+        within = thinks if last.written else bool(last.reasoning) and not last.content
         state = "inside" if within else "over"
     return Thought(
         rules,

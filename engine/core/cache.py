@@ -195,7 +195,7 @@ class _Round:
             return self.mark
         rows = min(length - self.mark.length, self.tape.rows)
         states = iter(self.tape.replay(states_of(self.mark.copies), rows))
-        copies = [saved and _copy(saved) for saved in self.mark.copies]
+        copies = [saved and copy_of(saved) for saved in self.mark.copies]
         for saved in filter(None, copies):
             saved.cache = [next(states) for _ in saved.cache]
         return _Mark(self.mark.length + rows, tuple(copies))
@@ -217,7 +217,7 @@ class Timeline:
         self.quantized = quantized
         self._bookmarks: list[_Mark] = []
         self._round: _Round | None = None
-        self._start = _Mark(0, tuple(_copy(layer) for layer in self.layers))
+        self._start = _Mark(0, tuple(copy_of(layer) for layer in self.layers))
 
     @classmethod
     def of(
@@ -230,7 +230,7 @@ class Timeline:
     def copy(self) -> "Timeline":
         """Return a timeline with the same tokens. The two share memory until one is written to."""
         other = copy.copy(self)
-        other.layers = [_copy(layer) for layer in self.layers]
+        other.layers = [copy_of(layer) for layer in self.layers]
         other._bookmarks, other._round = list(self._bookmarks), None
         return other
 
@@ -274,7 +274,7 @@ class Timeline:
         """Mark the present length for the round that follows. Free if every layer can be cut."""
         for layer in filter(_is_window, self.layers):
             layer.hold()
-        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
+        copies = tuple(None if _can_be_cut(layer) else copy_of(layer) for layer in self.layers)
         self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def forget(self) -> None:
@@ -284,7 +284,7 @@ class Timeline:
 
     def bookmark(self) -> None:
         """Mark the present length for longer, at the end of a turn's prompt. Keeps the last few."""
-        copies = tuple(None if _keeps_all(layer) else _copy(layer) for layer in self.layers)
+        copies = tuple(None if _keeps_all(layer) else copy_of(layer) for layer in self.layers)
         if any(copies):
             older = [mark for mark in self._bookmarks if mark.length < self.length]
             self._bookmarks = [*older, _Mark(self.length, copies)][-BOOKMARKS:]
@@ -405,7 +405,7 @@ class Timeline:
         windows = [layer for layer in layers if _is_window(layer) and not layer.holds]
         for layer in windows:
             layer.hold()
-        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in layers)
+        copies = tuple(None if _can_be_cut(layer) else copy_of(layer) for layer in layers)
         try:
             yield layers
         finally:
@@ -418,10 +418,11 @@ def _restore(layers: list[Any], mark: _Mark) -> None:
     for i, saved in enumerate(mark.copies):
         if saved is None:
             layers[i].trim(layers[i].offset - mark.length)
+            _shrink(layers[i])
         elif type(saved) is type(layers[i]):
-            vars(layers[i]).update(vars(_copy(saved)))  # in place: others may hold the layer
+            vars(layers[i]).update(vars(copy_of(saved)))  # in place: others may hold the layer
         else:
-            layers[i] = _copy(saved)
+            layers[i] = copy_of(saved)
 
 
 def _move(layer: Any, positions: mx.array, to: int) -> None:
@@ -486,7 +487,20 @@ def _quantize(layer: Any, to: QuantizedCaches) -> Any:
     return quantized
 
 
-def _copy(layer: Any) -> Any:
+def _shrink(layer: Any) -> None:
+    """Let go of the memory of a layer of mlx-lm's that was cut to less than half: a copy would fill
+    as much again with its next token. Ours does so by itself."""
+    if isinstance(layer, AlignedCache) or layer.keys is None:
+        return
+    size = -(-max(layer.offset, 1) // layer.step) * layer.step
+    keys, *_ = layer.keys if isinstance(layer, QuantizedKVCache) else (layer.keys,)
+    if keys.shape[2] > 2 * size:
+        layer.keys, layer.values = tree_map(
+            lambda held: held[..., :size, :], (layer.keys, layer.values)
+        )
+
+
+def copy_of(layer: Any) -> Any:
     """A copy that later passes leave alone.
 
     Arrays are values, but `a[i:j] = b` rebinds the handle that a cache holds, so a copy needs

@@ -5,6 +5,7 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -58,17 +59,21 @@ class Decoder:
     ) -> None:
         self.model = model
         self.sights = sights
-        self._shown: list[tuple[int, Sight]] = []  # in the text that was last read, with places
         self.depth = len(model.layers)
         self.block = block
         self._trial = trial
-        self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
         weights: Any = tree_flatten(model.parameters())
         self._weights_per_layer = sum(each.size for _, each in weights) / max(1, self.depth)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
-        self.recorder = StateRecorder(model)
+        self._begin(Timeline.of(model, quantized=quantized, block=block))
+
+    def _begin(self, timeline: Timeline) -> None:
+        """Set all that belongs to a conversation, of which `timeline` has been read."""
+        self.timeline = timeline
+        self._shown: list[tuple[int, Sight]] = []  # in the text that was last read, with places
+        self.recorder = StateRecorder(self.model)
         # Where kernels round by the number of rows, these must not depend on a clock.
         self._timed = TimedChunks(PREFILL_ROWS) if backend().exact_rows else None
         self.chunk_seconds = CHUNK_SECONDS
@@ -77,13 +82,10 @@ class Decoder:
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
-        return Decoder(
-            self.model,
-            quantized=self.timeline.quantized,
-            block=self.block,
-            trial=self._trial,
-            sights=self.sights,
-        )
+        other = copy(self)  # what is known about the model stays known: it takes long to find out
+        quantized = self.timeline.quantized
+        other._begin(Timeline.of(self.model, quantized=quantized, block=self.block))
+        return other
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
         """Another decoder that has read the same tokens, and its recordings. A drafter that uses

@@ -15,7 +15,7 @@ from models.typed_json import decode
 
 Format = Literal[
     "pdf", "docx", "xlsx", "pptx", "epub", "html", "mhtml", "webarchive", "eml", "msg",
-    "markdown", "csv", "notebook", "text", "folder",
+    "markdown", "csv", "notebook", "text", "folder", "picture",
 ]  # fmt: skip
 SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
 
@@ -63,7 +63,8 @@ class Document:
     `without_text`: the numbers of pages that show something but have no text. `hidden`: the number
     of invisible characters that were dropped. `faint`: the number of characters that are white,
     tiny or beside the page; they are part of the text. `left_out`: a line for each kind of content
-    that was not read, with the reason, and for each guess.
+    that was not read, with the reason, and for each guess. `pixels`: the width and height of a
+    picture, which has no text.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Document:
     hidden: int = 0
     faint: int = 0
     left_out: tuple[str, ...] = ()
+    pixels: tuple[int, int] | None = None
 
     @cached_property
     def text(self) -> str:

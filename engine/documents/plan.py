@@ -55,7 +55,7 @@ class Plan:
         """Describe the part of a document that the model gets: "whole, 12,400 tokens"."""
         tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
         if not document.passages:
-            return f"whole, {tokens}"
+            return f"{document.in_words}, {tokens}"
         how = f"found by: {', '.join(self.words)}"
         if document.number in self.from_beginning:
             how = "its beginning, as no word of the question is found in it"
@@ -72,16 +72,27 @@ def plan(
     share: float = 0.5,
     before: Sequence[Sent] = (),
     asked_before: str = "",
+    picture_tokens: Callable[[Document], int] = lambda picture: 0,
 ) -> Plan:
     """Write a question's message with the parts of the documents that it needs.
 
     `documents`: of the conversation, by number. `count(text)`: the tokens of a text. `room`: the
     tokens that documents may take; passages may take `share` of it. `before`: the earlier messages
     that are still in the prompt; a document in none of them is new. `asked_before`: the question
-    before, whose words are looked for too if this question has few and refers to it. Raises
-    `Problem` if there is no room for a new document.
+    before, whose words are looked for too if this question has few and refers to it.
+    `picture_tokens`: those of a picture, which is always given whole. Raises `Problem` if there is
+    no room for a new document.
     """
     held = {each.number: not each.whole for sent in before for each in sent.documents}
+    pictures = [Attached(n, d) for n, d in documents.items() if d.pixels and n not in held]
+    seen = tuple(picture_tokens(each.document) for each in pictures)
+    documents = {number: d for number, d in documents.items() if d.pixels is None}
+    room -= sum(seen)
+    if room < 0:
+        raise Problem(
+            f"The pictures take {sum(seen):,} tokens, {-room:,} more than there is room for.",
+            "Attach fewer pictures, or give a larger context.",
+        )
     new = [number for number in documents if number not in held]
     texts = {n: write_message("", [Attached(n, documents[n])]).text for n in new}
     sizes = {number: _size(text, count, room) for number, text in texts.items()}
@@ -117,8 +128,8 @@ def plan(
                 "Give a larger context or attach fewer documents.",
             )
     return Plan(
-        write_message(question, attached),
-        tokens,
+        write_message(question, [*pictures, *attached]),
+        (*seen, *tokens),
         search.words if chosen else (),
         tuple(n for n in search.from_beginning if n in chosen),
         sum(map(search.size, chosen)),

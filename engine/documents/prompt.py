@@ -52,8 +52,9 @@ class SentDocument:
     """The part of a document that a message has, at `start` to `end` of the message, with headings.
 
     Given in passages: `passages` of `among`. As notes: `notes` on parts, of `among`, without
-    `ranges`. Whole: these are 0. Deleted: a line only, which says so. `digest`: the `Document`'s;
-    empty once it is deleted, and in messages of earlier versions.
+    `ranges`. Whole: these are 0. Deleted: a line only, which says so. A picture has `pixels`, its
+    width and height, and no text: it stands before the message. `digest`: the `Document`'s; empty
+    once it is deleted, and in messages of earlier versions.
     """
 
     number: int
@@ -65,10 +66,11 @@ class SentDocument:
     end: int = 0
     digest: str = ""
     notes: int = 0
+    pixels: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
-        return bool(self.ranges) and not self.passages
+        return self.pixels is not None or (bool(self.ranges) and not self.passages)
 
     @property
     def noted(self) -> bool:
@@ -77,11 +79,13 @@ class SentDocument:
 
     @property
     def deleted(self) -> bool:
-        return not self.ranges and not self.among
+        return not self.ranges and not self.among and self.pixels is None
 
     @property
     def in_words(self) -> str:
         """Describes the part for people: "whole", "9 passages of 140", "deleted", ..."""
+        if self.pixels is not None:
+            return "picture {:,} × {:,}".format(*self.pixels)
         if self.noted:
             return in_notes(self.notes, self.among)
         if self.deleted:
@@ -159,7 +163,8 @@ class Sent:
         for each in self.documents:
             start, end = each.start + moved, each.end + moved
             if each.number == number:
-                line = f"[Document {number}: {each.name} was deleted]\n\n"
+                kind = "Document" if each.pixels is None else "Picture"
+                line = f"[{kind} {number}: {each.name} was deleted]\n\n"
                 text = text[:start] + line + text[end:]
                 documents.append(
                     SentDocument(number, each.name, (), start=start, end=start + len(line))
@@ -179,6 +184,19 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
     text, documents = "", []
     for each in attached:
         document, ranges, start = each.document, [], len(text)
+        if document.pixels is not None:
+            documents.append(
+                SentDocument(
+                    each.number,
+                    document.name,
+                    (),
+                    start=start,
+                    end=start,
+                    digest=document.digest,
+                    pixels=document.pixels,
+                )
+            )
+            continue
         text += f"[{_heading(each)}]\n"
         for lead, part in _parts(each):
             text += lead

@@ -102,7 +102,9 @@ class Drafter(Protocol):
         return None
 
     def beside(self, target: Decoder) -> "Drafter":
-        """Return a drafter with the same weights for another conversation, which `target` reads."""
+        """Return a drafter with the same weights for another conversation, which `target` reads.
+        If `target` has read something, it is a copy of this one's target: a drafter that reads much
+        then returns a copy of itself, so that it does not read that again."""
 
     # Propose
 

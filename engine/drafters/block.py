@@ -13,6 +13,7 @@ from typing import Protocol
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
+from engine.core.cache import copy_of
 from engine.core.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import DraftCandidate, DraftChoice
@@ -33,6 +34,12 @@ class ContextCache:
     def __init__(self, shown: int) -> None:
         self._shown = shown
         self._held = KVCache()
+
+    def copy(self) -> "ContextCache":
+        """Return a copy, which can be continued in another way."""
+        other = ContextCache(self._shown)
+        other._held = copy_of(self._held)
+        return other
 
     @property
     def state(self) -> list[mx.array]:
@@ -109,7 +116,11 @@ class BlockDrafter(Drafter):
         self._first = self._end = 0  # the positions in the context
 
     def beside(self, target: Decoder) -> Drafter:
-        return type(self)(target, self._network, name=self.name)
+        other = type(self)(target, self._network, name=self.name)
+        if target.length:
+            other._cache = [cache.copy() for cache in self._cache]
+            other._first, other._end = self._first, self._end
+        return other
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self.rewind(len(tokens) - 1)

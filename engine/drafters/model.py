@@ -1,6 +1,7 @@
 """A smaller model of the same family drafts (arXiv 2211.17192)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
 import mlx.core as mx
 
@@ -25,7 +26,12 @@ class ModelDrafter(Drafter):
         self._committed = 0  # how many tokens of it were committed when it last proposed
 
     def beside(self, target: Decoder) -> Drafter:
-        return ModelDrafter(self._decoder.another(), vocabulary=self._vocabulary)
+        other = copy(self)
+        if target.length:
+            other._decoder, _recorded = self._decoder.copy()
+        else:
+            other._decoder, other._abridged = self._decoder.another(), Abridged()
+        return other
 
     def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
         self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)

@@ -16,6 +16,7 @@ No special token is drafted: a draft ends where the drafter would end its text.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from math import prod
@@ -111,7 +112,12 @@ class OtherTokenizerDrafter(Drafter):
         self._guessed: _Guess | None = None
 
     def beside(self, target: Decoder) -> Drafter:
-        return OtherTokenizerDrafter(self._decoder.another(), self._translation)
+        if not target.length:
+            return OtherTokenizerDrafter(self._decoder.another(), self._translation)
+        other = copy(self)
+        other._decoder, _recorded = self._decoder.copy()
+        other._text, other._read = self._text.copy(), list(self._read)
+        return other
 
     def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
         self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)

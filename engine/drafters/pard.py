@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.drafters.model import ModelDrafter
 from engine.drafters.rows import Rows
@@ -26,10 +26,6 @@ class ParallelDrafter(ModelDrafter):
     def __init__(self, decoder: Decoder, *, vocabulary: int, mask: int) -> None:
         super().__init__(decoder, vocabulary=vocabulary)
         self._mask = mask
-
-    def beside(self, target: Decoder) -> Drafter:
-        own = self._decoder.another()
-        return ParallelDrafter(own, vocabulary=self._vocabulary, mask=self._mask)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array

@@ -8,6 +8,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,13 @@ class Reencoding:
         self._stretches: list[_Stretch] = []
         self.tokens = list(drafter.begin)
         self.latest, self.waiting = "", False
+
+    def copy(self) -> "Reencoding":
+        """Return a copy, which can follow another text."""
+        other = copy(self)
+        other._text, other._ends = bytearray(self._text), list(self._ends)
+        other._stretches, other.tokens = list(self._stretches), list(self.tokens)
+        return other
 
     @property
     def settled(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
+from engine.core.cache import copy_of
 from engine.core.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
@@ -114,7 +115,11 @@ class StateDrafter(Drafter):
         self._read = 0  # entries from the target's states; those behind are from its own
 
     def beside(self, target: Decoder) -> Drafter:
-        return type(self)(target, self._network, name=self.name)
+        other = type(self)(target, self._network, name=self.name)
+        if target.length:
+            other._cache = [copy_of(cache) for cache in self._cache]
+            other._base, other._read = self._base, self._read
+        return other
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()

@@ -65,7 +65,7 @@ class App:
             self._guard.check_key(call)
             endpoint = self._endpoint(call)
             if call.method == "POST":
-                check_body(call.headers)
+                check_body(call)
                 call = replace(call, body=read_json(await read_whole(receive)))
         except Refusal as refusal:
             # What is left of the body is not read.

@@ -2,7 +2,7 @@
 
 A page that a person has open in a browser can send requests here too. So each request must name
 this server in its Host (a rebound name does not), and come from no other origin. Knows no bodies,
-and of the paths only those that need no key.
+and of the paths only those that need no key, and Ollama's.
 """
 
 import hmac
@@ -14,6 +14,7 @@ from engine.server.exchange import Call
 _USUAL_HEADERS = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta"
 _PREFLIGHT_SECONDS = 600  # for which a browser need not ask again
 _OPEN = ("/", "/health")  # without a key
+_CURLS = "application/x-www-form-urlencoded"  # the kind that curl names if it is given none
 
 
 class Guard:
@@ -76,13 +77,27 @@ def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 
-def check_body(headers: Mapping[str, str]) -> None:
-    """Raise Refusal if the headers announce a body that cannot be read."""
+def check_body(call: Call) -> None:
+    """Raise Refusal if the headers announce a body that cannot be read.
+
+    Ollama's documentation asks with curl and names no kind of body, so its paths take curl's own.
+    A form of a web page has that kind too, but is sent by a browser, which says so in headers that
+    no page can change.
+    """
+    headers = call.headers
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == _CURLS and call.path.startswith("/api/") and not _by_browser(headers):
+        return
     if kind != "application/json":  # other types any web page may send without a preflight
         sent = f"The body's Content-Type is {kind!r}" if kind else "The body has no Content-Type"
         message = f"{sent}. Send Content-Type: application/json."
         raise Refusal(415, "unsupported_type", message)
+
+
+def _by_browser(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends this: with every POST an Origin ("null" if it hides the page), and
+    today's browsers Sec-Fetch-Site and the like with all that they ask."""
+    return any(name == "origin" or name.startswith("sec-") for name in headers)

@@ -17,6 +17,8 @@ from typing import Literal, get_args
 from models.json_lines import Language, named_by_class
 
 PROTOCOL = 1
+OWN = "Slipstream"
+"""The name of the server of the tools that come along, which always runs."""
 LONGEST_LINE_BYTES = 8 << 20
 
 ServerState = Literal["starting", "running", "failed"]
@@ -26,7 +28,8 @@ Ending = Literal["done", "failed", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server as a person has set it up: a program with arguments, or the address of an HTTP
-    server. `env` and `headers` may hold keys: they are never logged or shown whole."""
+    server. `env` and `headers` may hold keys: they are never logged or shown whole. `${env:NAME}`
+    in any of them is filled in from the environment when the server starts."""
 
     name: str
     command: str = ""
@@ -52,8 +55,8 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run exactly these servers: others end, and one that is set up otherwise starts again.
-    `folders` are those that the file tools that come along may read, as absolute paths."""
+    """Run exactly these servers, and `OWN`: others end, and one that is set up otherwise starts
+    again. `folders` are those that the file tools that come along may read, as absolute paths."""
 
     servers: tuple[Server, ...]
     folders: tuple[str, ...] = ()

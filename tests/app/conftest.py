@@ -13,6 +13,7 @@ from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.tool_runner import ToolRunner
 from app.conversations.spelled import stretches_in
 from app.engine_client.engine_process import Patience
 from app.housekeeping import Program, leave_texts
@@ -167,8 +168,8 @@ def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
     """Begins a talk with a fake host that takes these steps."""
     talks: list[Talk] = []
 
-    def begin(steps: str) -> Talk:
-        talks.append(Talk(tmp_path, steps, qtbot))
+    def begin(steps: str, tools: ToolRunner | None = None) -> Talk:
+        talks.append(Talk(tmp_path, steps, qtbot, tools=tools))
         return talks[-1]
 
     yield begin

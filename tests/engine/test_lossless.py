@@ -476,7 +476,7 @@ def forget_no_state() -> AbstractContextManager[Any]:
 
 def share_the_copies() -> AbstractContextManager[Any]:
     """A mark that holds the cache itself."""
-    return mock.patch.object(engine.core.cache, "_copy", lambda layer: layer)
+    return mock.patch.object(engine.core.cache, "copy_of", lambda layer: layer)
 
 
 def cross_a_step() -> AbstractContextManager[Any]:

@@ -157,18 +157,18 @@ def _continued(tokenizer: Any) -> Iterator[tuple[str, bool]]:
     if marks is not None and not syntax.reasoning_is_over(begun):
         inside = syntax.begins_inside(begun)
         thought = "Okay, the user" if inside else f"{marks.opening}\nOkay, the user"
-        cut = ChatMessage("assistant", thought, raw=True)
+        cut = ChatMessage("assistant", "", written=thought)
         yield "cut in the reasoning", _goes_on(tokenizer, cut) == begun + thought
         answer = f"{thought} asks.\n{marks.closing}\n\nIt is "
         yield (
             "cut in the answer",
-            _goes_on(tokenizer, ChatMessage("assistant", answer, raw=True)) == begun + answer,
+            _goes_on(tokenizer, ChatMessage("assistant", "", written=answer)) == begun + answer,
         )
     elif syntax.family != "harmony":
         answer = "It is "
         yield (
             "cut, without reasoning",
-            _goes_on(tokenizer, ChatMessage("assistant", answer, raw=True)) == begun + answer,
+            _goes_on(tokenizer, ChatMessage("assistant", "", written=answer)) == begun + answer,
         )
     text = _goes_on(tokenizer, ChatMessage("assistant", "It is "))
     yield "prefill", text.startswith(begun) and text.endswith("It is ")

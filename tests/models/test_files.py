@@ -16,6 +16,7 @@ from models.files import (
     cache_folder,
     data_folder,
     locked,
+    log_folder,
     models_folder,
     new_folder,
     publish,
@@ -81,6 +82,16 @@ def test_data_is_in_the_home_that_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert models_folder() == data_folder() / "models" == tmp_path / "x" / "models"
     monkeypatch.delenv(HOME_VARIABLE)
     assert data_folder().name == "Slipstream"
+
+
+def test_logs_are_in_the_home_that_is_named_or_where_the_platform_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    assert log_folder() == tmp_path / "home" / "logs"
+    assert log_folder(tmp_path) == tmp_path / "logs"
+    monkeypatch.delenv(HOME_VARIABLE)
+    assert "Slipstream" in str(log_folder())
 
 
 def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The bodies of requests to Ollama's API, as types. Knows nothing of the answers.
 
-Fields that are not here, and options that only say how to compute, are ignored: the context has the
-length that it was loaded with (`num_ctx`).
+Fields that are not here, and options that only say how to compute, are ignored.
 """
 
 from typing import Annotated, Any, Literal
@@ -20,11 +19,17 @@ Role = Annotated[
 
 
 class Options(SamplingFields):
-    """The settings of an answer. A `num_predict` below 1 is no limit, and a seed of -1 is none."""
+    """The settings of an answer. A `num_predict` below 1 is no limit, and a seed of -1 is none.
+
+    `num_ctx`, the tokens of the context that the client reckons with: the context has the length
+    that it was loaded with. A longer one takes nothing from the client, but an answer without
+    another limit ends after `num_ctx` tokens; with a shorter one, what does not fit is refused.
+    """
 
     num_predict: Annotated[int, WHOLE] | None = named(
         "num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"
     )
+    num_ctx: Annotated[int, WHOLE] | None = None
     stop: Stop | Stops | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from engine.server.answers import Ask, Broken, Piece
 from engine.server.bodies import names_of, read_body
-from engine.server.errors import invalid
+from engine.server.errors import Refusal, invalid
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.foreign import check_foreign
 from engine.server.ollama.bodies import AnswerFields, GenerateBody, OllamaChatBody, Options
@@ -20,7 +20,7 @@ from models.errors import Problem
 async def chat(service: Service, call: Call) -> Reply:
     """POST /api/chat: write the next message of a chat."""
     body = _read(OllamaChatBody, call)
-    writer = ReplyWriter(service.model, chat=True, logprobs=body.logprobs)
+    writer = _writer(service, body, chat=True)
     if not body.messages:
         return await _kept(service, body, writer)
     return await _answered(service, call, body, writer, lambda pair: chat_ask(body, pair.loaded))
@@ -29,7 +29,7 @@ async def chat(service: Service, call: Call) -> Reply:
 async def generate(service: Service, call: Call) -> Reply:
     """POST /api/generate: answer a prompt, or continue a text."""
     body = _read(GenerateBody, call)
-    writer = ReplyWriter(service.model, chat=False, logprobs=body.logprobs)
+    writer = _writer(service, body, chat=False)
     if not body.prompt and not body.suffix and not body.images:
         return await _kept(service, body, writer)
 
@@ -37,6 +37,11 @@ async def generate(service: Service, call: Call) -> Reply:
         return generate_ask(body, pair.loaded, await _gap(body, pair) if body.suffix else None)
 
     return await _answered(service, call, body, writer, ask_of)
+
+
+def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
+    context = body.options.num_ctx or 0
+    return ReplyWriter(service.model, chat=chat, logprobs=body.logprobs, context=context)
 
 
 def _read[B: AnswerFields](kind: type[B], call: Call) -> B:
@@ -75,13 +80,16 @@ async def _answered(
     writer: ReplyWriter,
     ask_of: Callable[[Service], Ask | Awaitable[Ask]],
 ) -> Reply:
-    answer = await service.answer(call, ask_of, keep_seconds=_keep_seconds(body))
+    try:
+        answer = await service.answer(call, ask_of, keep_seconds=_keep_seconds(body))
+    except Refusal as refusal:
+        raise writer.refused(refusal) from None
     if body.stream:
         return line_reply(_lines(writer, answer))
     parts = []
     async for _, piece in answer:
         if isinstance(piece, Broken):
-            raise piece.refusal
+            raise writer.refused(piece.refusal)
         parts += writer.push(piece)
     return json_reply(writer.joined(parts))
 

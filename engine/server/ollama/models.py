@@ -63,7 +63,8 @@ async def show(service: Service, call: Call) -> Reply:
         raise invalid("model: Field required.", "model", "missing_required_parameter")
     service = service.asked_for(body.model)
     pair = service.pair
-    texts = await service.texts() if pair.link.loaded else TargetTexts()
+    loaded = pair.link.loaded
+    texts = await service.texts() if loaded else TargetTexts()
     listed = await _listed(pair)
     abilities = {
         "tools": True,  # said in text where the template does not know them
@@ -74,7 +75,7 @@ async def show(service: Service, call: Call) -> Reply:
     return json_reply(
         {
             "modelfile": "",
-            "parameters": "",
+            "parameters": f"num_ctx {loaded.context_length}" if loaded else "",  # clients read it
             "template": texts.template,
             "details": listed["details"],
             "model_info": await asyncio.to_thread(_model_info, pair),

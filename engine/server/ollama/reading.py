@@ -45,13 +45,13 @@ def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
 def _request(
     body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
 ) -> Request:
-    options, most = body.options, loaded.context_length
-    wanted = options.num_predict
+    options, context = body.options, loaded.context_length
+    limits = (options.num_predict, options.num_ctx, context)
     seed = None if options.seed == -1 else options.seed
     given = options.stop or []
     return Request(
         sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
-        max_tokens=min(wanted, most) if wanted is not None and wanted > 0 else most,
+        max_tokens=min(next(limit for limit in limits if limit is not None and limit > 0), context),
         stops=(*([given] if isinstance(given, str) else given), *stops),
         overflow="rolling" if body.truncate else "stop",
         thinking=_thinking(body.think),

@@ -4,7 +4,7 @@ A whole answer is these objects, joined.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter_ns
 from typing import Any
@@ -21,7 +21,7 @@ from engine.server.answers import (
     Scored,
     Waiting,
 )
-from engine.server.errors import ollama_error
+from engine.server.errors import Refusal, ollama_error
 from engine.server.openai.logprobs import chat_logprobs
 
 Json = dict[str, Any]
@@ -29,11 +29,13 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class ReplyWriter:
-    """Turns pieces into objects. `chat`: the parts are a message; otherwise a text."""
+    """Turns pieces into objects. `chat`: the parts are a message; otherwise a text. `context`: the
+    tokens that the client reckons with, 0 if it does not say."""
 
     model: str
     chat: bool
     logprobs: bool = False
+    context: int = 0
     _call: Json | None = field(init=False, default=None)  # the call that is being written
     _arguments: str = field(init=False, default="")
     _began: int = field(init=False, default_factory=perf_counter_ns)
@@ -54,7 +56,7 @@ class ReplyWriter:
             case Scored():
                 return []
             case Broken():
-                return [ollama_error(piece.refusal)]
+                return [ollama_error(self.refused(piece.refusal))]
         self._writes = self._writes or perf_counter_ns()
         called = self._called()
         match piece:
@@ -68,6 +70,14 @@ class ReplyWriter:
                 return called
             case Ended():
                 return [*called, self._end(piece)]
+
+    def refused(self, refusal: Refusal) -> Refusal:
+        """The refusal, which says so if a prompt is too long because the model was loaded with a
+        shorter context than the client reckons with."""
+        if not 0 < refusal.context < self.context:
+            return refusal
+        shorter = f"num_ctx is {self.context}, and the model was loaded with {refusal.context}."
+        return replace(refusal, message=f"{refusal.message} {shorter}", param="options.num_ctx")
 
     def nothing(self, reason: str) -> Json:
         """The answer to a request without a prompt. `reason`: "load" or "unload"."""

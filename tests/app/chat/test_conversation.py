@@ -258,7 +258,7 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     talk.until_told("saved", 2)
     talk.ask("Sure?")
     assert asked[1:] == [
-        ChatMessage("assistant", HARMONY.delta, raw=True),
+        ChatMessage("assistant", "", written=HARMONY.delta),
         ChatMessage("assistant", "Four.!!", reasoning="Hm."),
     ]
     answer = talk.conversation.branch[1]
@@ -266,8 +266,8 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     assert answer.spelled == "<think>\nHm.\n</think>\n\nFour.!!"
     talk.conversation.edit_answer(answer.id, answer.spelled.replace("Four", "Five"))
     talk.until(lambda: len(talk.conversation.branch) == 2)
-    assert talk.conversation.branch[1].as_chat == ChatMessage(
-        "assistant", "Five.!!", reasoning="Hm."
+    assert talk.conversation.branch[1].as_chat == (
+        ChatMessage("assistant", "Five.!!", reasoning="Hm."),
     )
 
 

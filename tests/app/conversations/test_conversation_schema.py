@@ -55,7 +55,9 @@ def test_an_older_file_is_brought_on_and_searched(path: Path) -> None:
         (record,) = store.conversations().result()
         assert (record.folder, record.archived, record.queued) == (None, False, ())
         assert not store.message(2).result().edited
-        assert store.message(2).result().as_chat == ChatMessage("assistant", "42.", reasoning="Hm.")
+        assert store.message(2).result().as_chat == (
+            ChatMessage("assistant", "42.", reasoning="Hm."),
+        )
         assert record.titled, "the model replaces no title of before"
         store.move(1, folder=store.make_folder("Work").result().id).result()
         assert store.say(1, "more").result().id == 3

@@ -1,6 +1,7 @@
 """A chip says what a document is, what the model gets of it, and what it lacks."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -19,6 +20,7 @@ from engine.documents.prompt import Range, SentDocument
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+COPIES = Path("/copies")
 
 
 def test_a_long_line_is_cut_on_the_chip() -> None:
@@ -26,12 +28,14 @@ def test_a_long_line_is_cut_on_the_chip() -> None:
     assert len(shortened("long " * 100)) <= 120
 
 
-def test_a_sent_document() -> None:
+def test_a_sent_document_and_a_picture_that_is_gone() -> None:
     whole = SentDocument(1, "a.pdf", (Range(0, 0, 1),))
-    assert chip_of_sent(whole).words == "whole"
-    assert chip_of_sent(replace(whole, passages=9, among=140)).words == "9 passages of 140"
-    deleted = chip_of_sent(replace(whole, ranges=()))
+    assert chip_of_sent(whole, COPIES).words == "whole"
+    assert chip_of_sent(replace(whole, passages=9, among=140), COPIES).words == "9 passages of 140"
+    deleted = chip_of_sent(replace(whole, ranges=()), COPIES)
     assert (deleted.words, deleted.removes) == ("deleted", False)
+    lost = chip_of_sent(SentDocument(2, "a.jpg", (), digest="a" * 64, pixels=(40, 30)), COPIES)
+    assert (lost.picture, lost.shows, lost.removes) == (None, False, True)
 
 
 def test_chips_have_names_and_buttons_that_work(qtbot: QtBot) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
-from app.engine_client.child_process import ChildProcess, Lines
+from app.engine_client.child_process import ChildProcess
+from engine.pipes import Lines
 
 TIMEOUT_MILLISECONDS = 120_000  # for hangs only
 SAY_AND_LISTEN = "print('ready', flush=True); import sys; sys.stdin.read()"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine_client import engine_log
-from app.engine_client.engine_log import KEPT_LINES, EngineLog, log_folder
+from app.engine_client.engine_log import KEPT_LINES, EngineLog
 
 SECRET = "The treasure lies under the third oak, and nobody but us may know of it."
 LETTERS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=40)
@@ -127,7 +127,3 @@ def test_it_writes_on_after_it_was_closed(log: EngineLog) -> None:
     log.close()
     log.note("two")
     assert written(log).split()[2::3] == ["one", "two"]
-
-
-def test_the_platform_says_where() -> None:
-    assert "Slipstream" in str(log_folder())

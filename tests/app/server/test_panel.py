@@ -151,6 +151,22 @@ def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -
     until(lambda: panel.line.tone == "warning")
 
 
+def test_a_model_that_rests_is_not_shown_as_loaded(open_panel: OpenPanel, until: Until) -> None:
+    """Its server is not told of that."""
+    window, panel = open_panel("listen model:loaded:tiny model:loaded:small rest", "ready serve")
+    panel.switch.click()
+    until(lambda: len(panel.models.rows) == 2)
+
+    def shown() -> list[str]:
+        return [row.accessibleDescription().split(",")[0] for row in panel.models.rows.values()]
+
+    assert shown() == ["Loaded", "Loaded"]
+    window.loader.unload()
+    until(lambda: shown() == ["Not loaded", "Loaded"])
+    window.loader.wake()
+    until(lambda: shown() == ["Loaded", "Loaded"])
+
+
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel("listen rest")
     panel.switch.click()

@@ -129,7 +129,7 @@ def test_an_answer_goes_on_wherever_it_was_cut(tokenizer: Any, way: Way) -> None
     ids = tokenizer.encode(way.reply, add_special_tokens=False)
     for count in range(1, len(ids), 5):
         written = tokenizer.decode(ids[:count])
-        cut = ChatMessage("assistant", written, raw=True)
+        cut = ChatMessage("assistant", "", written=written)
         rest = heard(session, [*QUESTION, cut], Request())
         assert written + text_of(rest) == way.reply
         assert [one.kind for one in stretches_of(rest) for _ in range(one.length)] == (

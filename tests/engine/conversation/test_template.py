@@ -415,7 +415,7 @@ def test_an_answer_goes_on_from_its_own_prompt(
     _with_template(own_tokenizer, template)
     begun = render(own_tokenizer, QUESTION)
     written = {THINKING: "<think>\n", CHANNELS: "|analysis>", OPENED: ""}[template] + more
-    raw = ChatMessage("assistant", written, raw=True)
+    raw = ChatMessage("assistant", "", written=written)
     assert render(own_tokenizer, Prompt(messages=(*QUESTION.messages, raw))) == begun + written
     if template != OPENED:
         thought = ChatMessage("assistant", "", reasoning=more)
@@ -454,7 +454,7 @@ def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer:
 def test_what_was_written_keeps_its_tokens(tokenizer: Any) -> None:
     """It is encoded apart from the prompt, as it was when it was written."""
     prompt = encode_prompt(tokenizer, QUESTION)
-    written = ChatMessage("assistant", "> so", raw=True)
+    written = ChatMessage("assistant", "", written="> so")
     tokens = encode_prompt(tokenizer, Prompt(messages=(*QUESTION.messages, written)))
     assert tokens[: len(prompt)] == prompt
     assert tokenizer.decode(tokens).endswith("> so")

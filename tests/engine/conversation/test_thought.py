@@ -149,7 +149,7 @@ def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opene
 def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened: Any) -> None:
     request = Request(max_tokens=20, thinking_budget=0)
     for content, within in (("Let me", True), ("Let me</think>\n\nIt", False)):
-        written = ChatMessage("assistant", content, raw=True)
+        written = ChatMessage("assistant", "", written=content)
         events = list(new_session(opened).answer([*QUESTION, written], request))
         assert forced_in(events) == [CLOSING] * within
 

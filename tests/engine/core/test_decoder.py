@@ -11,6 +11,7 @@ import pytest
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.device import BACKENDS, GPU
+from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
 from tests.support.mostly_slow import mostly_slow
@@ -199,6 +200,33 @@ def test_two_decoders_of_a_model_do_not_meet() -> None:
     prefill(second, 10)
     assert_as_fresh(first, TOKENS, decoder(model))
     assert_as_fresh(second, TOKENS, decoder(model))
+
+
+def test_a_copy_asks_the_model_for_nothing() -> None:
+    """A passing question would wait for it."""
+    model = build("llama")
+    first = decoder(model)
+    with mock.patch.object(type(model), "__call__", side_effect=AssertionError):
+        second, _ = first.copy()
+    assert (second.vocabulary, second.depth) == (first.vocabulary, first.depth)
+
+
+@pytest.mark.parametrize(
+    "quantized", [None, pytest.param(QUANTIZED, marks=pytest.mark.slow)], ids=["whole", "quantized"]
+)
+def test_what_is_cut_from_a_copy_takes_no_memory(quantized: QuantizedCaches | None) -> None:
+    """A long conversation is kept, and a short one that begins like it is read beside it."""
+    model, tokens = build_wide("llama"), TOKENS * 4
+    with computing_as(GPU):
+        long = Decoder(model, quantized=quantized)
+        list(long.prefill(tokens[:600]))
+        short, _ = long.copy()
+        short.rewind(100)
+        list(short.prefill(tokens[:120]))
+        assert short.timeline.nbytes <= long.timeline.nbytes / 2
+        list(long.prefill(tokens))
+        for reader in (short, long):
+            assert_as_fresh(reader, tokens, Decoder(model, quantized=quantized))
 
 
 @pytest.mark.cpu

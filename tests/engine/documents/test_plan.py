@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import MOST_PASSAGE_TOKENS, Plan, plan
-from engine.documents.prompt import Sent
+from engine.documents.prompt import Sent, sent_from_json
 from models.errors import Problem
 
 SUBJECTS = ["apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers"]
@@ -263,3 +263,32 @@ def test_what_is_given_fits_whatever_the_tokens(
     for sent in one.sent.documents:
         offsets = [part.offset for part in sent.ranges]
         assert offsets == sorted(offsets)
+
+
+def test_a_picture_is_given_once_and_takes_room(index: PassageIndex) -> None:
+    picture = Document("boat.jpg", "picture", "a" * 64, (), pixels=(64, 48))
+    documents = {1: SHORT, 2: picture}
+
+    def planned(room: int, before: Sequence[Sent] = ()) -> Plan:
+        return plan(
+            "Which boat?",
+            documents,
+            index=index,
+            count=count,
+            room=room,
+            before=before,
+            picture_tokens=lambda document: 100,
+        )
+
+    first = planned(1000)
+    told = {
+        one.number: tokens for one, tokens in zip(first.sent.documents, first.tokens, strict=True)
+    }
+    assert (first.sent.question, told[2]) == ("Which boat?", 100)
+    assert planned(1000, [first.sent]).sent.documents == ()
+    with pytest.raises(Problem):
+        planned(99)
+    without = first.sent.without(2)
+    assert [one.pixels for one in without.documents if one.number == 2] == [None]
+    assert without.question == "Which boat?"
+    assert sent_from_json(first.sent.to_json()) == first.sent

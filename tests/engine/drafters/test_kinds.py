@@ -107,6 +107,28 @@ def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind: Kind, architecture
     assert_same_draft(drafted(drafter, tokens), fresh(kind, architecture, tokens, vocabulary=SMALL))
 
 
+@every_kind
+def test_a_copy_goes_on_where_it_was_made(kind: Kind) -> None:
+    """It reads nothing again, and what either reads or drafts later changes nothing of the
+    other."""
+    architecture = kind.architectures[0]
+    target, drafter = kind.pair(architecture)
+    read_prompt(target, drafter, TOKENS)
+    drafted(drafter, TOKENS)
+    other_target, _recorded = target.copy()
+    other = drafter.beside(other_target)
+    assert [each.behind for each in other.candidates(TOKENS)] == [
+        each.behind for each in drafter.candidates(TOKENS)
+    ]
+    turned, continued = [*TOKENS[:-3], 9, 9], [*TOKENS, 7, 7]
+    other_target.rewind(len(TOKENS) - 3)
+    other.rewind(len(TOKENS) - 3)
+    for reader, text in ((other_target, turned), (target, continued)):
+        list(reader.prefill(text))
+    assert_same_draft(drafted(other, turned), fresh(kind, architecture, turned))
+    assert_same_draft(drafted(drafter, continued), fresh(kind, architecture, continued))
+
+
 def keep_a_guess(patch: pytest.MonkeyPatch) -> None:
     def keep_one(drafter: StateDrafter) -> None:
         for layer in drafter._cache:

@@ -457,6 +457,23 @@ def test_beside_it_another_text_is_followed(writings: dict[str, Writing]) -> Non
             assert told(found[0]) == told(found[1])
 
 
+def test_a_copy_has_read_as_much_and_follows_another_text(writings: dict[str, Writing]) -> None:
+    one = by(small(), writings["bytes"], writings["trained"], 260)
+    target, text = Decoder(small(vocabulary=260)), list((TEXT * 4).encode())
+    list(target.prefill(text))
+    list(one.prepare(text))
+    one.propose(text, up_to(3), GREEDY, KEY)
+    other = one.beside(target)
+    (candidate,) = other.candidates(text)
+    assert candidate.behind == 0
+    turned = [*text[:-9], *b" So does the target, too"]
+    other.rewind(len(text) - 9)
+    for drafter, its in ((other, turned), (one, text + turned[-9:])):
+        alone = by(small(), writings["bytes"], writings["trained"], 260)
+        found = [each.propose(its, up_to(3), GREEDY, KEY) for each in (drafter, alone)]
+        assert told(found[0]) == told(found[1])
+
+
 def test_it_says_how_far_it_is_behind(writings: dict[str, Writing]) -> None:
     drafter = by(small(), writings["bytes"], writings["trained"], 260)
     tokens = list((TEXT * 4).encode())

@@ -68,7 +68,7 @@ messages = st.builds(
     tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2).map(tuple),
     tool_call_id=text,
     name=text,
-    raw=st.booleans(),
+    written=text,
     pictures=st.lists(pictures, max_size=2).map(tuple),
 )
 thinking = st.sampled_from(["", "on", "high"])

@@ -169,6 +169,43 @@ def test_what_a_page_can_send_without_asking_first_is_refused(headers: dict[str,
     run(ask())
 
 
+CURL = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/api/chat", {}, 200),
+        ("/api/generate", {}, 200),
+        ("/api/show", {}, 200),
+        ("/api/chat", {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, 200),
+        ("/v1/api/chat", {}, 200),  # which is the same path
+        ("/api/chat", {"content-type": "text/plain"}, 415),
+        ("/api/chat", {"sec-fetch-site": "cross-site"}, 415),
+        ("/api/chat", {"sec-fetch-site": "same-origin"}, 415),
+        ("/api/chat", {"sec-fetch-mode": "no-cors"}, 415),
+        ("/api/chat", {"origin": "null"}, 403),
+        ("/api/chat", {"origin": "http://evil.example"}, 403),
+        ("/api/chat", {"origin": "http://localhost:3000"}, 415),
+        ("/chat/completions", {}, 415),
+        ("/messages", {}, 415),
+        ("/responses", {}, 415),
+    ],
+)
+def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(
+    path: str, headers: dict[str, str], status: int
+) -> None:
+    """Also no page of an origin that may ask: its browser has to ask first."""
+    body = b'{"model": "tiny", "prompt": "a", "messages": [{"role": "user", "content": "a"}]}'
+
+    async def ask() -> None:
+        async with asking(origins=("http://localhost:3000",)) as (client, _):
+            response = await client.post(path, content=body, headers=CURL | headers)
+            assert response.status_code == status
+
+    run(ask())
+
+
 def test_the_kind_of_a_body_may_have_parameters() -> None:
     async def ask() -> None:
         async with asking() as (client, _):

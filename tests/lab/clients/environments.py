@@ -73,7 +73,7 @@ CLIENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where a client is installed."""
+    """Where a client is installed; `folder` is absolute, as scenarios run elsewhere."""
 
     folder: Path
     npm: bool
@@ -100,7 +100,7 @@ def prepare(client: Client, environments: Path) -> Environment:
 
     Raises Problem where that fails.
     """
-    environment = Environment(environments / client.name, client.npm)
+    environment = Environment(environments.absolute() / client.name, client.npm)
     marker = environment.folder / _MARKER
     wanted = "\n".join(client.requirements) + "\n"
     if marker.is_file() and marker.read_text(encoding="utf-8") == wanted:

@@ -53,9 +53,9 @@ def play(scenario: str, environment: Environment, served: Served) -> Iterator[Ou
         "CLIENTS_MODEL": served.model,
         "CLIENTS_TOKENIZER": str(served.tokenizer),
         "CLIENTS_SEES": "yes" if served.sees else "",
-        "CLIENTS_COMMANDS": str(environment.commands.absolute()),
-        "NODE_PATH": str(environment.modules.absolute()),
-        "PATH": f"{environment.commands.absolute()}{os.pathsep}{os.environ['PATH']}",
+        "CLIENTS_COMMANDS": str(environment.commands),
+        "NODE_PATH": str(environment.modules),
+        "PATH": f"{environment.commands}{os.pathsep}{os.environ['PATH']}",
     }
     with TemporaryDirectory() as folder:
         errors = Path(folder) / "errors.txt"

@@ -40,6 +40,8 @@ from app.server.local_server import LocalServer
 from app.settings import DraftsInText, Settings
 from app.start import keep_quick, make_application, run_window
 from app.theme.style import Theme
+from app.tools.tool_process import ToolProcess
+from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
 from models.files import HOME_VARIABLE
@@ -317,6 +319,9 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
             EngineLog(home / "log", name="server"),
             settings=settings,
             key_file=home / "server-key",
+        ),
+        tools=Toolbox(
+            home / "tools.json", ToolProcess(EngineLog(home / "log", name="tools")), logs=home
         ),
     )
     (window,) = Windows(shared).restore()

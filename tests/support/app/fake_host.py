@@ -183,7 +183,9 @@ def load(command: Command, *, thinking: tuple[str, ...] = ()) -> None:
         thinking,
         None,
     )
-    loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side)
+    loaded = Loaded(
+        *pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side, True
+    )
     say(Loading(*pair, measured=0.0), loaded)
 
 
@@ -191,7 +193,7 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None)
+    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, True)
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
 
 

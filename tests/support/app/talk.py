@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.listing import Listing
+from app.chat.tool_runner import ToolRunner
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
@@ -23,14 +24,16 @@ class Talk:
     told, in order; `problems`, of whatever kind; `beginning`, how new conversations are configured.
     """
 
-    def __init__(self, folder: Path, steps: str, qtbot: QtBot) -> None:
+    def __init__(
+        self, folder: Path, steps: str, qtbot: QtBot, *, tools: ToolRunner | None = None
+    ) -> None:
         self._qtbot = qtbot
         self.beginning: tuple[str, Request | None] = ("", None)
         self.store = Store.open(folder / "conversations.sqlite")
         self.engine = EngineProcess(
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
-        self.answers = Answers(self.store, self.engine)
+        self.answers = Answers(self.store, self.engine, tools=tools)
         self.conversation = OpenConversation(
             self.store,
             self.answers,
@@ -95,4 +98,4 @@ class Talk:
         self.store.close()
 
 
-Begin = Callable[[str], Talk]
+Begin = Callable[..., Talk]

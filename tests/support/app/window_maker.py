@@ -19,6 +19,8 @@ from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
+from app.tools.tool_process import ToolProcess
+from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
 from engine.documents.reading import read_document
@@ -47,6 +49,12 @@ def fake_server(folder: Path, steps: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.support.app.fake_server", str(counter), *steps.split())
 
 
+def fake_tools_host(folder: Path, steps: str) -> tuple[str, ...]:
+    """The command for a fake process of tools; as `fake_host`."""
+    counter = folder / "tools lives"
+    return (sys.executable, "-m", "tests.support.app.fake_tools_host", str(counter), *steps.split())
+
+
 def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.jsonl") -> Path:
     """A file of events, for the fake host to play."""
     path = folder / name
@@ -65,13 +73,15 @@ def make_windows(
     dark: bool = False,
     commands: CommandRunner | None = None,
     server: Sequence[str] = ("no", "such", "server"),
+    tools: Sequence[str] = ("no", "such", "tools"),
     read: Read = read_document,
     cluster: CommandRunner | None = None,
 ) -> Windows:
     """What opens windows on the data in `folder`. `target` is what is taken for the starter model,
     unless the commands `loading` prepare it, and `commands`, which otherwise say nothing, for those
-    on models; `server` is the command that starts a local one; `read` reads files that are
-    attached; `cluster` runs commands on several Macs, which otherwise say nothing."""
+    on models; `server` is the command that starts a local one, `tools` the one that starts the
+    process of tools; `read` reads files that are attached; `cluster` runs commands on several Macs,
+    which otherwise say nothing."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -92,6 +102,11 @@ def make_windows(
                 settings=settings,
                 key_file=folder / "server-key",
                 command=server,
+            ),
+            tools=Toolbox(
+                folder / "tools.json",
+                ToolProcess(EngineLog(folder / "log", name="tools"), command=tools),
+                logs=folder / "log",
             ),
             read=read,
             cluster=cluster or FakeCommandRunner(),

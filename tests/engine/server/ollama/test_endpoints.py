@@ -145,6 +145,32 @@ def test_options_get_to_the_engine() -> None:
     assert free.request.sampling == LOADED.sampling
 
 
+def test_a_context_that_a_client_reckons_with() -> None:
+    """One as long or shorter is there, and limits an answer without a limit; a longer one ends at
+    the model's."""
+    for options, most in (
+        ({"num_ctx": 64}, 64),
+        ({"num_ctx": 64, "num_predict": -1}, 64),
+        ({"num_ctx": 64, "num_predict": 200}, 200),
+        ({"num_ctx": 0}, LOADED.context_length),
+        ({"num_ctx": 1 << 20}, LOADED.context_length),
+    ):
+        asked = request_of("chat", {"messages": HELLO, "options": options}).request
+        assert asked.max_tokens == most, options
+    refused, _ = sent("chat", {"messages": HELLO, "options": {"num_ctx": "many"}})
+    assert refused.status_code == 400
+
+
+def test_a_prompt_that_is_too_long_says_so_of_the_context_too() -> None:
+    for wanted, said in ((None, False), (LOADED.context_length, False), (1 << 20, True)):
+        body = {"messages": HELLO, "options": {"num_ctx": wanted}}
+        whole, _ = sent("chat", body | {"stream": False}, saying(then="too long"))
+        assert whole.status_code == 400
+        assert ("num_ctx" in whole.json()["error"]) == said
+        streamed = sent("chat", body, saying(then="too long"))[0]  # behind an empty part
+        assert ("num_ctx" in lines(streamed)[-1]["error"]) == said
+
+
 def test_options_beside_the_options_are_taken_too() -> None:
     """As ollama-ai-provider sends them."""
     body = {"messages": HELLO, "temperature": 0.5, "max_output_tokens": 60, "top_k": 7}

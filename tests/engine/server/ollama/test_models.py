@@ -50,6 +50,7 @@ def test_a_model_is_described(tmp_path: Path) -> None:
         assert found["capabilities"] == ["completion", "tools", "thinking"]
         assert found["template"] == "<think></think> {{ messages }}"
         assert found["model_info"]["llama.context_length"] == 4096
+        assert found["parameters"] == "num_ctx 4096"
         assert found["details"]["family"] == "llama"
         assert found["details"]["quantization_level"] == "Q4"
     assert answered("POST", "show", target, system="x")[0] == 400

@@ -1,6 +1,7 @@
 """Ollama's own library for Python: chats, texts, forms, tools, thinking, and the models here."""
 
 import json
+from urllib.request import urlopen
 
 import ollama
 from steps import (
@@ -52,6 +53,16 @@ def _():
     )
     same("".join(part.response for part in streamed), whole.response)
     assert client.generate(MODEL, "Once upon a", raw=True, options=GREEDY).response
+
+
+@step("a text, asked for with curl's kind of body, as in Ollama's documentation")
+def _():
+    asked = {"model": MODEL, "prompt": "Why?", "stream": False, "options": {"num_ctx": 5}}
+    body = json.dumps(asked).encode()  # of which urllib says what curl says
+    with urlopen(f"{SERVER}/api/generate", body, timeout=120) as answer:
+        told = json.load(answer)
+    assert told["response"]
+    assert told["eval_count"] <= 5
 
 
 @step("a seed repeats an answer, and a stop text ends it")

@@ -90,6 +90,15 @@ def test_an_environment_is_made_once_for_each_version(tmp_path: Path, installed:
     assert installed == ["tiny==1", "tiny==2"]
 
 
+def test_the_program_that_runs_a_scenario_is_found_from_any_folder(
+    tmp_path: Path, installed: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    environment = prepare(Client("tiny", ("tiny==1",), "tiny.py"), Path("clients"))
+    assert environment.interpreter(Path("a.py")) == str(tmp_path / "clients/tiny/bin/python")
+    assert installed == ["tiny==1"]
+
+
 def test_what_npm_installs(tmp_path: Path, installed: list[str]):
     environment = prepare(Client("tiny", ("tiny@1",), "tiny.cjs", npm=True), tmp_path)
     assert installed == ["tiny@1"]

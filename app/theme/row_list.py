@@ -1,7 +1,4 @@
-"""A list of rows with names, as the local server's panel shows requests and models.
-
-Knows neither: a row shows what it is given.
-"""
+"""A list of rows with names: a row shows what it is given."""
 
 from collections.abc import Callable, Sequence
 

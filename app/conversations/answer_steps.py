@@ -1,0 +1,80 @@
+"""The steps of an answer, and what a person allowed tools, as they are stored; and the parts of an
+answer in order.
+
+Knows values and JSON; no SQL, and not how a tool runs.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from engine.stretches import Kind, Stretch, cut, divided
+from engine.tools.steps import Step, StepCall
+from engine.tools.turn import Permissions
+from models.typed_json import decode
+
+
+def steps_to_json(steps: Sequence[Step]) -> str:
+    """Return the steps as one line of JSON; empty for none."""
+    return json.dumps([dataclasses.asdict(step) for step in steps]) if steps else ""
+
+
+def steps_from_json(text: str) -> tuple[Step, ...]:
+    """Return the steps that `steps_to_json` wrote; none if they are damaged."""
+    try:
+        return decode(tuple[Step, ...], json.loads(text), place="steps") if text else ()
+    except (ValueError, RecursionError):
+        return ()
+
+
+def permissions_to_json(permissions: Permissions) -> str:
+    """Return what a person allowed in a conversation as one line of JSON; empty for nothing."""
+    kept = {"always": sorted(permissions.always), "never": sorted(permissions.never)}
+    return json.dumps(kept) if any(kept.values()) else ""
+
+
+def permissions_from_json(text: str) -> Permissions:
+    """Return what `permissions_to_json` wrote; nothing is allowed if it is damaged."""
+    try:
+        kept = decode(_Kept, json.loads(text), place="tools") if text else _Kept()
+    except (ValueError, RecursionError):
+        return Permissions()
+    return Permissions(always=frozenset(kept.always), never=frozenset(kept.never))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kept:
+    always: tuple[tuple[str, str], ...] = ()
+    never: tuple[tuple[str, str], ...] = ()
+
+
+def stopped(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps of an answer that has ended: no call runs any more."""
+
+    def ended(call: StepCall) -> StepCall:
+        return replace(call, state="cancelled") if call.state == "running" else call
+
+    return tuple(replace(step, calls=tuple(map(ended, step.calls))) for step in steps)
+
+
+def in_order(
+    text: str, stretches: Sequence[Stretch], steps: Sequence[Step]
+) -> Iterator[tuple[Kind, str] | tuple[Literal["step"], Step]]:
+    """Yield the parts of an answer's text with their kinds, and each step at its place."""
+    begin = 0
+    for step in steps:
+        its, stretches = cut(stretches, step.place - begin)
+        yield from divided(text[begin : step.place], its)
+        yield "step", step
+        begin = step.place
+    yield from divided(text[begin:], stretches)
+
+
+def texts_of(call: StepCall) -> tuple[tuple[str, str], ...]:
+    """Return what a call was given, and what the model got of it, each with its title."""
+    asked = ("The model’s arguments" if call.ran else "Arguments", call.arguments)
+    ran = (("Arguments that ran", call.ran),) if call.ran else ()
+    result = (("Result", call.result),) if call.result else ()
+    return (asked, *ran, *result)

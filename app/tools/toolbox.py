@@ -1,0 +1,163 @@
+"""The tools that a person has set up: kept in `tools.json`, run by a process, offered to answers.
+
+Knows what is set up and how servers are; not how either is shown.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+
+from app.chat.tool_runner import ToolRunner
+from app.steps import Stepper, Steps
+from app.tools.tool_process import ToolProcess
+from engine.tools.configuration import Configuration, load, others_files, save
+from engine.tools.log import ServerLog
+from engine.tools.protocol import OWN, Call, Offered, Server, Start
+from models.errors import Problem
+
+_DAMAGED = ".damaged.json"  # how the name of a file ends that could not be read, and was replaced
+_TAIL_BYTES = 16_000  # of a log
+
+
+class Toolbox(ToolRunner):
+    """Attributes: `process`; `configuration`, what a person has set up; `problem`, why that could
+    not be read or kept; `before`, tools that have changed since they were on, as they were then, by
+    server and name, as far as this run has seen them.
+
+    `changed` is also emitted for any of these, and for the state of a server.
+    """
+
+    def __init__(
+        self, file: Path, process: ToolProcess, *, logs: Path, parent: QObject | None = None
+    ) -> None:
+        """`file` keeps what is set up; `logs` is the folder of the servers' logs."""
+        super().__init__(parent)
+        self.process, self.configuration = process, Configuration()
+        self.problem: Problem | None = None
+        self.before: dict[tuple[str, str], Offered] = {}
+        self._file, self._logs = file, logs
+        self._damaged = self._looked = False
+        self._stepper = Stepper(self)
+        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
+        process.setParent(self)
+        process.changed.connect(self._on_process)
+        process.progressed.connect(self.progressed)
+        process.ended.connect(self.ended)
+
+    @property
+    def set_up(self) -> bool:
+        return bool(self.configuration.servers or self.configuration.seen)
+
+    def offered(self) -> tuple[Offered, ...]:
+        return tuple(tool for tool in self._tools() if self.configuration.is_on(tool))
+
+    def trusted(self) -> frozenset[str]:
+        return self.configuration.trusted
+
+    def call(self, call: Call) -> None:
+        self.process.call(call)
+
+    def cancel(self, id: str) -> None:
+        self.process.cancel(id)
+
+    def close(self) -> None:
+        self._stepper.close()
+        self._disk.shutdown()
+        self.process.close()
+
+    # What a person does
+
+    def begin(self) -> None:
+        """Read what is set up, and run what is switched on."""
+
+        def steps() -> Steps:
+            try:
+                self.configuration = yield self._disk.submit(load, self._file)
+            except Problem:
+                self._damaged = True
+                raise
+            finally:
+                self._run()
+
+        self._stepper.run(steps(), failed=self._fail)
+
+    def look(self) -> None:
+        """Run all servers from now on, as a person looks at what they offer."""
+        if not self._looked:
+            self._looked = True
+            self._run()
+
+    def change(self, configuration: Configuration) -> None:
+        """Set up this instead, and keep it."""
+        self.configuration, self.problem = configuration, None
+        self._run()
+
+        def steps() -> Steps:
+            yield self._disk.submit(self._save, configuration)
+
+        self._stepper.run(steps(), failed=self._fail)
+
+    def others(self) -> Future[Mapping[str, tuple[Server, ...]]]:
+        """Find the servers that other programs have, by the programs' names."""
+        return self._disk.submit(_others)
+
+    def log_of(self, server: str) -> Future[str]:
+        """Read the end of a server's log."""
+        return self._disk.submit(_tail, ServerLog(self._logs, Server(server)).path)
+
+    # The process
+
+    def _run(self) -> None:
+        """Run the servers of which tools are on; once a person has looked, all of them."""
+        now = self.configuration
+        servers = [one for one in now.enabled() if self._looked or one.name in now.seen]
+        if self._looked or servers or OWN in now.seen:
+            self.process.use(Start(tuple(servers), now.folders))
+        elif self.process.pid:
+            self.process.stop()
+        self.changed.emit()
+
+    def _tools(self) -> tuple[Offered, ...]:
+        names = (OWN, *(server.name for server in self.configuration.enabled()))
+        return tuple(tool for name in names for tool in self.process.state(name).tools)
+
+    def _on_process(self) -> None:
+        for tool in self._tools():
+            if self.configuration.is_on(tool):
+                self.before[tool.server, tool.name] = tool
+        self.changed.emit()
+
+    # The disk
+
+    def _save(self, configuration: Configuration) -> None:
+        if self._damaged:  # it may hold what a person can mend
+            with suppress(FileNotFoundError):
+                self._file.replace(self._file.with_suffix(_DAMAGED))
+            self._damaged = False
+        save(configuration, self._file)
+
+    def _fail(self, problem: Problem) -> None:
+        self.problem = problem
+        self.changed.emit()
+
+
+def _others() -> Mapping[str, tuple[Server, ...]]:
+    """The servers in files of other programs, as far as these can be read."""
+    found: dict[str, tuple[Server, ...]] = {}
+    for program, path in others_files(Path.home()):
+        with suppress(Problem):
+            if servers := load(path).servers:
+                found[program] = (*found.get(program, ()), *servers)
+    return found
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,168 @@
+"""The asking side of `engine.tools.protocol`: the servers that are wanted, and the calls that are
+not over.
+
+Pure: no process, no pipe, no clock. Whoever runs the process reports its beginning, each of its
+lines and its end, writes what `to_send` returns, and passes on each `Result`.
+
+Laws, in whatever order calls, lines and deaths come:
+
+- Each call has exactly one `Result`, and no `Progress` follows that.
+- A call is sent once, because a tool may have done its work before the process died. Those that
+  were not sent wait for the process that follows.
+- Each process is asked for the servers that were wanted last.
+"""
+
+import sys
+
+from engine.tools.protocol import (
+    COMMANDS,
+    LONGEST_LINE_BYTES,
+    OWN,
+    PROTOCOL,
+    RESPONSES,
+    Call,
+    Cancel,
+    Command,
+    Progress,
+    Ready,
+    Restart,
+    Result,
+    Start,
+    State,
+)
+from models.errors import Problem
+
+_NOTHING = Start(())
+
+
+class OtherVersion(Problem):
+    """The process speaks another version of the protocol."""
+
+
+def host_command() -> tuple[str, ...]:
+    """The command that starts the process; in a bundle with the Python inside it."""
+    return (sys.executable, "-X", "faulthandler", "-m", "engine", "tools-host")
+
+
+class ToolClient:
+    """Attributes: `wanted`, the servers and folders that were asked for last; `states`, of those
+    of them that the process has reported, by their names; `greeted`, whether it takes commands."""
+
+    def __init__(self) -> None:
+        self.wanted = _NOTHING
+        self.states: dict[str, State] = {}
+        self.greeted = False
+        self._running = False
+        self._expected = False  # there is a process, or another one will follow
+        self._owed: dict[str, Call] = {}
+        self._unsent: set[str] = set()  # of the owed ones
+        self._cancelled: set[str] = set()
+        self._lines = bytearray()
+
+    @property
+    def due_seconds(self) -> float | None:
+        """How long the process may be silent: as long as its slowest call may take, and no longer
+        once a call was cancelled. None if no result is due."""
+        sent = [call.seconds for id, call in self._owed.items() if id not in self._unsent]
+        return 0.0 if self._cancelled else max(sent, default=None)
+
+    @property
+    def _names(self) -> set[str]:
+        return {OWN, *(server.name for server in self.wanted.servers)}
+
+    # What to ask
+
+    def want(self, start: Start) -> None:
+        """Run exactly these servers, now and after a death."""
+        self.wanted = start
+        self.states = {name: s for name, s in self.states.items() if name in self._names}
+        self._send(start)
+
+    def restart(self, server: str) -> None:
+        """Start a server again. Without a process this does nothing: the next one starts it."""
+        self._send(Restart(server))
+
+    def call(self, call: Call) -> Result | None:
+        """Call a tool, now or when there is a process. Returns the result where it cannot be."""
+        if len(COMMANDS.to_line(call)) > LONGEST_LINE_BYTES:
+            return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")
+        if not self._expected:
+            return Result(call.id, "failed", "No tools are running.")
+        self._owed[call.id] = call
+        if not self._send(call):
+            self._unsent.add(call.id)
+        return None
+
+    def cancel(self, id: str) -> Result | None:
+        """End a call that is not over. Returns its result where it was not sent."""
+        if id in self._unsent:
+            return self._finish(Result(id, "cancelled", "It was stopped before it began."))
+        if id in self._owed and id not in self._cancelled:
+            self._cancelled.add(id)
+            self._send(Cancel(id))
+        return None
+
+    def to_send(self) -> bytes:
+        """The lines for the process that were not returned before."""
+        data = bytes(self._lines)
+        self._lines.clear()
+        return data
+
+    # The life of a process
+
+    def expect(self) -> None:
+        """A process will begin: until then, keep what is asked for."""
+        self._expected = True
+
+    def begin(self) -> None:
+        """There is a new process: ask it for the servers, and for the calls that wait."""
+        self._running = self._expected = True
+        self._send(self.wanted)
+        for id in [id for id in self._owed if id in self._unsent]:
+            self._unsent.discard(id)
+            self._send(self._owed[id])
+
+    def lose(self, message: str, *, another: bool) -> list[Result]:
+        """The process is gone. Returns a result with this text for each call that was sent; and for
+        all of them unless `another` process follows."""
+        over = [id for id in self._owed if not another or id not in self._unsent]
+        cancelled = self._cancelled
+        self._cancelled, self.states = set(), {}
+        self._lines.clear()
+        self._running, self._expected, self.greeted = False, another, False
+        return [
+            self._finish(Result(id, "cancelled" if id in cancelled else "failed", message))
+            for id in over
+        ]
+
+    def hear(self, line: bytes) -> State | Progress | Result | None:
+        """Take a line of the process. Returns what it says, unless that is stale.
+
+        Raises WrongJson and OtherVersion.
+        """
+        match response := RESPONSES.read(line):
+            case Ready(protocol):
+                if protocol != PROTOCOL:
+                    message = f"The tools' process uses version {protocol} of the protocol."
+                    raise OtherVersion(message, "Install Slipstream again.")
+                self.greeted = True
+            case State():
+                if response.server in self._names:
+                    self.states[response.server] = response
+                    return response
+            case Progress() if response.id in self._owed:
+                return response
+            case Result() if response.id in self._owed:
+                return self._finish(response)
+        return None
+
+    def _finish(self, result: Result) -> Result:
+        del self._owed[result.id]
+        self._unsent.discard(result.id)
+        self._cancelled.discard(result.id)
+        return result
+
+    def _send(self, command: Command) -> bool:
+        if self._running:
+            self._lines += COMMANDS.to_line(command)
+        return self._running

@@ -1,0 +1,61 @@
+"""The log of a server: its standard error, with the keys masked, in two files of bounded size."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from engine.tools.configuration import MASK, SHORTEST_KEY, keys_of
+from engine.tools.protocol import Server
+from models.files import file_stem
+from models.in_words import one_line
+
+_LARGEST_FILE_BYTES = 512 << 10  # and one older file beside it
+_LONGEST_LINE = 2000  # bytes
+
+
+class ServerLog:
+    """Attributes: `path`; `last`, the last line, masked; empty if there is none."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.path = folder / f"tools-{file_stem(server.name) or 'server'}.log"
+        self._keys = [key.encode() for key in keys_of(server) if len(key) >= SHORTEST_KEY]
+        self._rest = b""
+        self.last = ""
+
+    def masked(self, text: str) -> str:
+        """`text` in one line and without the keys."""
+        return one_line(self._mask(text.encode(errors="replace")).decode(errors="replace"))
+
+    def note(self, line: str) -> None:
+        """Write down what happened to the server."""
+        self._write(f"-- {line}\n".encode())
+
+    def add(self, data: bytes) -> None:
+        """Write down a piece of standard error. The end of a line may follow with the next."""
+        whole, ended, rest = (self._rest + data).rpartition(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            whole, ended, rest = whole + ended + rest, b"\n", b""
+        self._rest = rest
+        if whole := self._mask(whole)[-_LARGEST_FILE_BYTES:].strip(b"\r\n"):
+            self._write(whole + b"\n")
+            line = whole.rpartition(b"\n")[2][:_LONGEST_LINE]
+            self.last = one_line(line.decode(errors="replace")) or self.last
+
+    def close(self) -> None:
+        """Write down a line that has no end."""
+        self.add(b"\n" if self._rest else b"")
+
+    def _mask(self, data: bytes) -> bytes:
+        for key in self._keys:
+            data = data.replace(key, MASK.encode())
+        return data
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):  # on a full disk the log is lost, and the server goes on
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if size + len(data) > _LARGEST_FILE_BYTES:
+                self.path.replace(self.path.with_suffix(".old.log"))
+            opened = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(opened, "ab") as file:
+                file.write(data)

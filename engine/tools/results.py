@@ -1,0 +1,113 @@
+"""What a server sent, as values of bounded size: the tools that it offers, the text of a result.
+
+Texts lose the characters that people do not see. What is no text becomes a line that says what was
+there.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import mcp_types as types
+
+from engine.documents.hidden import in_one_line, with_plain_lines, without_hidden
+from engine.tools.protocol import Offered
+from models.in_words import size
+
+MOST_TOOLS = 256  # of a server
+LONGEST_DESCRIPTION = 8_000  # characters; so for what a server says about itself
+LONGEST_RESULT_BYTES = 1 << 20
+_LONGEST_NAME = 128
+_LONGEST_TITLE = 200
+_LONGEST_SCHEMA_BYTES = 100_000
+_ALL_TOOLS_BYTES = 1 << 20  # descriptions and schemas together
+_LONGEST_LINK = 500
+
+
+def shown(text: str, longest: int = LONGEST_DESCRIPTION) -> str:
+    """`text` without hidden characters, and cut if it is long."""
+    text = without_hidden(with_plain_lines(text[: 2 * longest]))[0].strip()
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def short(text: str, longest: int = _LONGEST_TITLE) -> str:
+    """`text` in one line, cut if it is long."""
+    return shown(in_one_line(text[: 2 * longest]), longest)
+
+
+def offered(server: str, tools: Iterable[types.Tool]) -> tuple[tuple[Offered, ...], int]:
+    """The tools of a server, and how many are left out: those without a usable name, with a name
+    that another has, or with more text than a model could read."""
+    found: dict[str, Offered] = {}
+    left_out = total = 0
+    for tool in tools:
+        schema = _json(tool.input_schema)
+        description = shown(tool.description or "")
+        total += len(schema) + len(description)
+        named = 0 < len(tool.name) <= _LONGEST_NAME and in_one_line(tool.name) == tool.name
+        fits = len(schema) <= _LONGEST_SCHEMA_BYTES and total <= _ALL_TOOLS_BYTES
+        if not named or not fits or tool.name in found or len(found) == MOST_TOOLS:
+            left_out += 1
+            continue
+        notes = tool.annotations
+        title = tool.title or (notes.title if notes else None) or ""
+        read_only = bool(notes and notes.read_only_hint)
+        found[tool.name] = Offered(server, tool.name, short(title), description, schema, read_only)
+    return tuple(found.values()), left_out
+
+
+def result_text(result: types.CallToolResult) -> tuple[str, int]:
+    """The text of a result, and the number of bytes of all of it."""
+    pieces, total = [], 0
+    for block in result.content:
+        text, size_bytes = _block(block)
+        pieces.append(text)
+        total += size_bytes
+    if not pieces and result.structured_content is not None:
+        pieces.append(_json(result.structured_content))
+        total = len(pieces[0].encode(errors="replace"))
+    return _cut("\n".join(pieces)) or "(nothing)", total
+
+
+def _block(block: types.ContentBlock) -> tuple[str, int]:
+    match block:
+        case types.TextContent(text=text):
+            return text, _bytes(text)
+        case types.ImageContent(data=data, mime_type=kind):
+            return _line("image", kind, _decoded(data)), _decoded(data)
+        case types.AudioContent(data=data, mime_type=kind):
+            return _line("audio", kind, _decoded(data)), _decoded(data)
+        case types.ResourceLink(uri=uri, name=name, mime_type=kind, size=size_bytes):
+            return _line("link", f"{name} {uri}", size_bytes or 0, kind or ""), _bytes(uri)
+        case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
+            return f"{_line('resource', uri, _bytes(text))}\n{text}", _bytes(text)
+        case types.EmbeddedResource(resource=resource):
+            assert isinstance(resource, types.BlobResourceContents)
+            uri, blob, kind = resource.uri, resource.blob, resource.mime_type
+            return _line("resource", uri, _decoded(blob), kind or ""), _decoded(blob)
+
+
+def _line(what: str, name: str, size_bytes: int, kind: str = "") -> str:
+    """A line for what is no text: "[image: image/png, 2.31 kB]"."""
+    parts: Sequence[str] = (short(name, _LONGEST_LINK), short(kind), size(size_bytes))
+    return f"[{what}: {', '.join(filter(None, parts if size_bytes else parts[:2]))}]"
+
+
+def _cut(text: str) -> str:
+    total = _bytes(text)
+    if total > LONGEST_RESULT_BYTES:
+        text = text.encode(errors="replace")[:LONGEST_RESULT_BYTES].decode(errors="ignore")
+        text += f"\n[cut: the first {size(LONGEST_RESULT_BYTES)} of {size(total)}]"
+    return without_hidden(with_plain_lines(text))[0].strip()
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def _decoded(base64: str) -> int:
+    return len(base64.rstrip("=")) * 3 // 4
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

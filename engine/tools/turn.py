@@ -1,0 +1,363 @@
+"""The rules of an answer that calls tools: which calls run, which wait for a person, which are
+answered at once, and what the model gets. Pure; shared by the window and the terminal.
+
+A person switches tools on, so only those are known here. A call runs if a person allows it: once,
+or always in this conversation, or by the server's own word that a tool only reads, which counts for
+servers that a person trusts. What tools return is data, and never changes a rule.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+from jsonschema.validators import extend, validator_for
+from referencing.jsonschema import EMPTY_REGISTRY
+
+from engine.documents import Document, Section
+from engine.documents.passages import PassageIndex
+from engine.documents.plan import plan
+from engine.events import CallPiece
+from engine.tools.protocol import Offered, Result
+from engine.tools.steps import Step, StepCall
+from models.in_words import one_line
+
+Decision = Literal["once", "always", "refuse", "never"]
+"""A person's answer to a call: run it; run it and all later ones of this tool in this conversation;
+do not run it; refuse it and all later ones."""
+
+MOST_CALLS = 20
+MOST_SECONDS = 300.0  # of tools, in one answer
+CALL_SECONDS = 60.0
+MOST_RESULT_TOKENS = 3000
+_MOST_IDLE_STEPS = 3  # in a row, in which nothing ran
+_LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 2000
+_LONGEST_SCHEMA = 1 << 15  # characters of JSON: a longer one would fill the prompt
+_MOST_REFERENCES = 10_000  # that are followed to check one call
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "format", "$dynamicRef")
+_ANY_ARGUMENTS: Mapping[str, Any] = {"type": "object"}
+
+
+# What the model is offered
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTool:
+    """A tool that a person switched on. `name`: as the model knows it."""
+
+    name: str
+    offered: Offered
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The names of its server and of the tool there."""
+        return self.offered.server, self.offered.name
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema of its arguments; of any arguments where the server's is none, or endless."""
+        try:
+            if len(self.offered.schema) <= _LONGEST_SCHEMA:
+                value = json.loads(self.offered.schema)
+                if isinstance(value, dict) and value.get("type", "object") == "object":
+                    return {**value, "type": "object"}
+        except (ValueError, RecursionError):
+            pass
+        return _ANY_ARGUMENTS
+
+
+def given_tools(switched_on: Iterable[Offered]) -> tuple[GivenTool, ...]:
+    """The tools with the names that the model gets: each its own, of letters, digits, "_" and "-";
+    the server's name stands in front only where two tools share a name."""
+    tools = list(dict.fromkeys(switched_on))
+    plain = [_named(tool.name) for tool in tools]
+    found: dict[str, Offered] = {}
+    for tool, name in zip(tools, plain, strict=True):
+        alone = plain.count(name) == 1
+        wished = name if alone else _named(f"{tool.server}_{tool.name}")
+        taken, number = wished, 1
+        while taken in found or (taken in plain and not (alone and taken == name)):
+            number += 1
+            taken = f"{wished[: _LONGEST_NAME - len(f'_{number}')]}_{number}"
+        found[taken] = tool
+    return tuple(GivenTool(name, tool) for name, tool in found.items())
+
+
+def _named(name: str) -> str:
+    """A name that models and their templates accept."""
+    plain = _NOT_IN_A_NAME.sub("_", name).strip("_") or "tool"
+    if len(plain) <= _LONGEST_NAME:
+        return plain
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{plain[: _LONGEST_NAME - 9]}_{digest}"
+
+
+def tools_json(tools: Sequence[GivenTool]) -> str:
+    """The tools as `engine.request.Prompt` takes them: their calls are held to their schemas."""
+    if not tools:
+        return ""
+    return (
+        json.dumps(
+            [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": _shortened(tool.offered.description or tool.offered.title),
+                        "parameters": tool.schema,
+                        "strict": True,
+                    },
+                }
+                for tool in tools
+            ],
+            ensure_ascii=False,
+        )
+        .encode("utf-8", "replace")
+        .decode()
+    )
+
+
+def _shortened(description: str) -> str:
+    cut = len(description) > _LONGEST_DESCRIPTION
+    return description[:_LONGEST_DESCRIPTION] + "…" * cut
+
+
+# What becomes of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What a person allowed in a conversation, by server and tool. `trusted`: the servers that are
+    believed if they say that a tool only reads."""
+
+    always: frozenset[tuple[str, str]] = frozenset()
+    never: frozenset[tuple[str, str]] = frozenset()
+    trusted: frozenset[str] = frozenset()
+
+    def allows(self, tool: GivenTool) -> bool:
+        """Whether a call of this tool runs unasked."""
+        believed = tool.offered.read_only and tool.offered.server in self.trusted
+        return tool.key in self.always or believed
+
+    def after(self, call: StepCall, decision: Decision) -> "Permissions":
+        """The permissions after a person decided on a call."""
+        tool = {(call.server, call.tool)}
+        if decision == "always":
+            return replace(self, always=self.always | tool, never=self.never - tool)
+        if decision == "never":
+            return replace(self, always=self.always - tool, never=self.never | tool)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that tools may do for one answer."""
+
+    calls: int = MOST_CALLS
+    seconds: float = MOST_SECONDS
+
+
+_USUAL = Limits()
+
+
+def asked_calls(pieces: Iterable[CallPiece], *, id: str) -> tuple[StepCall, ...]:
+    """The calls that a generation wrote to their ends. `id` begins the id of each: it must not be
+    that of another generation of the conversation."""
+    names: dict[int, str] = {}
+    arguments: dict[int, str] = {}
+    ended: list[int] = []
+    for piece in pieces:
+        if piece.name:
+            names[piece.index], arguments[piece.index] = piece.name, ""
+        arguments[piece.index] += piece.arguments
+        if piece.ended:
+            ended.append(piece.index)
+    return tuple(StepCall(f"{id}_{i}", names[i], arguments[i]) for i in ended)
+
+
+def judged(
+    calls: Iterable[StepCall],
+    tools: Sequence[GivenTool],
+    permissions: Permissions,
+    *,
+    before: Sequence[Step] = (),
+    limits: Limits = _USUAL,
+) -> tuple[StepCall, ...]:
+    """The calls of a step with their states: `running` if a call may run at once, `asked` if a
+    person decides, or `refused`, with the line that the model gets.
+
+    `before`: the steps of the same answer.
+    """
+    by_name = {tool.name: tool for tool in tools}
+    earlier = [call for step in before for call in step.calls]
+    found: list[StepCall] = []
+    for call in calls:
+        tool = by_name.get(call.name)
+        if tool is not None:
+            call = replace(call, server=tool.offered.server, tool=tool.offered.name)
+        found.append(_judged(call, tool, permissions, [*earlier, *found], by_name, limits))
+    return tuple(found)
+
+
+def _judged(
+    call: StepCall,
+    tool: GivenTool | None,
+    permissions: Permissions,
+    earlier: Sequence[StepCall],
+    names: Collection[str],
+    limits: Limits,
+) -> StepCall:
+    if len(earlier) >= limits.calls:
+        return _refused(
+            call, f"The limit of {limits.calls} calls is reached. Answer without tools."
+        )
+    if sum(each.seconds for each in earlier) >= limits.seconds:
+        return _refused(call, "The time for tools is over. Answer without them.")
+    if tool is None:
+        known = ", ".join(names) or "none"
+        text = f"There is no tool {one_line(call.name)}. The tools are: {known}."
+        return _refused(call, text)
+    if tool.key in permissions.never:
+        return _refused(call, "The user does not allow this tool here. Go on without it.")
+    if fault := unfit(call.arguments, tool):
+        again = any(each.tool == call.tool and each.result.startswith(_UNFIT) for each in earlier)
+        advice = "Go on without this tool." if again else "Call it again with others."
+        return _refused(call, f"{_UNFIT}: {fault}. {advice}")
+    return replace(call, state="running" if permissions.allows(tool) else "asked")
+
+
+_UNFIT = "The arguments do not fit the tool"
+
+
+def _refused(call: StepCall, text: str) -> StepCall:
+    return replace(call, state="refused", result=text)
+
+
+def decided(call: StepCall, decision: Decision, *, arguments: str = "") -> StepCall:
+    """A call on which a person decided. `arguments`: those that they wrote in place of the
+    model's."""
+    if decision in ("refuse", "never"):
+        return _refused(call, "The user refused this call. Go on without it.")
+    edited = bool(arguments) and not _alike(arguments, call.arguments)
+    return replace(call, state="running", ran=arguments if edited else "")
+
+
+def _alike(one: str, other: str) -> bool:
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except (ValueError, RecursionError):
+        return one == other
+
+
+def unfit(arguments: str, tool: GivenTool) -> str:
+    """Why these arguments do not fit the tool's schema, in a line; "" if they do.
+
+    The server has the last word: patterns, which may take for ever, and schemas that are none are
+    left to it.
+    """
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return "they are no JSON"
+    if not isinstance(value, dict):
+        return "they are no JSON object"
+    schema = tool.schema
+    try:
+        kind = validator_for(schema, default=Draft202012Validator)
+        checked = extend(kind, _checks(kind))
+        error = best_match(checked(schema, registry=EMPTY_REGISTRY).iter_errors(value))
+    except (
+        Exception
+    ):  # of a schema that is none, refers elsewhere or is endless: the server's fault
+        return ""
+    if error is None:
+        return ""
+    place = error.json_path.removeprefix("$.").removeprefix("$")
+    return one_line(f"{place + ': ' if place else ''}{error.message}")[:300].rstrip(".")
+
+
+def _checks(kind: Any) -> dict[str, Callable[..., Iterator[ValidationError]]]:
+    """The checks in place of those of a draft: without patterns, and with an end."""
+    left = _MOST_REFERENCES
+    followed, additional = (kind.VALIDATORS.get(key) for key in ("$ref", "additionalProperties"))
+
+    def follow(validator: Any, reference: Any, value: Any, schema: Any) -> Iterator[Any]:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RecursionError
+        yield from followed(validator, reference, value, schema) or ()
+
+    def without_patterns(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if "patternProperties" not in schema:
+            yield from additional(validator, wanted, value, schema) or ()
+
+    def nothing(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+        return iter(())
+
+    own = dict.fromkeys(_LEFT_OUT, nothing)
+    return {**own, "$ref": follow, "additionalProperties": without_patterns}
+
+
+# What the model gets
+
+
+def finished(
+    call: StepCall, result: Result, *, question: str, count: Callable[[str], int]
+) -> StepCall:
+    """A call that has ended, with the text that the model gets. `count(text)`: its tokens."""
+    text = shortened(result.text, question=question, name=call.tool, count=count)
+    if result.ending == "failed":
+        text = f"The call failed: {text}" if text else "The call failed."
+    elif result.ending == "cancelled":
+        text = "The user stopped this call."
+    elif not text.strip():
+        text = "The tool returned nothing."
+    if call.ran:
+        text = f"[The user changed the arguments. These ran: {call.ran}]\n{text}"
+    return replace(
+        call, state=result.ending, result=text, seconds=result.seconds, bytes=result.bytes
+    )
+
+
+def shortened(text: str, *, question: str, name: str, count: Callable[[str], int]) -> str:
+    """A result, or the passages of it that a question is about where it is too long to be read
+    whole, below a line that says so."""
+    text = text.encode("utf-8", "replace").decode()
+    if len(text) <= MOST_RESULT_TOKENS:  # which has no more tokens than characters
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    result = Document(name, "text", digest, (Section("lines", 1, text),))
+    with PassageIndex() as index:
+        found = plan(
+            question, {1: result}, index=index, count=count, room=MOST_RESULT_TOKENS, share=1.0
+        )
+    (given,) = found.sent.documents
+    if given.whole:
+        return text
+    passages = "\n".join(found.sent.given(1).splitlines()[1:-1]).strip("\n")
+    return (
+        f"[This result is long, about {found.whole_tokens:,} tokens. These are {given.in_words}. "
+        f"To see others, call the tool for less.]\n{passages}"
+    )
+
+
+def goes_on(steps: Sequence[Step]) -> bool:
+    """Whether the model is asked again behind these steps: not while a call waits or runs, and not
+    if nothing ran in the last few, so that no answer goes on for ever."""
+    if not steps or any(call.state in ("asked", "running") for call in steps[-1].calls):
+        return False
+    last = steps[-_MOST_IDLE_STEPS:]
+    return len(last) < _MOST_IDLE_STEPS or any(call.runs for step in last for call in step.calls)
+
+
+def seconds_left(steps: Sequence[Step], limits: Limits = _USUAL) -> float:
+    """The time that the next call of an answer may take."""
+    used = sum(call.seconds for step in steps for call in step.calls)
+    return max(min(CALL_SECONDS, limits.seconds - used), 0.0)

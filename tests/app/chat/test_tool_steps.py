@@ -1,0 +1,314 @@
+"""Answers that call tools: a person decides, the tool runs, and the model goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.chat.activity import AwaitingPerson, RunningTool
+from app.chat.answers import Writing
+from app.rounds.trace import Trace
+from engine.events import Done, Draft, Event, Verdict
+from engine.request import ChatMessage
+from engine.stretches import said
+from engine.tools.steps import StepCall
+from engine.tools.turn import Permissions
+from models.errors import Problem
+from tests.support.app.fake_tools import ADD, READ, WRITE, FakeTools, called
+from tests.support.app.made_traces import made_trace
+from tests.support.app.talk import Begin, Talk
+from tests.support.app.window_maker import events_file
+
+NOTES = ("read_file", '{"path": "notes.md"}')
+SUM = ("add", '{"a": 1, "b": 2}')
+LAST = "The notes say that all is well."
+
+
+class Steps:
+    """A talk whose answers have these steps; of each the file that the fake host plays."""
+
+    def __init__(self, begin: Begin, folder: Path, *steps: tuple[Event, ...], rest: str = "serve"):
+        files = (events_file(folder, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
+        played = " ".join(f"take play:{file}" for file in files)
+        self.tools = FakeTools(READ, WRITE, ADD)
+        self.talk: Talk = begin(f"ready take load {played} {rest}", self.tools)
+        self.asked: list[tuple[tuple[ChatMessage, ...], str]] = []
+        generate = self.talk.engine.generate
+
+        def spy(conversation: str, messages: Any, request: Any, *, tools: str) -> str:
+            self.asked.append((tuple(messages), tools))
+            return generate(conversation, messages, request, tools=tools)
+
+        self.talk.engine.generate = spy  # type: ignore[method-assign,assignment]
+
+    @property
+    def writing(self) -> Writing:
+        writing = self.talk.conversation.writing
+        assert writing is not None
+        return writing
+
+    @property
+    def calls(self) -> list[StepCall]:
+        """All calls of the answer so far, or as they are stored."""
+        answer = self.talk.conversation.branch[-1]
+        steps = (self.talk.answers.writing(answer.id) or answer).steps
+        return [call for step in steps for call in step.calls]
+
+    def stored(self) -> list[StepCall]:
+        answer = self.talk.store.message(self.talk.conversation.branch[-1].id).result()
+        return [call for step in answer.steps for call in step.calls]
+
+    def until_asked(self, tool: str) -> StepCall:
+        self.talk.until(
+            lambda: self.talk.conversation.writing and self.writing.calling.asked[:1]
+            and self.writing.calling.asked[0].name == tool
+        )  # fmt: skip
+        return self.writing.calling.asked[0]
+
+    def until_run(self, count: int) -> None:
+        self.talk.until(lambda: len(self.tools.calls) >= count)
+
+    def decide(self, call: StepCall, decision: Any, arguments: str = "") -> None:
+        self.talk.answers.decide(self.writing.message.id, call.id, decision, arguments)
+
+
+def test_an_answer_goes_on_from_the_results_of_its_calls(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(
+        begin,
+        tmp_path,
+        called("I look.", NOTES, thought="Notes?"),
+        called("", SUM, NOTES),
+        made_trace(LAST),
+    )
+    talk = steps.talk
+    talk.conversation.say("How are things?")
+    call = steps.until_asked("read_file")
+    assert isinstance(steps.writing.activity, AwaitingPerson)
+    assert not steps.tools.calls, "nothing runs unasked"
+    assert [call.state for call in steps.stored()] == ["asked"]
+    steps.decide(call, "once")
+    steps.until_run(1)
+    assert isinstance(steps.writing.activity, RunningTool)
+    assert [call.state for call in steps.stored()] == ["running"], "on the disk before it runs"
+    assert (steps.tools.calls[0].tool, steps.tools.calls[0].arguments) == NOTES
+    steps.tools.end("All is well.")
+    steps.decide(steps.until_asked("add"), "once")
+    steps.decide(steps.until_asked("read_file"), "refuse")
+    steps.until_run(2)
+    steps.tools.end("3")
+    talk.until_told("saved")
+    (answer,) = [m for m in talk.conversation.branch if m.role == "assistant"]
+    assert answer.state == "complete"
+    assert said(answer.content, answer.stretches) == f"I look.\n\n{LAST}"
+    states = [(call.name, call.state, call.bytes) for call in steps.stored()]
+    assert states == [("read_file", "done", 12), ("add", "done", 1), ("read_file", "refused", 0)]
+    # Each step was asked for with all before it, word for word, and with the same tools.
+    (first, tools), (second, _), (third, _) = steps.asked
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+    assert [one.role for one in third[len(first) :]] == ["assistant", "tool"] * 2 + ["tool"]
+    assert third[-2].content == "3"
+    assert {each[1] for each in steps.asked} == {tools}
+    assert [tool["function"]["name"] for tool in json.loads(tools)] == [
+        "read_file",
+        "write_file",
+        "add",
+    ]
+    # One trace, whose rounds are numbered on.
+    events = talk.store.trace(answer.id).result()
+    rounds = [event.round for event in events if isinstance(event, Draft | Verdict)]
+    assert rounds == sorted(rounds)
+    assert "".join(p.text for p in Trace(events).pieces if p.written) == answer.content
+    assert sum(isinstance(event, Done) for event in events) == 3
+    # The next question comes behind all of it.
+    talk.ask("Sure?")
+    assert steps.asked[3][0][: len(third)] == third
+    assert len(steps.asked[3][0]) == len(third) + 2
+
+
+def test_always_and_never_hold_for_the_conversation(begin: Begin, tmp_path: Path) -> None:
+    write = ("write_file", "{}")
+    steps = Steps(
+        begin,
+        tmp_path,
+        called("", NOTES, NOTES, write, write),
+        called("", NOTES),
+        made_trace(LAST),
+        called("", NOTES),
+        rest="take play:" + str(events_file(tmp_path, made_trace("."), name="last.jsonl")),
+    )
+    talk = steps.talk
+    talk.conversation.say("go")
+    steps.decide(steps.until_asked("read_file"), "always")
+    steps.until_run(2)
+    assert [call.state for call in steps.calls] == ["running", "running", "asked", "asked"]
+    steps.decide(steps.until_asked("write_file"), "never")
+    steps.tools.end("one", call=0)
+    steps.tools.end("two", call=1)
+    steps.until_run(3)
+    steps.tools.end("three")
+    talk.until_told("saved")
+    assert [call.state for call in steps.stored()] == ["done"] * 2 + ["refused"] * 2 + ["done"]
+    record = talk.store.conversation(talk.conversation.branch[0].conversation).result()
+    assert record.permissions == talk.conversation.permissions
+    assert record.permissions.always == {("files", "read_file")}
+    talk.conversation.say("again")
+    steps.until_run(4)
+    steps.tools.end("four")
+    talk.until_told("saved", 2)
+    offered = [tool["function"]["name"] for tool in json.loads(steps.asked[-1][1])]
+    assert offered == ["read_file", "add"]
+    talk.conversation.permit(Permissions())
+    talk.until(lambda: not talk.conversation.permissions.always)
+    assert talk.store.conversation(record.id).result().permissions == Permissions()
+
+
+def test_a_server_that_is_trusted_reads_unasked(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES, ("write_file", "{}")), made_trace(LAST))
+    steps.tools.believed = frozenset(("files",))
+    steps.talk.conversation.say("go")
+    steps.until_asked("write_file")
+    steps.until_run(1)
+    assert [call.tool for call in steps.tools.calls] == ["read_file"]
+
+
+def test_arguments_can_be_changed(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
+    steps.talk.conversation.say("go")
+    call = steps.until_asked("read_file")
+    assert not steps.writing.calling.fault(call, '{"path": "other.md"}')
+    assert steps.writing.calling.fault(call, '{"path": 3}')
+    steps.decide(call, "once", '{"path": "other.md"}')
+    steps.until_run(1)
+    assert steps.tools.calls[0].arguments == '{"path": "other.md"}'
+    steps.tools.end("Other.")
+    steps.talk.until_told("saved")
+    (kept,) = steps.stored()
+    assert (kept.arguments, kept.ran) == (NOTES[1], '{"path": "other.md"}')
+    assert "other.md" in kept.result
+
+
+def test_wrong_calls_are_given_back_to_the_model(begin: Begin, tmp_path: Path) -> None:
+    wrong = (("delete_all", "{}"), ("read_file", '{"path": 7}'))
+    steps = Steps(begin, tmp_path, called("", *wrong), made_trace(LAST))
+    steps.talk.ask("go")
+    assert not steps.tools.calls
+    assert [call.state for call in steps.stored()] == ["refused", "refused"]
+    assert all(call.result for call in steps.stored())
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(
+    begin: Begin, tmp_path: Path, running: bool
+) -> None:
+    steps = Steps(begin, tmp_path, called("I look.", NOTES), made_trace(LAST))
+    talk = steps.talk
+    talk.conversation.say("go")
+    call = steps.until_asked("read_file")
+    if running:
+        steps.decide(call, "once")
+        steps.until_run(1)
+    talk.conversation.stop()
+    talk.until_told("saved")
+    answer = talk.conversation.branch[-1]
+    assert answer.state == "cancelled"
+    assert [call.state for call in steps.stored()] == ["cancelled" if running else "asked"]
+    assert steps.tools.cancelled == ([call.id] if running else [])
+    if running:
+        steps.tools.end("too late", ending="cancelled")
+        assert [call.state for call in steps.stored()] == ["cancelled"]
+    talk.conversation.go_on(answer.id)
+    if not running:
+        steps.decide(steps.until_asked("read_file"), "once")
+        steps.until_run(1)
+        steps.tools.end("All is well.")
+    talk.until_told("saved", 2)
+    gone_on = talk.conversation.branch[-1]
+    assert gone_on.siblings == 2
+    assert gone_on.content == answer.content + LAST
+    assert [call.state for call in steps.stored()] == ["cancelled" if running else "done"]
+    assert steps.asked[-1][0][-1].role == "tool"
+
+
+def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin: Begin, tmp_path: Path) -> None:
+    half = events_file(tmp_path, made_trace(LAST), name="half.jsonl")
+    rest = events_file(tmp_path, made_trace(" And so on."), name="rest.jsonl")
+    steps = Steps(
+        begin,
+        tmp_path,
+        called("", NOTES),
+        rest=f"take part:9:{half} kill -- ready take load take play:{rest} serve",
+    )
+    talk = steps.talk
+    talk.conversation.say("go")
+    steps.decide(steps.until_asked("read_file"), "once")
+    steps.until_run(1)
+    steps.tools.end("All is well.")
+    talk.until_told("saved")
+    answer = talk.conversation.branch[-1]
+    assert answer.state == "failed"
+    assert [call.state for call in steps.stored()] == ["done"]
+    talk.conversation.go_on(answer.id)
+    talk.until_told("saved", 2)
+    assert talk.conversation.branch[-1].content == f"{answer.content} And so on."
+    assert [one.role for one in steps.asked[-1][0]] == ["user", "assistant", "tool", "assistant"]
+    assert steps.asked[-1][0][-1].written == answer.content[answer.steps[-1].place :]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_app_that_ends_meanwhile_keeps_the_calls(
+    begin: Begin, tmp_path: Path, killed: bool
+) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES, SUM), rest="take rest")
+    talk = steps.talk
+    talk.conversation.say("go")
+    steps.decide(steps.until_asked("read_file"), "once")
+    steps.until_run(1)
+    id = steps.writing.message.id
+    if killed:  # nothing more reaches the disk
+        talk.store.close()
+    else:
+        talk.close()
+    with Talk.reopened(tmp_path) as store:
+        answer = store.message(id).result()
+        assert answer.state == "interrupted"
+        assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
+
+
+def test_a_call_that_cannot_be_stored_runs_all_the_same(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
+    talk = steps.talk
+    talk.conversation.say("go")
+    call = steps.until_asked("read_file")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise Problem("The disk is full.", "Make room.")
+
+    monkeypatch.setattr("app.conversations.tree._write", refuse)
+    steps.decide(call, "once")
+    steps.until_run(1)
+    talk.until(lambda: talk.problems)
+    monkeypatch.undo()
+    steps.tools.end("All is well.")
+    talk.until_told("saved")
+    assert [call.state for call in steps.stored()] == ["done"]
+
+
+def test_without_tools_nothing_is_offered(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(begin, tmp_path, made_trace(LAST))
+    steps.tools.tools = ()
+    steps.talk.ask("go")
+    assert steps.asked[0][1] == ""
+
+
+def test_a_tool_says_how_far_it_is(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
+    steps.talk.conversation.say("go")
+    call = steps.until_asked("read_file")
+    steps.decide(call, "once")
+    steps.until_run(1)
+    steps.tools.progress(1, 4, "reading")
+    assert steps.writing.calling.progress[call.id].message == "reading"

@@ -1,0 +1,119 @@
+"""Pictures are attached, shown small and large, sent, and gone with their last message."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from app.documents.picture_view import PictureDialog
+from app.window import Window
+from engine.request import ChatMessage, Request
+from tests.support.app.attached import attach, chips
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import answered, send
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+@pytest.fixture
+def window(open_window: Open, until: Until) -> Window:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    return window
+
+
+@pytest.fixture
+def photograph(tmp_path: Path) -> Path:
+    path = tmp_path / "boat.jpg"
+    Image.new("RGB", (64, 48), "teal").save(path)
+    return path
+
+
+def copies(window: Window) -> list[Path]:
+    folder = window.store.attachments
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_a_picture_is_attached_sent_and_shown_large(
+    window: Window, until: Until, photograph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[ChatMessage]] = []
+    generate = window.engine.generate
+
+    def spy(conversation: str, lines: Any, request: Request, **options: Any) -> str:
+        seen.append(list(lines))
+        return generate(conversation, lines, request, **options)
+
+    monkeypatch.setattr(window.engine, "generate", spy)
+    attach(window, until, photograph)
+    (chip,) = window.composer.documents.chips
+    until(lambda: not chip.picture.image.isNull())
+    small = chip.picture.height()
+    send(window, "Which boat?")
+    until(answered(window, 2))
+    ((asked,),) = seen
+    (picture,) = asked.pictures
+    assert (asked.content, picture.width, picture.height) == ("Which boat?", 64, 48)
+    assert [Path(picture.path)] == copies(window)
+    row = window.transcript.messages[0]
+    assert row.view is not None
+    assert row.widget is not None
+    (sent,) = row.widget.documents.chips
+    until(lambda: not sent.picture.image.isNull())
+    assert sent.picture.height() > small
+    sent.picture.clicked.emit()
+    until(lambda: window.findChildren(PictureDialog))
+    (dialog,) = window.findChildren(PictureDialog)
+    until(lambda: not dialog.view.image.isNull())
+    assert dialog.view.image.width() == 64
+    dialog.reject()
+    send(window, "And its colour?")
+    until(answered(window, 4))
+    assert seen[1][0] == asked, "it is never made anew"
+    window.conversation.delete_document(1)
+    until(lambda: not copies(window))
+    until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())
+
+
+def test_a_picture_is_pasted_and_removed(window: Window, until: Until) -> None:
+    picture = QImage(20, 10, QImage.Format.Format_RGB32)
+    picture.fill(0xFF3366)
+    QApplication.clipboard().setImage(picture)
+    window.composer.field.paste()
+    until(lambda: copies(window))
+    until(lambda: "picture 20 × 10" in "".join(chips(window)))
+    (chip,) = window.composer.documents.chips
+    chip.removal_asked.emit()
+    until(lambda: not copies(window))
+    assert chips(window) == []
+
+
+def test_what_is_no_picture_says_so(window: Window, until: Until, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
+    window.composer.files_given.emit([broken])
+    until(lambda: not window.composer_controller.documents.attachments.reading)
+    (attached,) = window.composer_controller.documents.attachments.all
+    assert attached.problem is not None
+    assert copies(window) == []
+
+
+def test_a_model_without_eyes_is_not_sent_a_picture(
+    window: Window, until: Until, photograph: Path
+) -> None:
+    documents = window.composer_controller.documents
+    loaded = window.loader.loaded
+    assert loaded is not None
+    documents.use(replace(loaded, sees=False))
+    attach(window, until, photograph)
+    until(lambda: window.composer.unready)
+    send(window, "Which boat?")
+    assert (window.conversation.branch, window.composer.text) == ((), "Which boat?")
+    documents.use(loaded)
+    until(lambda: not window.composer.unready)
+    window.composer.send()
+    until(answered(window, 2))

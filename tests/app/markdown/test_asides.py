@@ -1,0 +1,181 @@
+"""Asides stand at their places, folded, whatever comes when; nothing in their texts is active."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QTextDocument
+
+from app.markdown.asides import Aside, number_of
+from app.markdown.copying import fragments
+from app.markdown.document import TextDocument
+from app.markdown.formats import Formats
+from app.markdown.page import RejectedSpan
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextView
+from engine.stretches import Stretch
+from tests.support.app.markdown_texts import cut_places, markdown, split
+from tests.support.mostly_slow import examples
+
+CALL = '<tool_call>{"path": "notes.md"}</tool_call>'
+ASIDE = Aside(0, "read_file notes.md, 2 kB, 0.1 s", (("Arguments", '{"path": "notes.md"}'),))
+reusing = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40)
+)
+
+
+def answer(*parts: str) -> tuple[str, tuple[Stretch, ...], tuple[Aside, ...]]:
+    """An answer of these parts, with a call and an aside between any two of them."""
+    text, stretches, asides = parts[0], [Stretch("content", len(parts[0]))], list[Aside]()
+    for number, part in enumerate(parts[1:]):
+        text += CALL
+        asides.append(Aside(len(text), f"read_file {number}", ASIDE.texts))
+        text += part
+        stretches += [Stretch("call", len(CALL)), Stretch("content", len(part))]
+    return text, tuple(one for one in stretches if one.length), tuple(asides)
+
+
+def at_once(
+    formats: Formats, text: str, stretches: tuple[Stretch, ...], asides: tuple[Aside, ...]
+) -> TextDocument:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made.set_stretches(stretches)
+    made.set_asides(asides)
+    made.append(text)
+    made.settle()
+    return made
+
+
+def content(document: QTextDocument) -> list[tuple[object, ...]]:
+    found, block = list[tuple[object, ...]](), document.begin()
+    while block.isValid():
+        parts = [(part.text(), part.charFormat()) for part in fragments(block)]
+        found.append((block.blockFormat(), parts))
+        block = block.next()
+    return found
+
+
+def lines(made: TextDocument) -> list[str]:
+    return [line for line in made.document.toPlainText().split("\n") if line]
+
+
+@reusing
+@given(first=markdown, second=markdown, cuts=cut_places, late=st.booleans())
+def test_growing_as_at_once(
+    formats: Formats, first: str, second: str, cuts: list[int], late: bool
+) -> None:
+    text, stretches, asides = answer(f"a{first}", "", second)
+    whole = at_once(formats, text, stretches, asides)
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    growing.set_stretches(stretches)
+    for piece in split(text, cuts):
+        growing.append(piece)
+        if not late:
+            here = [one for one in asides if one.place <= len(growing.given)]
+            growing.set_asides(tuple(Aside(one.place, "runs") for one in here))
+        growing.settle()
+    growing.set_asides(asides)
+    growing.settle()
+    assert content(growing.document) == content(whole.document)
+    assert growing.given == text
+    for place in range(len(text)):
+        assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
+
+
+def test_a_call_is_a_line_in_its_place_that_unfolds(formats: Formats) -> None:
+    made = at_once(formats, *answer("Before.", "Between.", ""))
+    folded = ["Before.", "▸ read_file 0", "Between.", "▸ read_file 1"]
+    assert lines(made) == folded
+    made.fold(number_of(1))
+    made.settle()
+    assert lines(made) == [*folded[:3], "▾ read_file 1", "Arguments", ASIDE.texts[0][1]]
+    assert [made.code(panel) for panel in made.panels()] == [ASIDE.texts[0][1]]
+    made.fold(number_of(0))
+    made.fold(number_of(1))
+    made.settle()
+    assert lines(made)[1:4] == ["▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
+    made.fold(number_of(0))
+    made.settle()
+    assert lines(made) == folded
+
+
+def test_what_an_aside_says_can_change(formats: Formats) -> None:
+    text, stretches, asides = answer("Before.", "")
+    made = at_once(formats, text, stretches, (Aside(asides[0].place, "running"),))
+    made.fold(number_of(0))
+    made.settle()
+    made.set_asides(asides)
+    made.settle()
+    assert lines(made) == ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
+
+
+def test_two_asides_stand_at_one_place(formats: Formats) -> None:
+    text, stretches, asides = answer("Before.", "After.")
+    made = at_once(formats, text, stretches, (*asides, Aside(asides[0].place, "add 1, 2")))
+    assert lines(made) == ["Before.", "▸ read_file 0", "▸ add 1, 2", "After."]
+
+
+def test_text_that_was_begun_ends_at_an_aside(formats: Formats) -> None:
+    made = at_once(formats, *answer("```py\nx = 1", "- *a", "b*\n"))
+    assert lines(made)[1:] == ["x = 1", "▸ read_file 0", "\u2022\t*a", "▸ read_file 1", "b*"]
+
+
+def test_reasoning_behind_an_aside_has_a_header_without_figures(formats: Formats) -> None:
+    text = f"<think>One.</think>{CALL}<think>Two.</think>The end."
+    think, call = [Stretch("mark", 7), Stretch("reasoning", 4), Stretch("mark", 8)], len(CALL)
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made.set_stretches((*think, Stretch("call", call), *think))
+    made.set_asides((Aside(19 + call, "add"),))
+    made.append(text)
+    made.set_reasoning_figures(tokens=3, seconds=0.5)
+    made.settle()
+    expected = ["▸ Thinking, 3 tokens, 0.5 s", "▸ add", "▸ Thinking", "The end."]
+    assert lines(made) == expected
+    assert made.reasoning is not None
+    assert (made.reasoning.start, made.reasoning.end) == (7, 11)
+
+
+def test_rejected_tokens_of_a_call_are_not_shown(formats: Formats) -> None:
+    text, stretches, asides = answer("Before.", "After.")
+    made = at_once(formats, text, stretches, asides)
+    made.set_rejected([RejectedSpan(3, " no", 0), RejectedSpan(20, " never", 1)])
+    made.settle()
+    assert "no" in lines(made)[0]
+    assert "never" not in made.document.toPlainText()
+
+
+@pytest.mark.parametrize(
+    "nasty", ["\u202eevil", "\x1b[31m", "<b>bold</b> ![x](https://a.b/c.png) [l](https://d.e)"]
+)
+def test_a_text_is_shown_as_it_is(formats: Formats, nasty: str) -> None:
+    aside = Aside(0, f"read {nasty}\nmore", (("Result", nasty),))
+    made = at_once(formats, "", (), (aside,))
+    made.fold(number_of(0))
+    made.settle()
+    links, block = [], made.document.begin()
+    while block.isValid():
+        links += [part.charFormat().anchorHref() for part in fragments(block)]
+        block = block.next()
+    assert {link for link in links if link} == {f"fold:{number_of(0)}"}
+    assert not {"\u202e", "\x1b"} & set(made.document.toPlainText())
+    assert made.code(next(iter(made.panels()))) == nasty
+
+
+def test_a_long_text_is_shown_up_to_a_link_to_all_of_it(
+    formats: Formats, show: Callable[[str], TextView]
+) -> None:
+    long = "\n".join(f"line {number}" for number in range(500))
+    view = show("")
+    asked: list[object] = []
+    view.aside_asked.connect(asked.append)
+    view.link_asked.connect(asked.append)
+    view.text.set_asides((Aside(0, "read", (("Result", long), ("Other", "x" * 5000))),))
+    view.text.fold(number_of(0))
+    while view.step():
+        pass
+    assert view.document().blockCount() < 40
+    view.anchorClicked.emit(QUrl("aside:0"))
+    assert asked == [0]
+    assert sorted(view.text.code(panel) for panel in view.text.panels()) == [long, "x" * 5000]

@@ -1,0 +1,233 @@
+"""What a person sets up in the panel is run, kept, and there again after a restart."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
+
+from app.tools.panel import ToolsPanel
+from app.tools.server_dialog import ServerDialog
+from app.window import Window
+from engine.tools.protocol import OWN
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    Open,
+    Until,
+    fake_tools_host,
+)
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+OpenPanel = Callable[..., tuple[Window, ToolsPanel]]
+
+
+@pytest.fixture
+def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
+    """Opens a window and the panel over it; the process of tools takes these steps."""
+
+    def open_panel(tools: str = "ready serve", **servers: str) -> tuple[Window, ToolsPanel]:
+        if servers:
+            have = {name: {"command": command} for name, command in servers.items()}
+            (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
+        window = open_window(tools=fake_tools_host(tmp_path, tools))
+        until(lambda: len(window.application.tools.configuration.servers) == len(servers))
+        window.menus.actions["tools"].trigger()
+        (panel,) = window.findChildren(ToolsPanel)
+        until(lambda: window.application.tools.process.state(OWN).state == "running")
+        return window, panel
+
+    return open_panel
+
+
+def kept(folder: Path) -> dict[str, object]:
+    path = folder / "tools.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def dialog_of(panel: ToolsPanel, until: Until) -> ServerDialog:
+    until(lambda: panel.findChildren(ServerDialog))
+    return panel.findChildren(ServerDialog)[-1]
+
+
+def test_nothing_runs_before_a_person_looks(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
+    window = open_window(tools=fake_tools_host(tmp_path, "ready serve"))
+    tools = window.application.tools
+    until(lambda: tools.set_up)
+    assert tools.process.pid == 0
+    window.menus.actions["tools"].trigger()
+    until(lambda: tools.process.state("files").state == "running")
+    assert tools.offered() == ()
+
+
+def test_a_tool_that_is_on_is_offered_also_after_a_restart(
+    open_panel: OpenPanel, open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel(files="files")
+    tools = window.application.tools
+    panel.choose("files")
+    until(lambda: [*panel.page.tools.rows] == ["read", "write"])
+    panel.page.tools.rows["read"].switch.click()
+    panel.page.trust.click()
+    assert [(tool.server, tool.name) for tool in tools.offered()] == [("files", "read")]
+    assert tools.trusted() == {"files"}
+    window.close()
+    assert tools.process.pid == 0, "quitting ends it"
+    again = open_window(tools=fake_tools_host(tmp_path, "ready serve")).application.tools
+    until(again.offered)
+    assert [tool.name for tool in again.offered()] == ["read"]
+    assert again.trusted() == {"files"}
+
+
+def test_a_server_that_failed_says_so_and_is_restarted(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel(git="broken")
+    process = window.application.tools.process
+    panel.choose("git")
+    until(lambda: panel.page.line.tone == "warning")
+    assert "Install it" in panel.page.line.text
+    states: list[str] = []
+    process.changed.connect(lambda: states.append(process.state("git").state))
+    panel.page.restart.click()
+    until(lambda: len(states) == 2)
+    assert states == ["starting", "failed"]
+
+
+def test_a_server_is_added_edited_switched_off_and_removed(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel()
+    tools = window.application.tools
+    for number in (1, 2):
+        panel.add.click()
+        dialog = dialog_of(panel, until)
+        dialog.form.name.setText("notes")
+        dialog.form.runs.setText(f"notes --number {number}")
+        dialog.ok.click()
+        until(lambda: not panel.findChildren(ServerDialog))
+    assert [server.name for server in tools.configuration.servers] == ["notes", "notes 2"]
+    assert panel.chosen == "notes 2"
+    until(lambda: panel.page.tools.rows)
+    panel.page.tools.rows["write"].switch.click()
+    panel.page.edit.click()
+    dialog = dialog_of(panel, until)
+    dialog.form.pairs[0][0].setText("KEY")
+    dialog.form.pairs[0][1].setText("a secret")
+    dialog.ok.click()
+    assert tools.configuration.servers[1].env == {"KEY": "a secret"}
+    assert "secret" not in panel.page.runs.words
+    until(tools.offered)
+    panel.page.switch.click()
+    assert tools.offered() == ()
+    assert not panel.page.tools.rows
+    panel.page.remove.click()
+    box = panel.findChild(QMessageBox)
+    next(one for one in box.findChildren(QPushButton) if one.text() == "Remove").click()
+    assert panel.chosen == OWN
+    until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
+
+
+def test_a_renamed_server_keeps_its_command(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel(files="files", git="git")
+    panel.choose("files")
+    panel.page.edit.click()
+    dialog = dialog_of(panel, until)
+    dialog.form.name.setText("documents")
+    dialog.ok.click()
+    servers = window.application.tools.configuration.servers
+    assert {(one.name, one.command) for one in servers} == {("git", "git"), ("documents", "files")}
+    assert panel.chosen == "documents"
+
+
+def test_what_changed_is_said_and_is_off_until_it_is_fine(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel("ready serve -- ready serve:other", files="files")
+    tools = window.application.tools
+    panel.choose("files")
+    until(lambda: panel.page.tools.rows)
+    panel.page.tools.rows["read"].switch.click()
+    assert tools.offered()
+    tools.process._process.replace()
+    until(lambda: panel.page.line.tone == "warning")
+    row = panel.page.tools.rows["read"]
+    assert not row.fine.isHidden()
+    assert "description" in row.changed.text
+    assert "other" in row.details.toPlainText().partition("Before")[0]
+    assert "Reads files" in row.details.toPlainText().partition("Before")[2]
+    assert not row.switch.isChecked()
+    assert tools.offered() == ()
+    row.fine.click()
+    assert [tool.name for tool in tools.offered()] == ["read"]
+    assert row.fine.isHidden()
+
+
+def test_folders_are_chosen_and_dropped(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel()
+    tools = window.application.tools
+    panel.page.folders.add.click()
+    (asked,) = panel.findChildren(QFileDialog)
+    asked.fileSelected.emit(str(tmp_path))
+    asked.reject()
+    assert tools.configuration.folders == (str(tmp_path),)
+    until(lambda: tmp_path.name in str(kept(tmp_path)))
+    (drop,) = (
+        one for one in panel.findChildren(QPushButton) if "Do not read" in one.accessibleName()
+    )
+    drop.click()
+    assert tools.configuration.folders == ()
+
+
+def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "tools-files.log").write_text("-- started\nIt complains.\n")
+    _, panel = open_panel(files="files")
+    panel.choose("files")
+    until(lambda: "It complains." in panel.page.log.toPlainText())
+
+
+def test_servers_of_other_programs_are_found(
+    open_panel: OpenPanel, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for path, text in (
+        (".cursor/mcp.json", '{"mcpServers": {"web": {"url": "https://a.example/mcp"}}}'),
+        (".lmstudio/mcp.json", "{ damaged"),
+    ):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    window, panel = open_panel()
+    panel.add.click()
+    dialog = dialog_of(panel, until)
+    assert [dialog.tabs.tabText(place) for place in range(3)][2] == "From Cursor"
+    dialog.list.item(0).setCheckState(Qt.CheckState.Checked)
+    dialog.ok.click()
+    assert [one.name for one in window.application.tools.configuration.servers] == ["web"]
+
+
+def test_a_damaged_file_is_said_and_kept(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    (tmp_path / "tools.json").write_text("{ damaged")
+    _, panel = open_panel()
+    until(lambda: "tools.json" in panel.line.text)
+    until(lambda: panel.page.tools.rows)
+    panel.page.tools.rows["read"].switch.click()
+    assert panel.line.text == ""
+    until(lambda: (tmp_path / "tools.damaged.json").exists() and kept(tmp_path))
+    assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
+
+
+def test_there_is_one_panel_and_settings_lead_to_it(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel()
+    window.menus.actions["settings"].trigger()
+    (button,) = (
+        one for one in window.findChildren(QPushButton) if one.accessibleName() == "Set up tools"
+    )
+    button.click()
+    assert window.findChildren(ToolsPanel) == [panel]

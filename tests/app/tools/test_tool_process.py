@@ -1,0 +1,166 @@
+"""The process that runs tools restarts by itself, and each call has one result."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.engine_client.engine_log import EngineLog
+from app.tools.tool_process import ToolProcess
+from engine.tools.protocol import OWN, Call, Progress, Result, Server, Start, State
+from tests.support.app.window_maker import Until, fake_tools_host
+
+FILES = Server("files", "files", env={"KEY": "a-secret-that-nobody-may-see"})
+BROKEN = Server("broken", "broken")
+MakeTools = Callable[[str], "Tools"]
+
+
+class Tools:
+    """Attributes: `process`; `told`, the progress and the results that it has emitted."""
+
+    def __init__(self, folder: Path, steps: str) -> None:
+        self.process = ToolProcess(
+            EngineLog(folder, name="tools"),
+            command=fake_tools_host(folder, steps),
+            pauses_seconds=(0.01, 0.01),
+            grace_seconds=0.2,
+        )
+        self.told: list[Progress | Result] = []
+        self.process.progressed.connect(self.told.append)
+        self.process.ended.connect(self.told.append)
+
+    def call(self, id: str, do: str = "", *, seconds: float = 60.0) -> None:
+        self.process.call(Call(id, "files", "read", json.dumps({"do": do}), seconds))
+
+    def running(self) -> bool:
+        return self.process.state("files").state == "running"
+
+    def results(self) -> dict[str, str]:
+        found = [one for one in self.told if isinstance(one, Result)]
+        assert len({one.id for one in found}) == len(found), "a call has one result"
+        return {one.id: one.ending for one in found}
+
+
+@pytest.fixture
+def tools(qapp: object, tmp_path: Path) -> Iterator[MakeTools]:
+    made: list[Tools] = []
+
+    def make(steps: str = "ready serve") -> Tools:
+        made.append(Tools(tmp_path, steps))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.process.close()
+        assert one.process.pid == 0
+
+
+def test_it_runs_until_it_is_stopped(tools: MakeTools, until: Until) -> None:
+    one = tools("ready serve")
+    assert one.process.pid == 0
+    one.process.use(Start((FILES, BROKEN)))
+    assert one.process.state("files") == State("files", "starting")
+    until(lambda: one.running() and one.process.state("broken").state == "failed")
+    assert [tool.name for tool in one.process.state("files").tools] == ["read", "write"]
+    one.process.stop()
+    assert one.process.pid == 0
+    one.process.use(Start(()))
+    until(lambda: one.process.state(OWN).state == "running")
+
+
+def test_a_call_has_one_result_whatever_the_process_sends(tools: MakeTools, until: Until) -> None:
+    one = tools("ready serve")
+    one.process.use(Start((FILES,)))
+    for id, do in (("1", ""), ("2", "stranger"), ("3", "twice"), ("4", "hang")):
+        one.call(id, do)
+    assert one.told == []
+    until(lambda: len(one.told) == 4)
+    one.process.cancel("4")
+    one.process.cancel("4")
+    until(lambda: len(one.results()) == 4)
+    assert one.results() == {"1": "done", "2": "done", "3": "done", "4": "cancelled"}
+
+
+def test_a_death_ends_its_calls_and_the_next_process_goes_on(
+    tools: MakeTools, until: Until
+) -> None:
+    one = tools("ready serve")
+    one.process.use(Start((FILES,)))
+    until(one.running)
+    one.call("1", "kill")
+    until(lambda: one.results() == {"1": "failed"})
+    one.call("2")
+    until(lambda: one.results().get("2") == "done")
+    assert one.running()
+
+
+def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(
+    tools: MakeTools, until: Until
+) -> None:
+    one = tools("kill -- kill -- ready kill -- ready serve")
+    one.process.use(Start((FILES,)))
+    one.call("1")
+    until(lambda: one.process.state("files").state == "failed")
+    assert "SIGKILL" in one.process.state("files").message
+    until(lambda: one.results() == {"1": "failed"})
+    one.call("2")
+    until(lambda: one.results().get("2") == "failed")
+    one.process.restart("files")
+    until(one.running)
+
+
+def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(
+    tools: MakeTools, until: Until
+) -> None:
+    one = tools("ready take take print:nonsense hang -- ready take take hang -- ready serve")
+    one.process.use(Start((FILES,)))
+    one.call("1")
+    until(lambda: one.results() == {"1": "failed"})
+    one.call("2", seconds=0.1)
+    until(lambda: one.results().get("2") == "failed")
+    until(one.running)
+
+
+def test_another_version_is_not_started_again(tools: MakeTools, until: Until) -> None:
+    one = tools("ready:99 hang")
+    one.process.use(Start((FILES,)))
+    until(lambda: one.process.state("files").state == "failed")
+    assert "version 99" in one.process.state("files").message
+
+
+def test_calls_end_with_the_application(tools: MakeTools, until: Until) -> None:
+    one = tools("ready serve")
+    one.process.use(Start((FILES,)))
+    until(one.running)
+    one.call("1", "hang")
+    until(lambda: one.told)
+    one.process.close()
+    assert one.results() == {"1": "failed"}
+
+
+def test_keys_and_arguments_stay_out_of_the_log(
+    tools: MakeTools, until: Until, tmp_path: Path
+) -> None:
+    one = tools("ready serve")
+    one.process.use(Start((FILES,)))
+    until(one.running)
+    log = one.process._log
+    assert "files: it runs" in log.tail
+    one.process.call(Call("1", "files", "read", '{"path": "the-diary-of-a-person.txt"}'))
+    for secret in ("a-secret-that-nobody-may-see", "the-diary-of-a-person.txt"):
+        log.complaint(f"oh: {secret}".encode())
+    assert "secret" not in (tmp_path / "tools.log").read_text()
+    assert "diary" not in (tmp_path / "tools.log").read_text()
+    until(lambda: one.results())
+
+
+def test_it_outlives_a_kill_of_its_process(tools: MakeTools, until: Until) -> None:
+    one = tools("ready serve")
+    one.process.use(Start((FILES,)))
+    until(one.running)
+    os.kill(one.process.pid, signal.SIGKILL)
+    until(lambda: not one.running())
+    until(one.running)

@@ -1,0 +1,240 @@
+"""Servers as other programs write them, and our own file."""
+
+import json
+import stat
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.tools.configuration import (
+    Configuration,
+    digest,
+    expanded,
+    keys_of,
+    load,
+    masked,
+    others_files,
+    read,
+    save,
+    written,
+)
+from engine.tools.protocol import OWN, Offered, Server
+from models.errors import Problem
+from tests.support.mostly_slow import examples
+
+GIT = Server("git", "uvx", ("mcp-server-git",), {"TOKEN": "abcdefgh"}, "/work")
+WEB = Server("web", url="https://example.org/mcp", headers={"Authorization": "Bearer s3cret-key"})
+LOG = Offered("git", "log", description="Show the log", schema='{"type":"object"}')
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=9)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+ASCII = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+PROGRAMS = st.builds(
+    Server,
+    NAMES.filter(lambda name: name != OWN),
+    TEXTS.filter(bool).map(lambda text: text.replace(" ", "-")),
+    st.lists(TEXTS, max_size=3).map(tuple),
+    st.dictionaries(NAMES, TEXTS, max_size=2),
+    TEXTS,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "theme": 1}',
+        '{"servers": {"git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"]}},'
+        ' "inputs": []}',
+        '{"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
+        '"git": {"command": "uvx", "args": ["mcp-server-git"]},',
+        '{"mcpServers": {"git": {"command": "uvx mcp-server-git"}}}',
+        '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": null}}}',
+        """
+        // mine
+        {"mcpServers": { /* one
+        of them */ "git": {"command": "uvx", "args": ["mcp-server-git",],},
+        }}""",
+    ],
+)
+def test_it_reads_what_people_have(text: str) -> None:
+    assert read(text).servers == (Server("git", "uvx", ("mcp-server-git",)),)
+
+
+def test_it_reads_servers_over_http_under_each_name_of_the_address() -> None:
+    for key in ("url", "serverUrl", "httpUrl"):
+        entry = {key: WEB.url, "headers": WEB.headers, "type": "http", "timeout": 5}
+        assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
+
+
+def test_a_string_may_look_like_a_comment_or_a_last_comma() -> None:
+    args = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
+    text = json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}})
+    assert read(text).servers == (Server("a", "x", args),)
+
+
+def test_a_server_that_is_disabled_is_kept_and_does_not_run() -> None:
+    text = '{"mcpServers": {"a": {"command": "x", "disabled": true}, "b": {"command": "y"}}}'
+    found = read(text)
+    assert [server.name for server in found.enabled()] == ["b"]
+    assert [server.name for server in found.enabling("a", True).enabled()] == ["a", "b"]
+    assert read(written(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ""),
+        ("[]", ""),
+        ("42", ""),
+        ('{"mcpServers": []}', "mcpServers"),
+        ('{"mcpServers": {"a": 1}}', "mcpServers.a"),
+        ('{"mcpServers": {"a": {}}}', "mcpServers.a"),
+        ('{"mcpServers": {"a": {"command": "x", "url": "https://a"}}}', "mcpServers.a"),
+        ('{"mcpServers": {"a": {"command": 1}}}', "mcpServers.a.command"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "mcpServers.a.args"),
+        ('{"mcpServers": {"a": {"command": "x", "args": ["y", 2]}}}', "mcpServers.a.args[1]"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "mcpServers.a.env"),
+        ('{"mcpServers": {"a": {"command": "x\\u0000"}}}', "mcpServers.a"),
+        ('{"mcpServers": {"a": {"command": "x \\"y"}}}', "mcpServers.a.command"),
+        ('{"mcpServers": {"a": {"url": "localhost:80"}}}', "mcpServers.a.url"),
+        ('{"servers": {"a": {"url": "http://a", "headers": {"b\\n": "c"}}}}', "servers.a.headers"),
+        ('{"servers": {"a": {"url": "http://a", "headers": {"b": "c\\r"}}}}', "servers.a.headers"),
+        ('{"mcpServers": {"": {"command": "x"}}}', "name"),
+        ('{"mcpServers": {"a\\nb": {"command": "x"}}}', "name"),
+        ('{"mcpServers": {"Slipstream": {"command": "x"}}}', "Slipstream"),
+        ('{"command": "x"}', "name"),
+        ('{\n"mcpServers": {\n"a": {"command" "x"}}}', "Line 3"),
+        ('\n\n{"a": // x\n {"command": "x"}}}', "Line 4"),
+        ("{" * 5000, "Line 1"),
+        ("[" * 200_000, ""),
+        ('{"mcpServers": {}, "slipstream": {"folders": "x"}}', "slipstream.folders"),
+    ],
+)
+def test_bad_input_is_one_problem_that_names_the_line_or_the_key(text: str, names: str) -> None:
+    with pytest.raises(Problem) as caught:
+        read(text)
+    assert names in caught.value.message
+    assert caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+ANY = st.recursive(
+    st.sampled_from(["x", "", "uvx", 1, None, True]),
+    lambda inside: (
+        st.lists(inside, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["mcpServers", "servers", "a", "command", "env", "slipstream"]),
+            inside,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=examples(200))
+@given(st.text('{}[]",:/* \\\n1a', max_size=30) | ANY.map(json.dumps))
+def test_any_text_is_read_or_is_one_problem(text: str) -> None:
+    with suppress(Problem):
+        assert all(server.name for server in read(text).servers)
+
+
+@given(
+    st.lists(PROGRAMS, max_size=3, unique_by=lambda server: server.name),
+    st.lists(TEXTS, max_size=2).map(tuple),
+    st.data(),
+)
+def test_our_file_keeps_all_that_was_decided(
+    servers: list[Server], folders: tuple[str, ...], data: st.DataObject
+) -> None:
+    names = st.frozensets(st.sampled_from([each.name for each in servers] or ["none"]))
+    configuration = Configuration(
+        tuple(servers), data.draw(names), data.draw(names), {"git": {"log": digest(LOG)}}, folders
+    )
+    assert read(written(configuration)) == configuration
+
+
+def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it() -> None:
+    configuration = Configuration((GIT,))
+    assert not configuration.is_on(LOG)
+    assert not configuration.has_changed(LOG)
+    configuration = configuration.switched(LOG, on=True)
+    assert configuration.is_on(LOG)
+    for changed in (
+        replace(LOG, description="Show the log, and send it away"),
+        replace(LOG, schema='{"type":"object","title":"x"}'),
+        replace(LOG, title="x"),
+        replace(LOG, read_only=True),
+    ):
+        assert not configuration.is_on(changed)
+        assert configuration.has_changed(changed)
+        assert configuration.switched(changed, on=True).is_on(changed)
+    assert not configuration.is_on(replace(LOG, server="other"))
+    off = configuration.switched(LOG, on=False)
+    assert not off.is_on(LOG)
+    assert not off.has_changed(LOG)
+
+
+def test_a_server_that_is_set_up_otherwise_loses_what_was_decided_about_it() -> None:
+    decided = Configuration((GIT, WEB)).trusting("git", True).switched(LOG, on=True)
+    assert decided.adding(Configuration((GIT,))) == decided
+    other = replace(GIT, args=("something-else",))
+    changed = decided.adding(Configuration((other,)))
+    assert changed.servers == (WEB, other)
+    assert not changed.is_on(LOG)
+    assert not changed.trusted
+    assert decided.without("git") == Configuration((WEB,))
+
+
+def test_the_file_is_for_its_owner_alone_and_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "tools.json"
+    assert load(path) == Configuration()
+    for configuration in (Configuration((GIT,)), Configuration((WEB,), folders=("/a",))):
+        save(configuration, path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert load(path) == configuration
+    assert [each.name for each in path.parent.iterdir()] == ["tools.json"]
+
+
+def test_a_file_that_cannot_be_read_or_written_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "broken").write_text("{")
+    for name in ("binary", "broken", "."):
+        with pytest.raises(Problem):
+            load(tmp_path / name)
+    with pytest.raises(Problem):
+        save(Configuration(), tmp_path / "broken" / "tools.json")
+
+
+def test_it_finds_the_files_of_other_programs(tmp_path: Path) -> None:
+    file = tmp_path / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(written(Configuration((GIT,))))
+    assert others_files(tmp_path) == [("Cursor", file)]
+    assert load(file).servers == (GIT,)
+
+
+def test_variables_are_filled_in_or_are_a_problem() -> None:
+    server = replace(GIT, args=("${userHome}/x", "${A:-b}", "$C"), env={"K": "${env:KEY} ${KEY}"})
+    found = expanded(server, {"HOME": "/home/me", "KEY": "k"})
+    assert found.args == ("/home/me/x", "b", "$C")
+    assert found.env == {"K": "k k"}
+    for text in ("${env:NONE}", "${input:key}", "${workspaceFolder}", "${}"):
+        with pytest.raises(Problem):
+            expanded(replace(GIT, args=(text,)), {})
+
+
+def test_no_key_is_shown() -> None:
+    address = "https://user:pass-word@example.org/mcp?key=abc-def-ghi"
+    args = ("--api-key", "sk-123456", "--token=tok-98765", "--verbose", "x")
+    server = Server("a", "x", args, {"A": "12345678", "B": "1"}, url="", headers={})
+    shown = str(masked(server)) + str(masked(replace(WEB, url=address)))
+    for key in ("sk-123456", "tok-98765", "12345678", "s3cret", "pass-word", "abc-def-ghi"):
+        assert key not in shown
+    assert "--verbose" in shown
+    assert masked(server).env == {"A": "•••", "B": "•••"}
+    assert "s3cret-key" in keys_of(WEB)

@@ -1,0 +1,298 @@
+"""The rules of an answer that calls tools."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.events import CallPiece
+from engine.replies.tools import tools_of
+from engine.tools.protocol import Offered, Result
+from engine.tools.steps import Step, StepCall
+from engine.tools.turn import (
+    CALL_SECONDS,
+    MOST_CALLS,
+    MOST_RESULT_TOKENS,
+    MOST_SECONDS,
+    GivenTool,
+    Limits,
+    Permissions,
+    asked_calls,
+    decided,
+    finished,
+    given_tools,
+    goes_on,
+    judged,
+    seconds_left,
+    shortened,
+    tools_json,
+    unfit,
+)
+
+PATH: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}},
+    "required": ["path"],
+}
+READ = Offered("files", "read_file", description="Reads.", schema=json.dumps(PATH), read_only=True)
+SEND = Offered("mail", "send", schema=json.dumps(PATH))
+TOOLS = given_tools([READ, SEND])
+ASKING = Permissions()
+FITTING = '{"path": "notes.md"}'
+
+names = st.text(max_size=80) | st.sampled_from(["read", "a b", "a_b", "s_read", "x" * 64, "x" * 65])
+offers = st.lists(st.builds(Offered, names, names), max_size=8)
+
+
+def called(name: str = "read_file", arguments: str = FITTING, **more: Any) -> StepCall:
+    return StepCall("g_0", name, arguments, **more)
+
+
+def count(text: str) -> int:
+    return len(text) // 4
+
+
+# What the model is offered
+
+
+@given(offers)
+def test_each_tool_has_a_name_of_its_own_that_models_accept(offered: list[Offered]) -> None:
+    tools = given_tools(offered)
+    assert [tool.offered for tool in tools] == list(dict.fromkeys(offered))
+    assert len({tool.name for tool in tools}) == len(tools)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", tool.name) for tool in tools)
+
+
+@given(st.lists(st.builds(Offered, names, st.sampled_from(["read", "write", "find"])), max_size=6))
+def test_the_server_is_named_only_where_two_tools_share_a_name(offered: list[Offered]) -> None:
+    tools = given_tools(offered)
+    for tool in tools:
+        shared = sum(other.offered.name == tool.offered.name for other in tools) > 1
+        assert shared == (tool.name != tool.offered.name)
+
+
+def test_tools_are_offered_as_the_engine_reads_them() -> None:
+    (tool, _) = tools_of(tools_json(TOOLS))
+    assert (tool.name, tool.parameters, tool.strict) == ("read_file", PATH, True)
+    assert tools_json(()) == ""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["", "no", "[]", "3", '{"type": "string"}', "[" * 100_000, '{"a": "' + "x" * 2**20 + '"}'],
+)
+def test_a_schema_that_is_none_takes_any_arguments(schema: str) -> None:
+    (tool,) = given_tools([replace(READ, schema=schema, description="bomb " * 2**18)])
+    assert len(tools_json([tool])) < 3000
+    assert unfit('{"any": 1}', tool) == ""
+
+
+# What becomes of a call
+
+
+def test_calls_are_those_that_were_written_to_their_ends() -> None:
+    pieces = [
+        CallPiece(0, name="broken", arguments="{"),
+        CallPiece(0, name="read_file"),
+        CallPiece(0, arguments='{"path": '),
+        CallPiece(0, arguments='"a"}', ended=True),
+        CallPiece(1, name="send", arguments="{", ended=False),
+    ]
+    assert asked_calls(pieces, id="g") == (StepCall("g_0", "read_file", '{"path": "a"}'),)
+
+
+def test_a_person_is_asked_unless_they_allowed_or_trusted() -> None:
+    def state(name: str, permissions: Permissions) -> str:
+        return judged([called(name)], TOOLS, permissions)[0].state
+
+    trusting = Permissions(trusted=frozenset({"files", "mail"}))
+    assert (state("read_file", ASKING), state("send", ASKING)) == ("asked", "asked")
+    assert (state("read_file", trusting), state("send", trusting)) == ("running", "asked")
+    (call,) = judged([called("send")], TOOLS, ASKING)
+    assert (call.server, call.tool) == ("mail", "send")
+    for decision, expected in (
+        ("once", "asked"),
+        ("always", "running"),
+        ("refuse", "asked"),
+        ("never", "refused"),
+    ):
+        later = ASKING.after(call, decision)  # type: ignore[arg-type]
+        assert state("send", later) == expected
+        assert state("read_file", later) == "asked"
+    assert (
+        state("read_file", trusting.after(replace(call, server="files", tool="read_file"), "never"))
+        == "refused"
+    )
+
+
+def test_a_decision_runs_a_call_or_refuses_it() -> None:
+    (call,) = judged([called()], TOOLS, ASKING)
+    assert decided(call, "once").state == decided(call, "always").state == "running"
+    assert decided(call, "once", arguments='{ "path":"notes.md" }').ran == ""
+    edited = decided(call, "once", arguments='{"path": "b"}')
+    assert (edited.arguments, edited.ran) == (FITTING, '{"path": "b"}')
+    for decision in ("refuse", "never"):
+        refused = decided(call, decision)  # type: ignore[arg-type]
+        assert refused.state == "refused"
+        assert refused.result
+
+
+def test_a_tool_that_nobody_knows_is_named_with_those_there_are() -> None:
+    (call,) = judged([called("rm\x1b[2J")], TOOLS, ASKING)
+    assert (call.state, call.server, call.tool) == ("refused", "", "")
+    assert "read_file, send" in call.result
+    assert "\x1b" not in call.result
+
+
+@pytest.mark.parametrize("arguments", ["", "no", "[]", "{}", '{"path": 1}', "[" * 100_000])
+def test_arguments_that_do_not_fit_are_given_back_once(arguments: str) -> None:
+    """And that says more than the refusal of the next."""
+    allowed = Permissions(always=frozenset({("files", "read_file")}))
+    (first,) = judged([called(arguments=arguments)], TOOLS, allowed)
+    assert first.state == "refused"
+    assert "Call it again" in first.result
+    (second,) = judged([called(arguments=arguments)], TOOLS, allowed, before=[Step(1, (first,))])
+    assert second.state == "refused"
+    assert "Go on without" in second.result
+    (mended,) = judged([called()], TOOLS, allowed, before=[Step(1, (first,))])
+    assert mended.state == "running"
+
+
+BOMBS: dict[str, dict[str, Any]] = {
+    "references": {
+        "$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
+        | {"d60": {}},
+        "$ref": "#/$defs/d0",
+    },
+    "pattern": {"properties": {"a": {"pattern": "^(a+)+$"}}},
+    "patterns": {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+    "itself": {"$ref": "#"},
+    "elsewhere": {"$ref": "http://127.0.0.1:9/schema"},
+    "no schema": {"properties": 3},
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_schema_cannot_hold_up_the_check(name: str) -> None:
+    tool = GivenTool("t", replace(READ, schema=json.dumps(BOMBS[name])))
+    assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == ""
+
+
+def test_limits_of_calls_and_of_time() -> None:
+    done = called(server="files", tool="read_file", state="done", seconds=20.0)
+    allowed = Permissions(always=frozenset({("files", "read_file")}))
+    steps = [Step(1, (done,) * 3)]
+    few, short = Limits(calls=4), Limits(seconds=60)
+    found = judged([called(), called()], TOOLS, allowed, before=steps, limits=few)
+    assert [call.state for call in found] == ["running", "refused"]
+    assert judged([called()], TOOLS, allowed, before=steps, limits=short)[0].state == "refused"
+    assert seconds_left(steps, Limits(seconds=70)) == 10
+    assert (seconds_left(()), seconds_left(steps, short)) == (CALL_SECONDS, 0)
+
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["read_file", "send", "other"]),
+        st.sampled_from([FITTING, "{}", "no"]),
+        st.sampled_from(["once", "always", "refuse", "never"]),
+        st.floats(0, 100),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(st.lists(moves, min_size=1, max_size=8))
+def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> None:
+    """A model that calls for ever, with the answers of a person who changes their mind."""
+    permissions, steps, allowed = ASKING, list[Step](), set[tuple[str, str]]()
+    for number in range(10 * MOST_CALLS):
+        wished = script[number % len(script)]
+        calls = list(
+            judged(
+                [called(name, text) for name, text, _, _ in wished],
+                TOOLS,
+                permissions,
+                before=steps,
+            )
+        )
+        for place, (call, (_, _, decision, seconds)) in enumerate(zip(calls, wished, strict=True)):
+            running = call
+            if call.state == "asked":
+                permissions = permissions.after(call, decision)
+                running = decided(call, decision)
+                if decision == "always":
+                    allowed.add((call.server, call.tool))
+                elif decision == "never":
+                    allowed.discard((call.server, call.tool))
+            elif call.state == "running":
+                assert (call.server, call.tool) in allowed
+            if running.state == "running":
+                result = Result(running.id, "done", "text", seconds, 4)
+                running = finished(running, result, question="?", count=count)
+            assert running.result
+            calls[place] = running
+        steps.append(Step(number, tuple(calls)))
+        if not goes_on(steps):
+            break
+    else:
+        pytest.fail("it goes on")
+    ran = [call for step in steps for call in step.calls if call.runs]
+    assert len(ran) <= MOST_CALLS
+    assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
+
+
+def test_it_does_not_go_on_while_a_call_waits() -> None:
+    waiting, done = called(), called(state="done")
+    assert not goes_on([])
+    assert not goes_on([Step(1, (done, waiting))])
+    assert goes_on([Step(1, (done,))])
+    refused = Step(1, (called(state="refused"),))
+    assert goes_on([refused, refused])
+    assert not goes_on([refused, refused, refused])
+
+
+# What the model gets
+
+
+def test_a_result_says_how_the_call_ended() -> None:
+    (call,) = judged([called()], TOOLS, ASKING)
+
+    def given_back(call: StepCall, ending: Any, text: str) -> str:
+        result = Result(call.id, ending, text, 0.5, 7)
+        done = finished(call, result, question="?", count=count)
+        assert (done.state, done.seconds, done.bytes) == (ending, 0.5, 7)
+        return done.result
+
+    assert given_back(call, "done", "a\ud800b") == "a?b"
+    assert given_back(call, "done", "")
+    assert given_back(call, "cancelled", "")
+    assert given_back(call, "failed", "No such file.").endswith("No such file.")
+    edited = decided(call, "once", arguments='{"path": "b"}')
+    first, _, rest = given_back(edited, "done", "text").partition("\n")
+    assert '{"path": "b"}' in first
+    assert rest == "text"
+
+
+def test_a_long_result_is_given_in_passages_for_the_question() -> None:
+    lines = [f"Room {n} is painted in colour {n % 7}." for n in range(3000)]
+    lines[2345] = "The treasure is under the stairs."
+    text = "\n".join(lines)
+    found = shortened(text, question="Where is the treasure?", name="read_file", count=count)
+    first, _, rest = found.partition("\n")
+    assert "passages" in first
+    assert lines[2345] in rest
+    assert count(found) < MOST_RESULT_TOKENS + 50
+    short = "\n".join(lines[:200])
+    assert shortened(short, question="Where?", name="read_file", count=count) == short
+
+
+@pytest.mark.slow
+def test_a_flood_is_shortened() -> None:
+    found = shortened("spam and eggs\n" * 500_000, question="Eggs?", name="t", count=count)
+    assert count(found) < MOST_RESULT_TOKENS + 50

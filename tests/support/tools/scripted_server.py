@@ -1,0 +1,188 @@
+"""An MCP server without a library, which misbehaves on request: `python scripted_server.py MODE`.
+
+The mode says how it starts and what it lists. Each tool that it lists does as its name says.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "well"
+OUT = sys.stdout.buffer
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOLS = (
+    "echo", "die", "hang", "late", "flood", "many_lines", "big", "complain", "wrong_id", "noise",
+    "deep", "error", "refuse", "image", "pieces", "structure", "report", "nothing", "environment",
+    "ask_back", "change", "leave_child", "unheard", "surrogates",
+)  # fmt: skip
+
+
+def write(data: bytes) -> None:
+    OUT.write(data)
+    OUT.flush()
+
+
+def say(**message: Any) -> None:
+    write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def answer(id: Any, *content: Any, **more: Any) -> None:
+    say(id=id, result={"content": list(content), **more})
+
+
+def text(value: str) -> dict[str, str]:
+    return {"type": "text", "text": value}
+
+
+def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> None:
+    given = str(arguments.get("text", ""))
+    match name:
+        case "echo":
+            answer(id, text(given))
+        case "die":
+            print("it hurts", file=sys.stderr, flush=True)
+            os._exit(3)
+        case "hang":
+            pass
+        case "late":
+            time.sleep(float(given))
+            answer(id, text("late"))
+        case "flood":
+            write(b"x" * int(given) + b"\n")
+        case "many_lines":
+            block = b"nonsense\n" * 10_000
+            for _ in range(int(given) // len(block)):
+                write(block)
+            answer(id, text("after the flood"))
+        case "big":
+            answer(id, text("x" * int(given)))
+        case "complain":
+            line = f"a complaint {os.environ.get('TOKEN', '')}\n".encode()
+            for _ in range(max(int(given) // len(line), 1)):
+                os.write(2, line)
+            answer(id, text("complained"))
+        case "wrong_id":
+            answer(4711, text("of another"))
+            answer("x", text("of another"))
+            answer(None, text("of nobody"))
+        case "noise":
+            write(b"Starting up...\n\n\xff\xfe\n[]\n{}\n1\n" + b'{"jsonrpc": "1.0"}\n')
+            answer(id, text("in the noise"))
+        case "deep":
+            content = "[" * 200_000 + "]" * 200_000
+            write(f'{{"jsonrpc": "2.0", "id": {id}, "result": {content}}}\n'.encode())
+        case "error":
+            say(id=id, error={"code": -32000, "message": "no such luck\x1b[31m"})
+        case "refuse":
+            answer(id, text("it does not work"), isError=True)
+        case "image":
+            data = base64.b64encode(bytes(3000)).decode()
+            answer(id, {"type": "image", "data": data, "mimeType": "image/png"})
+        case "pieces":
+            embedded = {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "inside"}
+            blob = {"uri": "file:///a.bin", "blob": base64.b64encode(bytes(10)).decode()}
+            answer(
+                id,
+                text("one\u202e\x07"),
+                {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+                {"type": "resource", "resource": embedded},
+                {"type": "resource", "resource": blob},
+                {"type": "resource_link", "name": "b", "uri": "file:///b"},
+            )
+        case "structure":
+            answer(id, structuredContent={"value": [1, 2.5, "x"]})
+        case "report":
+            for done in range(int(given or 3)):
+                params = {"progressToken": meta["progressToken"], "progress": done, "total": 3}
+                say(method="notifications/progress", params={**params, "message": "on it"})
+                time.sleep(0.12 if not given else 0)
+            answer(id, text("reported"))
+        case "nothing":
+            say(id=id, result={"some": "thing"})
+        case "environment":
+            answer(id, text(json.dumps(dict(os.environ))))
+        case "ask_back":
+            for number in range(int(given)):
+                say(id=number, method="sampling/createMessage", params={})
+            answer(id, text("asked"))
+        case "change":
+            listed[:] = ["echo", "new"]
+            say(method="notifications/tools/list_changed")
+            answer(id, text("changed"))
+        case "leave_child":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            answer(id, text(str(child.pid)))
+        case "unheard":
+            for level in range(2000):
+                say(method="notifications/message", params={"level": "info", "data": level})
+            answer(id, text("logged"))
+        case "surrogates":
+            write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[' % id)
+            write(b'{"type":"text","text":"\\ud800 \\u0000"}]}}\n')
+        case _:
+            say(id=id, error={"code": -32602, "message": f"there is no {name}"})
+
+
+def described() -> list[dict[str, Any]]:
+    match MODE:
+        case "many":
+            return [{"name": f"t{n}", "inputSchema": TEXT} for n in range(1000)]
+        case "huge":
+            long = {"name": "long", "description": "y" * 1_000_000, "inputSchema": TEXT}
+            wide = {**TEXT, "title": "z" * 1_000_000}
+            return [long, {"name": "wide", "inputSchema": wide}]
+        case "odd":
+            hints = {"readOnlyHint": True, "title": "Read"}
+            notes = {"annotations": hints, "description": "a\u202eb\x1b"}
+            return [
+                {"name": "read", "inputSchema": TEXT, **notes},
+                {"name": "read", "inputSchema": TEXT},
+                {"name": "", "inputSchema": TEXT},
+                {"name": "a\nb", "inputSchema": TEXT},
+                {"name": "n" * 500, "inputSchema": TEXT},
+            ]
+    return [{"name": name, "inputSchema": TEXT} for name in listed]
+
+
+def respond(message: dict[str, Any]) -> None:
+    id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if method == "initialize":
+        about = {"name": "scripted", "version": "1.0"}
+        version = params["protocolVersion"]
+        capabilities = {"tools": {"listChanged": True}}
+        say(
+            id=id,
+            result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": about},
+        )
+    elif method == "tools/list":
+        if MODE == "deep":
+            schema = '{"a":' * 50_000 + "1" + "}" * 50_000
+            write(
+                f'{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"a",'
+                f'"inputSchema":{schema}}}]}}}}\n'.encode()
+            )
+        elif MODE == "endless":
+            tools = [{"name": f"t{time.monotonic_ns()}", "inputSchema": TEXT}]
+            say(id=id, result={"tools": tools, "nextCursor": "more"})
+        else:
+            say(id=id, result={"tools": described()})
+    elif method == "tools/call":
+        call(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
+
+
+listed = list(TOOLS)
+if MODE == "dies":
+    sys.exit("there is no key")
+if MODE == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while MODE == "hangs":
+    time.sleep(1)
+for line in sys.stdin.buffer:
+    respond(json.loads(line))
+while MODE == "stubborn":  # its input has ended
+    time.sleep(1)
