@@ -145,6 +145,11 @@ class Session:
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
 
     @property
+    def sees(self) -> bool:
+        """Whether prompts can have pictures."""
+        return self._shared.eyes is not None
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """The ids of all committed tokens: prompt and answer."""
         return tuple(self._tokens)
@@ -214,11 +219,6 @@ class Session:
     def plain(self) -> "Session":
         """A session for another conversation, without drafts, to compare speeds with."""
         return Session(self.target, quantized=self.decoder.timeline.quantized)
-
-    @property
-    def sees(self) -> bool:
-        """Whether messages can show it pictures."""
-        return self._shared.eyes is not None
 
     @property
     def length(self) -> int:
