@@ -50,14 +50,16 @@ class Tower(ABC):
 
     `mark`: what the model's chat template writes for a picture. `placeholder`: the token id that
     stands for a row in `Grid.text`, and for drafters that embed tokens themselves. `mutual`:
-    whether the rows of a picture attend to each other, also to later ones. `sections`: where
-    positions have three dimensions, how many pairs of a head's numbers each of them turns; see
-    `engine.vision.positions`. `weights_bytes`: the size of its weights.
+    whether the rows of a picture attend to each other, also to later ones; with `windows_only` in
+    layers with sliding windows alone. `sections`: where positions have three dimensions, how many
+    pairs of a head's numbers each of them turns; see `engine.vision.positions`. `weights_bytes`:
+    the size of its weights.
     """
 
     mark: str
     placeholder: int
     mutual: bool = False
+    windows_only: bool = False
     sections: tuple[int, ...] = ()
     weights_bytes: int
 

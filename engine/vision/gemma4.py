@@ -180,6 +180,8 @@ class _Network(nn.Module):
 class Gemma4Tower(Tower):
     """The tower of a Gemma 4 in `folder`."""
 
+    windows_only = True
+
     def __init__(self, folder: ModelFolder) -> None:
         config, settings = folder.config, processor_settings(folder)
         vision: Mapping[str, Any] = config["vision_config"]
