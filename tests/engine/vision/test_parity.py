@@ -109,6 +109,10 @@ def rows_are_not_mutual(patch: Patch) -> None:
     patch.setattr(engine.vision.gemma3.Gemma3Tower, "mutual", False)
 
 
+def mutual_in_all_layers(patch: Patch) -> None:
+    patch.setattr(engine.vision.gemma4.Gemma4Tower, "windows_only", False)
+
+
 def rows_have_the_placeholders_embeddings(patch: Patch) -> None:
     patch.setattr(engine.vision.gemma4.Gemma4Tower, "read_as", Tower.read_as)
 
@@ -141,6 +145,7 @@ def nothing_is_added_behind_layers(patch: Patch) -> None:
         (states_of_the_layer_before, qwen3_vl, qwen3_vl.DEEP),
         (text_behind_all_rows, qwen3_vl, qwen3_vl.DEEP),
         (rows_are_not_mutual, *SUBJECTS["sighted-gemma3"]),
+        (mutual_in_all_layers, *SUBJECTS["sighted-gemma4"]),
         (rows_have_the_placeholders_embeddings, *SUBJECTS["sighted-gemma4"]),
         (rows_as_large_as_the_model_makes_them, *SUBJECTS["sighted-gemma4"]),
         (nothing_is_set_back, *SUBJECTS["sighted-qwen3-5"]),

@@ -5,8 +5,6 @@ The text half's tensors are named as its makers do. Pictures have sizes that non
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -89,8 +87,35 @@ def text_shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+GEMMA4_ROTARY: dict[str, Any] = {
+    "full_attention": {
+        "partial_rotary_factor": 0.25,
+        "rope_theta": 1e6,
+        "rope_type": "proportional",
+    },
+    "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+}
 UNCHANGED = ((84, 120), (120, 84))
 DEEP, LATER, LFM2 = qwen3_vl.DEEP, qwen3_vl.LATER, lfm2_vl.BY_MLX
+QWEN35 = whole(
+    replace(LATER, pictures=qwen3_vl.PICTURES, settings=qwen3_vl.SETTINGS),
+    "qwen3-5",
+    num_hidden_layers=4,
+    linear_num_value_heads=2,
+    linear_num_key_heads=1,
+    linear_key_head_dim=8,
+    linear_value_head_dim=8,
+    linear_conv_kernel_dim=4,
+    full_attention_interval=2,
+    layer_types=["linear_attention", "full_attention"] * 2,
+    rope_parameters={
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [2, 1, 1],
+        "mrope_interleaved": True,
+        "partial_rotary_factor": 0.5,
+    },
+)
 SUBJECTS = (
     whole(
         replace(towers.SUBJECTS[0], pictures=((48, 48), (48, 48))),
@@ -112,17 +137,11 @@ SUBJECTS = (
         num_key_value_heads=1,
         num_global_key_value_heads=1,
         use_double_wide_mlp=False,
-        sliding_window=64,
+        sliding_window=256,  # as all published ones, wider than a picture
         layer_types=["sliding_attention", "full_attention"] * 2,
-        use_bidirectional_attention=None,
-        rope_parameters={
-            "full_attention": {
-                "partial_rotary_factor": 0.25,
-                "rope_theta": 1e6,
-                "rope_type": "proportional",
-            },
-            "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
-        },
+        use_bidirectional_attention="vision",
+        rope_parameters=GEMMA4_ROTARY,
+        final_logit_softcapping=30.0,
     ),
     whole(
         replace(
@@ -132,12 +151,14 @@ SUBJECTS = (
             shapes={f"model.{name}": shape for name, shape in gemma4.UNIFIED.shapes.items()},
         ),
         "gemma4-unified",
-        num_hidden_layers=2,
+        num_hidden_layers=4,
         num_global_key_value_heads=1,
-        sliding_window=64,
+        sliding_window=256,
         attention_k_eq_v=False,
-        layer_types=["sliding_attention", "full_attention"],
-        use_bidirectional_attention=None,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        use_bidirectional_attention=None,  # transformers masks it in two ways
+        rope_parameters=GEMMA4_ROTARY,
+        final_logit_softcapping=30.0,
     ),
     whole(
         replace(
@@ -169,25 +190,7 @@ SUBJECTS = (
         "qwen3-vl",
         num_hidden_layers=3,
     ),
-    whole(
-        replace(LATER, pictures=qwen3_vl.PICTURES, settings=qwen3_vl.SETTINGS),
-        "qwen3-5",
-        num_hidden_layers=4,
-        linear_num_value_heads=2,
-        linear_num_key_heads=1,
-        linear_key_head_dim=8,
-        linear_value_head_dim=8,
-        linear_conv_kernel_dim=4,
-        full_attention_interval=2,
-        layer_types=["linear_attention", "full_attention"] * 2,
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": 10000.0,
-            "mrope_section": [2, 1, 1],
-            "mrope_interleaved": True,
-            "partial_rotary_factor": 0.5,
-        },
-    ),
+    QWEN35,
 )
 
 
@@ -232,9 +235,9 @@ def ours(subject: Whole) -> Arrays:
 
 
 def theirs(subject: Whole) -> Arrays:
-    """By transformers, or mlx-vlm where their text halves differ in more than the tower."""
+    """By transformers; Qwen3.5 by mlx-vlm, whose linear layers compute as mlx-lm's."""
     tokens = subject.prompt()
-    if subject.name.endswith(("gemma4", "gemma4-unified", "qwen3-5")):
+    if subject is QWEN35:
         return {"logits": by_mlx_vlm(subject, tokens)[-len(BEHIND) :] / SCALE}
     inputs = {f"picture {index}": pixels for index, pixels in enumerate(subject.drawn())}
     inputs |= {"tokens": np.array(tokens), "rows": np.array(IMAGE)}
@@ -245,45 +248,18 @@ def theirs(subject: Whole) -> Arrays:
 
 def by_mlx_vlm(subject: Whole, tokens: list[int]) -> Any:
     """The logits of all tokens."""
-    from mlx_vlm.models.gemma4.processing_gemma4 import Gemma4ImageProcessor
-    from mlx_vlm.models.gemma4_unified import Gemma4UnifiedImageProcessor
+    from mlx_vlm.models.qwen3_5 import Model, ModelConfig, TextConfig
     from mlx_vlm.models.qwen3_vl.processing_qwen3_vl import Qwen3VLImageProcessor
 
-    config = dict(subject.config)
-    family: Any = import_module(f"mlx_vlm.models.{config['model_type']}")
-    for half in ("text_config", "vision_config"):
-        kind = getattr(family, half.title().replace("_", ""))
-        config[half] = kind.from_dict(config[half])
-    model = family.Model(
-        family.ModelConfig(
-            **{
-                name: config[name]
-                for name in signature(family.ModelConfig).parameters
-                if name in config
-            }
-        )
-    )
+    config = ModelConfig.from_dict(dict(subject.config))
+    config.text_config = TextConfig.from_dict(subject.config["text_config"])
+    model = Model(config)
     tensors = model.sanitize({name: mx.array(each) for name, each in subject.weights().items()})
     model.load_weights(list(tensors.items()))
     model.eval()
-    drawn, options = subject.drawn(), dict[str, mx.array]()
-    if config["model_type"] == "qwen3_5":
-        area = subject.settings["size"]
-        limits = {"min_pixels": area["shortest_edge"], "max_pixels": area["longest_edge"]}
-        processor = Qwen3VLImageProcessor(**subject.settings, **limits)
-        made = processor([pixels.transpose(2, 0, 1) for pixels in drawn])
-        options["image_grid_thw"] = mx.array(made["image_grid_thw"])
-        pixels: Any = mx.array(made["pixel_values"])
-    elif config["model_type"] == "gemma4":
-        made, _ = Gemma4ImageProcessor(**subject.settings)(
-            [Image.fromarray(each) for each in drawn]
-        )
-        pixels = [mx.array(each) for each in made["pixel_values"]]
-    else:
-        made, _ = Gemma4UnifiedImageProcessor(**subject.settings)(
-            [Image.fromarray(each) for each in drawn]
-        )
-        options["image_position_ids"] = mx.array(made["image_position_ids"])
-        pixels = mx.array(made["pixel_values"])
-    ids = mx.array([tokens])
-    return numbers(model(ids, pixels, mask=None, **options).logits[0])
+    area = subject.settings["size"]
+    limits = {"min_pixels": area["shortest_edge"], "max_pixels": area["longest_edge"]}
+    processor = Qwen3VLImageProcessor(**subject.settings, **limits)
+    made = processor([pixels.transpose(2, 0, 1) for pixels in subject.drawn()])
+    pixels, grids = (mx.array(made[name]) for name in ("pixel_values", "image_grid_thw"))
+    return numbers(model(mx.array([tokens]), pixels, mask=None, image_grid_thw=grids).logits[0])
