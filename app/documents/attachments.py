@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -22,7 +23,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.conversations.store import Store
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
-from engine.documents.reading import Cancelled, Progress, normalize
+from engine.documents.reading import Cancelled, Progress, normalize, page_picture
 from models.errors import Problem
 from models.in_words import one_line
 
@@ -33,13 +34,15 @@ class Read(Protocol):
     """Reads a file or a folder. Raises Problem, and Cancelled soon after it was `cancelled`."""
 
     def __call__(
-        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
+        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress, scans: bool
     ) -> Document: ...
 
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", *_OF_A_MAC)
 """The ends of names of files that are shown to a model as pictures."""
 
+PAGE_WIDTH = 1400  # pixels of a page that is shown to a model
+MOST_PAGES = 8  # of a PDF that are shown at once
 _CONVERTING_SECONDS = 30
 _ENDING_SECONDS = 1.0
 _LOOKS_APART_MS = 300
@@ -50,7 +53,8 @@ MOST_AT_ONCE = 50  # files; more of them should be attached as a folder
 class Attachment:
     """`number` is the document's in the conversation, 0 until it is read. `problem` says why it
     could not be read. `key` identifies an attachment without a number. `read_files`: the number of
-    a folder's `files` that are read."""
+    a folder's `files` that are read. `scan`: the PDF whose `pages`, their numbers, have no text and
+    can be attached as pictures."""
 
     name: str
     number: int = 0
@@ -59,15 +63,19 @@ class Attachment:
     key: int = 0
     read_files: int = 0
     files: int = 0
+    scan: Path | None = None
+    pages: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class _File:
-    """A file to be read for a conversation; None for the new conversation."""
+    """A file to be read for a conversation; None for the new conversation. `page`: of a PDF, the
+    page to be attached as a picture; 0 for all of the file."""
 
     path: Path
     shown: Attachment
     conversation: int | None
+    page: int = 0
     cancelled: Event = field(default_factory=Event)
     progress: tuple[int, int] = (0, 0)  # set by the thread that reads
 
@@ -121,6 +129,18 @@ class Attachments(QObject):
         return tuple((one.number, one.document) for one in self._attached if one.document)
 
     @property
+    def unread_pages(self) -> list[tuple[Path, int, str]]:
+        """The first pages without text of the PDFs that are attached, which are not attached as
+        pictures yet: the file, the page's number, and its name."""
+        there = {each.name for each in self.all}
+        return [
+            (each.scan, page, name)
+            for each in self.all
+            for page in each.pages[:MOST_PAGES]
+            if each.scan and (name := f"{each.name}, page {page}") not in there
+        ]
+
+    @property
     def reading(self) -> bool:
         """Whether a file is still to be read."""
         return any(file.shown.problem is None for file in self._here())
@@ -152,7 +172,7 @@ class Attachments(QObject):
         def steps() -> Steps:
             found = yield self._store.unsent_documents(conversation)
             if asked == self._asked:
-                self._show(tuple(Attachment(d.name, number, d) for number, d in found))
+                self._show(tuple(self._stored_as(number, d) for number, d in found))
 
         self._stepper.run(steps(), failed=self.failed.emit)
 
@@ -174,6 +194,17 @@ class Attachments(QObject):
         for path in paths:
             shown = Attachment(path.name or str(path), key=next(self._keys))
             self._files.append(_File(path, shown, self._conversation))
+        self.changed.emit()
+        self._go_on()
+
+    def add_pages(self) -> None:
+        """Attach the pages without text of the PDFs that are attached, as pictures."""
+        pages, scans = self.unread_pages, [each for each in self.all if each.scan and each.problem]
+        for scan, page, name in pages:
+            shown = Attachment(name, key=next(self._keys))
+            self._files.append(_File(scan, shown, self._conversation, page))
+        for each in scans:
+            self.remove(each)
         self.changed.emit()
         self._go_on()
 
@@ -232,20 +263,23 @@ class Attachments(QObject):
             self.changed.emit()
 
     def _attach(self, file: _File) -> Steps:
-        path, cancelled = file.path, file.cancelled.is_set
-        if path.suffix.lower() in PICTURES:
-            folder = Path(mkdtemp(prefix="slipstream-"))
-            try:
-                yield from self._attach_read(
-                    file, lambda: _picture(path, folder, cancelled), original=folder
-                )
-            finally:
-                rmtree(folder, ignore_errors=True)
+        path, page, cancelled = file.path, file.page, file.cancelled.is_set
+        if not page and path.suffix.lower() not in PICTURES:
+            read = partial(self._read, path, cancelled=cancelled, progress=file.report, scans=True)
+            yield from self._attach_read(file, read, original=path)
             return
-        read = self._read
-        yield from self._attach_read(
-            file, lambda: read(path, cancelled=cancelled, progress=file.report), original=path
-        )
+        folder, name = Path(mkdtemp(prefix="slipstream-")), file.shown.name
+
+        def picture() -> Document:
+            drawn = _page(path, page, cancelled) if page else _readable(path, folder)
+            shown = normalize(drawn, folder, cancelled=cancelled)
+            size = shown.width, shown.height
+            return Document(one_line(name), "picture", shown.digest, (), pixels=size)
+
+        try:
+            yield from self._attach_read(file, picture, original=folder)
+        finally:
+            rmtree(folder, ignore_errors=True)
 
     def _attach_read(self, file: _File, read: Callable[[], Document], *, original: Path) -> Steps:
         """Attach what `read` returns. `original`: the file, or the folder of the picture."""
@@ -257,9 +291,10 @@ class Attachments(QObject):
         if document.pixels is not None:
             original /= f"{document.digest}.png"
         elif not document.text.strip():
+            file.shown = replace(file.shown, scan=file.path, pages=document.without_text)
             raise Problem(
                 f"{document.name} has no text that can be read.",
-                "Attach a version with text: pictures of pages are not read.",
+                "Attach a version with text, or show its pages to a model that sees.",
             )
         conversation = file.conversation
         if conversation is None:
@@ -272,7 +307,12 @@ class Attachments(QObject):
             return
         self._files.remove(file)
         if conversation == self._conversation:
-            self._take(Attachment(document.name, number, document))
+            self._take(self._stored_as(number, document))
+
+    def _stored_as(self, number: int, document: Document) -> Attachment:
+        scan = self._store.copy_of(document) if document.without_text else None
+        pages = document.without_text
+        return Attachment(document.name, number, document, scan=scan, pages=pages)
 
     def _take(self, attachment: Attachment) -> None:
         others = (one for one in self._attached if one.number != attachment.number)
@@ -281,15 +321,17 @@ class Attachments(QObject):
         self.attached.emit(attachment)
 
 
-def _picture(path: Path, folder: Path, cancelled: Callable[[], bool]) -> Document:
-    """Read a picture, and write it into the folder as a model is shown it. Raises as `Read`."""
-    source = path
-    if path.suffix.lower() in _OF_A_MAC and sys.platform == "darwin":  # untested
-        source = folder / "converted.png"
-        command = ("sips", "-s", "format", "png", str(path.absolute()), "--out", str(source))
+def _readable(path: Path, folder: Path) -> Path:
+    """Return the file of a picture, or what a Mac makes of one that only a Mac reads; untested."""
+    made = folder / "converted.png"
+    if path.suffix.lower() in _OF_A_MAC and sys.platform == "darwin":
+        command = ("sips", "-s", "format", "png", str(path.absolute()), "--out", str(made))
         with suppress(subprocess.TimeoutExpired, OSError):
             subprocess.run(command, capture_output=True, check=False, timeout=_CONVERTING_SECONDS)
-        source = source if source.exists() else path
-    picture = normalize(source, folder, cancelled=cancelled)
-    size = picture.width, picture.height
-    return Document(one_line(path.name), "picture", picture.digest, (), pixels=size)
+    return made if made.exists() else path
+
+
+def _page(path: Path, number: int, cancelled: Callable[[], bool]) -> bytes:
+    """Draw a page of a PDF. Returns its PNG."""
+    drawn = page_picture(path, number, spans=(), width=PAGE_WIDTH, cancelled=cancelled)
+    return drawn.png

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -54,6 +55,7 @@ _AS_SENT = "This is exactly what the model gets, before your words."
 _PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
 BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
+SHOW_PAGES = "Show pages as pictures"
 _NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
@@ -95,7 +97,7 @@ class DocumentsController(QObject):
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
-        self._settings, self._tokens = settings, tokens
+        self._settings, self._tokens, self._answers = settings, tokens, answers
         self._pictures = PictureTokens(engine, self)
         self._pictures.changed.connect(self._plan_soon)
         self._pictures.changed.connect(self.changed)
@@ -436,13 +438,15 @@ class DocumentsController(QObject):
         system_prompt, _ = self._conversation.configured
         first = figures.left_out_from - bool(system_prompt)
         left_out = range(first, first + figures.left_out)
-        return [message for n, message in enumerate(branch) if n not in left_out]
+        places = accumulate((len(message.as_chat) for message in branch), initial=0)
+        return [one for one, n in zip(branch, places, strict=False) if n not in left_out]
 
     def _room(self, question: str, before: Sequence[Message]) -> Callable[[Count], int]:
         """Return a function that computes how many tokens documents may take, by a given count."""
         context, settings = self._context, self._conversation.settings
         system_prompt, _ = self._conversation.configured
-        texts = (system_prompt, *(one.content for each in before for one in each.as_chat))
+        said = (one.content for each in before for one in each.as_chat)
+        texts = (system_prompt, self._answers.offered(self._conversation.permissions), *said)
 
         def room(count: Count) -> int:
             earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)
@@ -566,7 +570,10 @@ class DocumentsController(QObject):
         self._composer.set_unready(unready)
 
     def _choice(self) -> tuple[str, str]:
-        """Return the other choice between passages and all of slow documents, and its words."""
+        """Return the pages to show as pictures, or the other choice between passages and all of
+        slow documents; and its words."""
+        if self._sees and (pages := self.attachments.unread_pages):
+            return SHOW_PAGES, ", ".join(shown for _, _, shown in pages)
         if self._plan is None or not self.attachments.ready:
             return "", ""
         if self._in_passages:
@@ -579,6 +586,9 @@ class DocumentsController(QObject):
         return ONLY_PASSAGES, f"What your question is about{self._to_read(passages)}"
 
     def _choose(self) -> None:
+        if self._sees and self.attachments.unread_pages:
+            self.attachments.add_pages()
+            return
         self._in_passages = not self._in_passages
         self._begin()
 

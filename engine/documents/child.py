@@ -95,8 +95,8 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
             )
         if text.strip():
             sections.append(replace(section, text=text, label=in_one_line(section.label)))
-    if not sections:
-        raise _no_text(found)
+    if not sections and not (kind == "pdf" and found.without_text):
+        raise Problem("The file has no text.", "Attach another one.")
     left_out = tuple(in_one_line(each) for each in found.left_out)
     return Document(
         in_one_line(name),
@@ -108,15 +108,6 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
         found.faint,
         left_out,
     )
-
-
-def _no_text(found: Read) -> Problem:
-    if found.without_text:
-        return Problem(
-            "The file has pictures of pages, and no text.",
-            "Have its text recognized (OCR) by another program, and attach the result.",
-        )
-    return Problem("The file has no text.", "Attach another one.")
 
 
 def _closed(error: OSError) -> Problem:

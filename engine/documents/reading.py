@@ -54,13 +54,23 @@ def read_document(
     cancelled: Callable[[], bool] = lambda: False,
     progress: Progress = lambda read, of: None,
     effort: Effort = _EFFORT,
+    scans: bool = False,
 ) -> Document:
-    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`."""
+    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`.
+
+    A PDF that has only pictures of pages is refused, unless `scans` are wanted: it has no text.
+    """
     content = _run("document", path, cancelled=cancelled, progress=progress, effort=effort)
     try:
-        return document_from_json(content.decode())
+        document = document_from_json(content.decode())
     except ValueError as error:
         raise _failed(path, "it wrote no document", _IN_PARTS) from error
+    if not document.sections and not scans:
+        raise Problem(
+            f"{document.name}: The file has pictures of pages, and no text.",
+            "Have its text recognized (OCR) by another program, and attach the result.",
+        )
+    return document
 
 
 def page_picture(

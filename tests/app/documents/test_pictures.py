@@ -15,6 +15,7 @@ from engine.request import ChatMessage, Request
 from tests.support.app.attached import attach, chips
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
+from tests.support.documents.pdfs import pdf
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -117,3 +118,22 @@ def test_a_model_without_eyes_is_not_sent_a_picture(
     until(lambda: not window.composer.unready)
     window.composer.send()
     until(answered(window, 2))
+
+
+def test_a_page_without_text_is_shown_as_a_picture(
+    window: Window, until: Until, tmp_path: Path
+) -> None:
+    scan = tmp_path / "scan.pdf"
+    scan.write_bytes(pdf("0 0 9 9 re f"))
+    documents = window.composer_controller.documents
+    window.composer.files_given.emit([scan])
+    until(lambda: not documents.attachments.reading)
+    offer = window.composer.documents.choice
+    until(lambda: offer.words == "scan.pdf, page 1")
+    offer.button.click()
+    until(lambda: len(copies(window)) == 1 and not documents.attachments.reading)
+    until(lambda: not offer.words)
+    (attached,) = documents.attachments.all
+    assert (attached.name, attached.problem) == ("scan.pdf, page 1", None)
+    assert attached.document is not None
+    assert attached.document.pixels is not None

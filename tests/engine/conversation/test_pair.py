@@ -34,7 +34,7 @@ from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
 from models.installed.resolve import Drafters, NamedDrafter, resolve_drafters
 from models.model_folder import ModelFolder
-from tests.lab.parity.__main__ import KINDS
+from tests.lab.parity.__main__ import DRAFTERS
 from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
@@ -332,7 +332,7 @@ def test_draft_lengths_that_are_none() -> None:
         assert "1 to 64" in problem.value.remedy
 
 
-SUBJECTS = {kind: import_module(f"tests.lab.parity.{kind}").SUBJECTS for kind in KINDS}
+SUBJECTS = {kind: import_module(f"tests.lab.parity.{kind}").SUBJECTS for kind in DRAFTERS}
 
 
 @pytest.mark.parametrize(

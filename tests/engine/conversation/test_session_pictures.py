@@ -114,8 +114,10 @@ def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer: Any, pictures: lis
         tokens = session.encode(chat([said(text, pictures[0])]))
         assert [len(each) for each in pictures_in(tokens)] == [6]
         assert tokenizer.decode(tokens[9 : 9 + len(text)]) == text
-    answered = [said("So?"), ChatMessage("assistant", "<row>", raw=True)]
-    assert not any(map(is_virtual, session.encode(chat(answered))))
+    answered = [said("So?", pictures[0]), ChatMessage("assistant", "<row>", written="<row>")]
+    for messages in (answered, [*answered, said("And?")]):
+        tokens = session.encode(chat(messages))
+        assert [len(each) for each in pictures_in(tokens)] == [6]
 
 
 # Reading

@@ -31,7 +31,7 @@ class Reader:
         self.go_on = Event()
 
     def __call__(
-        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
+        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress, scans: bool
     ) -> Document:
         self.read.append(path.name)
         if "slow" in path.name:

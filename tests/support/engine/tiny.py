@@ -135,7 +135,7 @@ def build(
     model: nn.Module = model_class(arguments_class.from_dict(config))
     gemma3 = architecture in ("gemma3", "gemma3_text")
     if gemma3:
-        model.sanitize({})  # ties the head, which a weight file without one does
+        model.get("language_model", model).sanitize({})  # ties the head, as files without one do
     model.eval()
 
     # The norms of Gemma 3 multiply by 1 + weight.
