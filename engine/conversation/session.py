@@ -145,11 +145,6 @@ class Session:
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
 
     @property
-    def sees(self) -> bool:
-        """Whether prompts can have pictures."""
-        return self._shared.eyes is not None
-
-    @property
     def tokens(self) -> tuple[int, ...]:
         """The ids of all committed tokens: prompt and answer."""
         return tuple(self._tokens)
