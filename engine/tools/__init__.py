@@ -2,5 +2,6 @@
 
 `configuration` reads the servers that a person has set up, `host` runs them, `protocol` is its
 language. A server is a program (`programs`), an address (`http`), or the tools that come along
-(`own`, `calculator`); `results` bounds what it sends, `log` what it complains of. `steps` has the values of an answer that calls tools, which are stored with it.
+(`own`, `calculator`); `results` bounds what it sends, `log` what it complains of. `steps` has the
+values of an answer that calls tools, which are stored with it.
 """

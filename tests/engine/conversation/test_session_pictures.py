@@ -403,3 +403,18 @@ def test_one_pass_reads_a_picture(tokenizer: Any, pictures: list[Picture]) -> No
         begun = session.prepare(chat([said("So?", pictures[0])]), GREEDY)
         list(session._prefill(begun))
         assert rows == [len("<("), 6, len(")So?")]
+
+
+def test_a_conversation_goes_on_with_a_target_that_cannot_see(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    blind = Session(replace(session.target, tower=None))
+    earlier = [ChatMessage("user", "So?", pictures=tuple(pictures[:2])), TOLD]
+    asked = [*earlier, ChatMessage("user", "And now?")]
+    events = answer(blind, asked)
+    told = blind.encode(chat([*earlier, ChatMessage("user", "")]))
+    assert not any(map(is_virtual, told))
+    assert done_of(events).stats.prompt_tokens == len(blind.encode(chat(asked)))
+    with pytest.raises(Problem):
+        blind.encode(chat([*asked, TOLD, replace(earlier[0], content="Again?")]))
