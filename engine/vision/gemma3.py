@@ -17,7 +17,14 @@ from engine.vision.layers import Size, shrunk, size_of
 from engine.vision.pixels import filter_of, patches, resized, scale_of
 from engine.vision.positions import in_blocks
 from engine.vision.siglip import Encoder, renamed
-from engine.vision.weights import loaded, processor_settings, sizes, special_token
+from engine.vision.weights import (
+    loaded,
+    processor_settings,
+    refused_if_damaged,
+    repeated,
+    sizes,
+    special_token,
+)
 from models.model_folder import ModelFolder
 
 
@@ -60,18 +67,20 @@ class Gemma3Tower(Tower):
         self.placeholder, row = special_token(folder, "image", 262144)
         _, self.mark = special_token(folder, "boi", 255999)
         _, end = special_token(folder, "eoi", 256000)
-        self._text = f"\n\n{self.mark}{row * self._tokens}{end}\n\n"
-        self.read_as = self.placeholder
+        self._text = f"\n\n{self.mark}{repeated(row, self._tokens)}{end}\n\n"
         self.weights_bytes = sizes(folder, renamed)
 
     def size_of(self, width: int, height: int) -> Grid:
         return Grid(self._pixels, self._pixels, self._side**2, self._tokens, self._text)
 
     def embed(self, pixels: Pixels) -> Seen:
-        square = resized(pixels, self._pixels, self._pixels, self._filter)
-        features = self._network(self._scale(patches(square, self._patch, self._merged)))
-        factor = mx.array(math.sqrt(self._behind), mx.bfloat16)  # as the model's text half has it
-        return Seen(shrunk(features, factor))
+        with refused_if_damaged(self._folder):
+            square = resized(pixels, self._pixels, self._pixels, self._filter)
+            features = self._network(self._scale(patches(square, self._patch, self._merged)))
+            factor = mx.array(
+                math.sqrt(self._behind), mx.bfloat16
+            )  # as the model's text half has it
+            return Seen(shrunk(features, factor))
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)

@@ -18,7 +18,14 @@ from engine.vision import Grid, Pixels, Seen, Tower
 from engine.vision.layers import Size, attend, shrunk, size_of
 from engine.vision.pixels import Scale, filter_of, patches, resized, scale_of
 from engine.vision.positions import angles, in_blocks
-from engine.vision.weights import loaded, processor_settings, sizes, special_token
+from engine.vision.weights import (
+    loaded,
+    processor_settings,
+    refused_if_damaged,
+    repeated,
+    sizes,
+    special_token,
+)
 from models.model_folder import ModelFolder
 
 _AS_THEY_ARE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -181,6 +188,9 @@ class Gemma4Tower(Tower):
         text: Mapping[str, Any] = config["text_config"]
         self._folder, self._vision = folder, vision
         self._unified = "mm_embed_dim" in vision
+        if not self._unified:
+            named = {"layer_norm_eps": vision.get("rms_norm_eps", 1e-6), **vision}
+            self._size = size_of(named)
         self._behind = int(text["hidden_size"])
         self._patch = int(settings.get("patch_size", vision.get("patch_size", 16)))
         merged = vision.get("pooling_kernel_size", 3)
@@ -195,7 +205,7 @@ class Gemma4Tower(Tower):
         self.placeholder, self.mark = special_token(folder, "image", 258880)
         _, self._begin = special_token(folder, "boi", 255999)
         _, self._end = special_token(folder, "eoi", 258882)
-        self.read_as = int(text.get("pad_token_id") or 0)
+        self._padding = int(text.get("pad_token_id") or 0)
         self.weights_bytes = sizes(folder, self._rename)
 
     def size_of(self, width: int, height: int) -> Grid:
@@ -209,17 +219,18 @@ class Gemma4Tower(Tower):
         elif not wide:
             tall, wide = min(height // width, self._most), 1
         tokens = tall * wide
-        text = f"{self._begin}{self.mark * tokens}{self._end}"
+        text = f"{self._begin}{repeated(self.mark, tokens)}{self._end}"
         patches = tokens if self._unified else tokens * self._merged**2
         return Grid(tall * side, wide * side, patches, tokens, text)
 
     def embed(self, pixels: Pixels) -> Seen:
-        grid = self.size_of(pixels.shape[1], pixels.shape[0])
-        small = resized(pixels, grid.height, grid.width, self._filter)
-        side = self._patch * self._merged if self._unified else self._patch
-        numbers = self._scale(patches(small, side, 1 if self._unified else self._merged))
-        features = self._network(numbers, grid.height // side, grid.width // side)
-        return Seen(shrunk(features, mx.array(math.sqrt(self._behind), features.dtype)))
+        with refused_if_damaged(self._folder):
+            grid = self.size_of(pixels.shape[1], pixels.shape[0])
+            small = resized(pixels, grid.height, grid.width, self._filter)
+            side = self._patch * self._merged if self._unified else self._patch
+            numbers = self._scale(patches(small, side, 1 if self._unified else self._merged))
+            features = self._network(numbers, grid.height // side, grid.width // side)
+            return Seen(shrunk(features, mx.array(math.sqrt(self._behind), features.dtype)))
 
     def working_bytes(self, grid: Grid) -> int:
         if self._unified:
@@ -227,9 +238,9 @@ class Gemma4Tower(Tower):
         return self._size.working_bytes(grid.patches)
 
     @property
-    def _size(self) -> Size:
-        named = {"layer_norm_eps": self._vision.get("rms_norm_eps", 1e-6), **self._vision}
-        return size_of(named)
+    def read_as(self) -> int:
+        """Padding: its embeddings for the single layers stand for a row's."""
+        return self._padding
 
     @cached_property
     def _network(self) -> _Network:

@@ -7,6 +7,8 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from models.model_folder import MOST_LAYERS
+
 _FUSED = (64, 80, 128)  # the widths of heads for which Metal has one kernel, without a square
 
 
@@ -19,6 +21,10 @@ class Size:
     heads: int
     layers: int
     epsilon: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.layers <= MOST_LAYERS:  # they are made before a missing weight is noticed
+            raise ValueError(f"it names {self.layers} layers")
 
     def working_bytes(self, rows: int, *, number_bytes: int = 2) -> int:
         """Return about how much memory a pass over `rows` needs, where attention is one kernel."""

@@ -20,7 +20,7 @@ from engine.vision.layers import Size, size_of
 from engine.vision.pixels import filter_of, fitted, patches, resized, scale_of
 from engine.vision.positions import in_blocks, stretched
 from engine.vision.siglip import Encoder, renamed
-from engine.vision.weights import loaded, processor_settings, sizes
+from engine.vision.weights import loaded, processor_settings, refused_if_damaged, repeated, sizes
 from models.model_folder import ModelFolder
 
 _TOKEN = "<image>"
@@ -65,7 +65,6 @@ class Lfm2Tower(Tower):
         config, settings = folder.config, processor_settings(folder)
         self._folder = folder
         self.placeholder = int(config.get("image_token_id", config.get("image_token_index")))
-        self.read_as = self.placeholder
         self._patch = int(settings.get("encoder_patch_size", settings.get("patch_size", 16)))
         self._merged = int(settings.get("downsample_factor", 2))
         self._fewest = int(settings.get("min_image_tokens", 64))
@@ -88,15 +87,15 @@ class Lfm2Tower(Tower):
         whole = self._tokens(tall, wide)
         columns, rows = self._tiles(height, width)
         if rows * columns == 1:
-            text, tokens, pixels = _TOKEN * whole, whole, tall * wide
+            text, tokens, pixels = repeated(_TOKEN, whole), whole, tall * wide
         else:
             each = self._tokens(self._tile, self._tile)
             places = product(range(1, rows + 1), range(1, columns + 1))
             text = "".join(
-                self._special(f"<|img_row_{row}_col_{column}|>") + _TOKEN * each
+                self._special(f"<|img_row_{row}_col_{column}|>") + repeated(_TOKEN, each)
                 for row, column in places
             )
-            text += self._special("<|img_thumbnail|>") + _TOKEN * whole
+            text += self._special("<|img_thumbnail|>") + repeated(_TOKEN, whole)
             tokens, pixels = rows * columns * each + whole, rows * columns * self._tile**2
             pixels += tall * wide
             tall, wide = rows * self._tile, columns * self._tile
@@ -104,18 +103,19 @@ class Lfm2Tower(Tower):
         return Grid(tall, wide, pixels // self._patch**2, tokens, text)
 
     def embed(self, pixels: Pixels) -> Seen:
-        height, width = pixels.shape[:2]
-        columns, rows = self._tiles(height, width)
-        whole = resized(pixels, *self._small(height, width), self._filter)
-        if rows * columns == 1:
-            return Seen(self._seen([whole]))
-        tile = self._tile
-        large = resized(pixels, rows * tile, columns * tile, self._filter)
-        tiles = [
-            large[row * tile : (row + 1) * tile, column * tile : (column + 1) * tile]
-            for row, column in product(range(rows), range(columns))
-        ]
-        return Seen(mx.concatenate([self._seen(tiles), self._seen([whole])]))
+        with refused_if_damaged(self._folder):
+            height, width = pixels.shape[:2]
+            columns, rows = self._tiles(height, width)
+            whole = resized(pixels, *self._small(height, width), self._filter)
+            if rows * columns == 1:
+                return Seen(self._seen([whole]))
+            tile = self._tile
+            large = resized(pixels, rows * tile, columns * tile, self._filter)
+            tiles = [
+                large[row * tile : (row + 1) * tile, column * tile : (column + 1) * tile]
+                for row, column in product(range(rows), range(columns))
+            ]
+            return Seen(mx.concatenate([self._seen(tiles), self._seen([whole])]))
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)

@@ -18,7 +18,7 @@ from engine.vision import Grid, Pixels, Seen, Tower
 from engine.vision.layers import Mlp, Size, attend
 from engine.vision.pixels import filter_of, fitted, patches, resized, scale_of
 from engine.vision.positions import angles, in_blocks, spread
-from engine.vision.weights import loaded, processor_settings, sizes
+from engine.vision.weights import loaded, processor_settings, refused_if_damaged, repeated, sizes
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -124,7 +124,6 @@ class QwenTower(Tower):
         self._folder = folder
         self._config = {"num_position_embeddings": 2304, "deepstack_visual_indexes": (), **vision}
         self.placeholder = int(config.get("image_token_id", config.get("image_token_index")))
-        self.read_as = self.placeholder
         text = config["text_config"]
         rotary = text.get("rope_parameters") or text.get("rope_scaling") or {}
         self.sections = tuple(int(each) for each in rotary.get("mrope_section") or ())
@@ -155,13 +154,14 @@ class QwenTower(Tower):
         tall, wide = fitted(height, width, side, fewest=self._fewest, most=self._most)
         shape = (tall // side, wide // side)
         tokens = math.prod(shape)
-        return Grid(tall, wide, tokens * self._merged**2, tokens, _TOKEN * tokens, shape)
+        return Grid(tall, wide, tokens * self._merged**2, tokens, repeated(_TOKEN, tokens), shape)
 
     def embed(self, pixels: Pixels) -> Seen:
-        grid = self.size_of(pixels.shape[1], pixels.shape[0])
-        small = resized(pixels, grid.height, grid.width, self._filter)
-        numbers = self._scale(patches(small, self._patch, self._merged))
-        return self._network(numbers, grid.height // self._patch, grid.width // self._patch)
+        with refused_if_damaged(self._folder):
+            grid = self.size_of(pixels.shape[1], pixels.shape[0])
+            small = resized(pixels, grid.height, grid.width, self._filter)
+            numbers = self._scale(patches(small, self._patch, self._merged))
+            return self._network(numbers, grid.height // self._patch, grid.width // self._patch)
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)

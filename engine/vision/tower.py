@@ -26,7 +26,8 @@ _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
         "prism_hadamard_qwen35": QwenTower,
     }
 )
-_MOST_PATCHES = 1 << 16
+_PROBES = ((64, 64), (3072, 2048))  # pixels of a small picture, and of the largest that come
+_MOST_PATCHES, _MOST_PIXELS = 1 << 16, 1 << 25
 _OTHER = "Choose a model that sees, such as Qwen3-VL, Gemma 3 or LFM2-VL, or ask without a picture."
 
 
@@ -38,8 +39,9 @@ def tower_of(folder: ModelFolder) -> Tower | None:
         return None
     with refused_if_damaged(folder):
         tower = family(folder)
-        if tower.size_of(64, 64).patches > _MOST_PATCHES:
-            raise ValueError("small pictures are read in too many patches")
+        for grid in (tower.size_of(*size) for size in _PROBES):
+            if grid.patches > _MOST_PATCHES or grid.height * grid.width > _MOST_PIXELS:
+                raise ValueError("pictures are read at an absurd size")
     return tower if tower.weights_bytes else None
 
 

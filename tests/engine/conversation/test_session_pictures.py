@@ -434,3 +434,18 @@ def test_a_pair_is_measured_behind_a_picture(tokenizer: Any, pictures: list[Pict
         session.drafter, session.policy = drafter, Automatic()
         session.calibrate()
         assert tokens_of(answer(session, asked)) == expected
+
+
+def test_a_conversation_goes_on_with_a_target_that_cannot_see(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    blind = Session(replace(session.target, tower=None))
+    earlier = [ChatMessage("user", "So?", pictures=tuple(pictures[:2])), TOLD]
+    asked = [*earlier, ChatMessage("user", "And now?")]
+    events = answer(blind, asked)
+    told = blind.encode(chat([*earlier, ChatMessage("user", "")]))
+    assert not any(map(is_virtual, told))
+    assert done_of(events).stats.prompt_tokens == len(blind.encode(chat(asked)))
+    with pytest.raises(Problem):
+        blind.encode(chat([*asked, TOLD, replace(earlier[0], content="Again?")]))

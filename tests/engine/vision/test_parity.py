@@ -19,13 +19,13 @@ from engine.device import GPU
 from engine.vision import Pixels
 from engine.vision.pixels import patches as cut
 from engine.vision.positions import angles, stretched
-from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
+from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl, towers
 from tests.lab.parity.sight import Sight
 from tests.lab.parity.subjects import TOLERANCE, difference, kept
 from tests.support.engine.backends import computing_as
 
 Patch = pytest.MonkeyPatch
-MODULES = (gemma3, gemma4, lfm2_vl, qwen3_vl)
+MODULES = (gemma3, gemma4, lfm2_vl, qwen3_vl, towers)
 SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
 
 

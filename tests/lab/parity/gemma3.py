@@ -48,7 +48,7 @@ CONFIG: dict[str, Any] = {
     },
 }
 SIGLIP = "vision_tower.vision_model"
-SHAPES: dict[str, tuple[int, ...]] = siglip_layers(SIGLIP, 2) | {
+SHAPES: dict[str, tuple[int, ...]] = siglip_layers(SIGLIP, 2, width=WIDTH, hidden=HIDDEN) | {
     f"{SIGLIP}.embeddings.patch_embedding.weight": (WIDTH, 4, 4, 3),
     f"{SIGLIP}.embeddings.patch_embedding.bias": (WIDTH,),
     f"{SIGLIP}.embeddings.position_embedding.weight": (144, WIDTH),

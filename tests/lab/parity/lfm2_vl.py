@@ -62,7 +62,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 def siglip_layers(
-    prefix: str, count: int, *, width: int = WIDTH, hidden: int = HIDDEN
+    prefix: str, count: int, *, width: int, hidden: int
 ) -> dict[str, tuple[int, ...]]:
     """The tensors of SigLIP's layers and of the norm behind them."""
     sizes = {f"self_attn.{name}_proj": (width, width) for name in ("q", "k", "v", "out")}
@@ -81,7 +81,7 @@ def siglip_layers(
 
 def shapes(prefix: str, projector: str, *, normed: bool = True) -> dict[str, tuple[int, ...]]:
     """All tensors but the text half's."""
-    found: dict[str, tuple[int, ...]] = siglip_layers(prefix, 2) | {
+    found: dict[str, tuple[int, ...]] = siglip_layers(prefix, 2, width=WIDTH, hidden=HIDDEN) | {
         f"{prefix}.embeddings.patch_embedding.weight": (WIDTH, 48),
         f"{prefix}.embeddings.patch_embedding.bias": (WIDTH,),
         f"{prefix}.embeddings.position_embedding.weight": (25, WIDTH),
