@@ -260,7 +260,8 @@ class Program:
     def _ignore(self, line: bytes) -> None:
         """Note the first line that is no message, and count all."""
         if not self._nonsense_bytes:
-            self._log.note(f"no message: {self._log.masked(line[:200].decode(errors='replace'))}")
+            start = self._log.masked(line[:_BLOCK_BYTES].decode(errors="replace"))
+            self._log.note(f"no message: {start[:_ID_WITHIN]}")
         self._nonsense_bytes += len(line)
 
     def _refused(self, line: bytes, why: str) -> list[Item]:

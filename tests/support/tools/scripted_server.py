@@ -63,8 +63,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             answer(id, text("x" * int(given)))
         case "complain":
             line = f"a complaint {os.environ.get('TOKEN', '')}\n".encode()
-            for _ in range(max(int(given) // len(line), 1)):
-                os.write(2, line)
+            for _ in range(max(int(given) // len(line) // 1000, 1)):
+                os.write(2, line * 1000)
             answer(id, text("complained"))
         case "wrong_id":
             answer(4711, text("of another"))
@@ -135,6 +135,8 @@ def described() -> list[dict[str, Any]]:
     match MODE:
         case "many":
             return [{"name": f"t{n}", "inputSchema": TEXT} for n in range(1000)]
+        case "million":
+            return [{"name": f"t{n}", "inputSchema": {}} for n in range(1_000_000)]
         case "huge":
             long = {"name": "long", "description": "y" * 1_000_000, "inputSchema": TEXT}
             wide = {**TEXT, "title": "z" * 1_000_000}
