@@ -162,7 +162,7 @@ class Attachments:
             question,
             self._documents,
             index=self._index,
-            count=self._count,
+            count=self.count,
             room=room,
             share=0.5 if more else 1.0,
             before=sent,
@@ -197,7 +197,7 @@ class Attachments:
         if self.pictures:
             raise Problem("Pictures cannot be asked of by section.", "Ask of them in a message.")
         room = self._room([*before, ChatMessage("user", question)], request, more=False)
-        asks = section_by_section(question, self._documents, count=self._count, room=room)
+        asks = section_by_section(question, self._documents, count=self.count, room=room)
         with noting(signal.SIGINT) as interrupted:
             sent = self._make_notes(asks, request, before, interrupted)
         self._sent[sent.text] = sent
@@ -306,7 +306,8 @@ class Attachments:
         free -= limit // 4
         return free if request.overflow == "stop" else max(free, limit // 2)
 
-    def _count(self, text: str) -> int:
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
         tokenizer = self._session.target.tokenizer
         return len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
 

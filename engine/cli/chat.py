@@ -8,11 +8,12 @@ import os.path
 import shlex
 import signal
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from rich.console import Console
 from rich.text import Text as Styled
@@ -26,14 +27,15 @@ from engine.cli.attaching import (
 )
 from engine.cli.sessions import AnySession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
+from engine.cli.tools import AnswerInSteps, Tools, ask_person
 from engine.conversation.pair_costs import Remark
 from engine.documents.reading import normalize, read_document
-from engine.events import Done, Event, Prefill, Stats, Text, stretches_of
+from engine.events import Done, Prefill, Stats, Text
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Request
-from engine.stretches import folded, said
+from engine.request import ChatMessage, Request, ToolCall
+from engine.stretches import folded
 from models.errors import Problem
-from models.in_words import clean
+from models.in_words import clean, one_line
 
 _HELP = """\
 /regenerate          answer the last message again
@@ -46,6 +48,7 @@ _HELP = """\
 /attachments         the files; /attachments N prints what the model gets of one
 /passages QUESTION   give only passages of files that take long to read
 /sections QUESTION   ask it of each part of the files, then of the notes on them
+/tools               the tools that the model may ask for
 /save FILE           write the conversation to a .json or .md file
 /help                this list
 /quit                leave (Ctrl-D does, too)
@@ -64,17 +67,21 @@ class TerminalChat:
         *,
         read: Reader = read_document,
         see: PictureReader = normalize,
+        tools: Tools | None = None,
         system: str = "",
     ) -> None:
         self._session = session
         self._console = console
         self._request = request
         self._attachments, self._read, self._see = attachments, read, see
+        self._tools = tools
         self._left_out = range(0)  # of the messages, in the latest answer
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
         """Read lines with `read`, which raises EOFError at the end, and answer them."""
+        if self._tools is not None:
+            self._tools.decide = ask_person(self._console, read)
         with noting(signal.SIGQUIT):  # which would end the chat where an answer ends just before
             self._run(read)
 
@@ -126,6 +133,10 @@ class TerminalChat:
                 self._ask(argument, passages=True)
             case "/sections":
                 self._ask_by_section(argument)
+            case "/tools":
+                for tool in self._tools.given if self._tools else ():
+                    said = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
+                    self._console.print(Styled(one_line(said)[:200]), style="dim")
             case "/save":
                 save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
@@ -174,7 +185,7 @@ class TerminalChat:
 
     def _regenerate(self) -> None:
         asked = list(self.messages)
-        while asked and asked[-1].role == "assistant":
+        while asked and asked[-1].role in ("assistant", "tool"):
             asked.pop()
         if not asked or asked[-1].role != "user":
             raise Problem("There is no answer yet.", "Write a message first.")
@@ -182,52 +193,57 @@ class TerminalChat:
 
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
-        stats, heard = Stats(), list[Event]()
+        stats, tools = Stats(), self._tools
         request = replace(self._request, keep_as=self._attachments.digests)
-        try:
-            with (
-                noting(signal.SIGINT) as interrupted,
-                noting(signal.SIGQUIT) as hurried,
-                answer_view(self._console) as view,
-            ):
-                events = self._session.answer(
-                    asked, request, cancelled=interrupted, hurried=hurried, compare=lambda: True
-                )
-                for event in events:
-                    view.show(event)
-                    heard.append(event)
-                    if isinstance(event, Done):
-                        stats = event.stats
-        finally:
-            ended = any(isinstance(each, Done) and each.reason != "cancelled" for each in heard)
-            if ended or any(isinstance(each, Text) for each in heard):
-                # Even an empty answer: templates want user and assistant in turns.
-                self.messages = [*asked, _message_of(heard)]
-                if asked[-1].pictures == self._attachments.pictures:
-                    self._attachments.pictures = ()
+        with noting(signal.SIGINT) as interrupted, noting(signal.SIGQUIT) as hurried:
+            answer = AnswerInSteps(
+                lambda more: self._session.answer(
+                    [*asked, *more],
+                    request,
+                    tools=tools.json if tools else "",
+                    generation=uuid4().hex,
+                    cancelled=interrupted,
+                    hurried=hurried,
+                    compare=lambda: True,
+                ),
+                tools,
+                question=asked[-1].content[asked[-1].attached :],
+                count=self._attachments.count,
+                cancelled=interrupted,
+            )
+            self._show_answer(asked, answer)
+        heard = answer.events
+        stats = next((each.stats for each in reversed(heard) if isinstance(each, Done)), stats)
         self._attachments.learn(stats)
         if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
-        self._attachments.show_copied(_message_of(heard).content)
+        self._attachments.show_copied(answer.content)
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)
         self._show(*keep_what_was_read(self._session))
 
+    def _show_answer(self, asked: list[ChatMessage], answer: AnswerInSteps) -> None:
+        """Draw an answer, a generation at a time."""
+        try:
+            for events in answer.generations():
+                with answer_view(self._console) as view:
+                    for event in events:
+                        view.show(event)
+        finally:
+            heard = answer.events
+            ended = any(isinstance(each, Done) and each.reason != "cancelled" for each in heard)
+            if ended or any(isinstance(each, Text) for each in heard):
+                # Even an empty answer: templates want user and assistant in turns.
+                self.messages = [*asked, *answer.messages]
+                if asked[-1].pictures == self._attachments.pictures:
+                    self._attachments.pictures = ()
+
     def _show(self, *remarks: str) -> None:
         """Print what a person should know beside an answer; nothing for empty remarks."""
         for remark in filter(None, remarks):
             self._console.print(remark, style="yellow", highlight=False)
-
-
-def _message_of(events: Sequence[Event]) -> ChatMessage:
-    """The answer that these events wrote, its reasoning apart."""
-    text = "".join(each.delta for each in events if isinstance(each, Text))
-    stretches = stretches_of(events)
-    return ChatMessage(
-        "assistant", said(text, stretches), reasoning=said(text, stretches, "reasoning")
-    )
 
 
 def typed_path(text: str) -> Path:
@@ -237,6 +253,11 @@ def typed_path(text: str) -> Path:
             parts = shlex.split(text)
             text = parts[0] if len(parts) == 1 else text
     return Path(text).expanduser()
+
+
+def _as_openais(call: ToolCall) -> dict[str, object]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def save(messages: list[ChatMessage], path: Path) -> None:
@@ -255,6 +276,8 @@ def save(messages: list[ChatMessage], path: Path) -> None:
         listed = [
             {"role": m.role, "content": _content(m)}
             | ({"reasoning_content": m.reasoning} if m.reasoning else {})
+            | ({"tool_calls": list(map(_as_openais, m.tool_calls))} if m.tool_calls else {})
+            | ({"tool_call_id": m.tool_call_id} if m.tool_call_id else {})
             for m in messages
         ]
         text = json.dumps({"messages": listed}, ensure_ascii=False, indent=1) + "\n"

@@ -102,6 +102,7 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        tools: str = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         hurried: Callable[[], bool] = lambda: False,
@@ -109,7 +110,8 @@ class ChildSession:
     ) -> Iterator[Event]:
         """Answer as `Session.answer` does; the process decides when to compare. Raises `Lost` if it
         ends."""
-        asked = Generate(generation or uuid4().hex, "chat", chat(messages), request)
+        prompt = replace(chat(messages), tools=tools)
+        asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled, hurried):
             if isinstance(response, Event):
                 yield response

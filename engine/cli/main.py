@@ -43,6 +43,7 @@ from engine.cli.several_macs import Lost, leading, say_problem
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from models.errors import Problem
+from models.files import data_folder
 from models.this_process import Awake
 
 ANSWERS, MODELS, MEASURE = "Answers", "Models and drafters", "This machine"
@@ -106,6 +107,10 @@ class GenerateOptions(AnswerOptions):
         *(False, "Give passages where all of a file takes long to read.", "", "--passages"),
         panel=Panel.DOCUMENTS,
     )
+    allow: list[str] | None = option(
+        *(None, "Run this tool unasked; others are refused. Repeatable.", "NAME"),
+        panel=Panel.TOOLS,
+    )
 
 
 @app.command(
@@ -114,6 +119,7 @@ class GenerateOptions(AnswerOptions):
         "slipstream generate --prompt 'Why is the sky blue?' --temperature 0",
         "slipstream generate --prompt 'Who signs it?' --attach contract.pdf",
         "slipstream generate --prompt 'What is in it?' --image photo.jpg",
+        "slipstream generate --prompt 'What is in /tmp?' --tools mcp.json --allow list_directory",
         words=WORDS,
     ),
 )
@@ -123,12 +129,12 @@ def generate(options: GenerateOptions) -> None:
     from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.sessions import open_session, show_remarks
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
+    from engine.cli.tools import AnswerInSteps, open_tools
     from engine.conversation.pair_costs import Remark
     from engine.conversation.stats import tally
     from engine.documents.reading import normalize, read_document
-    from engine.events import Event, Text, stretches_of, to_json
+    from engine.events import to_json
     from engine.request import ChatMessage
-    from engine.stretches import said
 
     text = _standard_input() if options.prompt == "-" else options.prompt
     if not text.strip():
@@ -139,6 +145,7 @@ def generate(options: GenerateOptions) -> None:
     request = options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
+        open_tools(options.tools, errors, allowed=options.allow or ()) as tools,
         closing(open_session(options, quiet=options.json)) as session,
         closing(
             Attachments(session, errors, documents, weights_bytes=session.target.folder.size_bytes)
@@ -154,27 +161,31 @@ def generate(options: GenerateOptions) -> None:
             asked = attachments.write(
                 text, request, before=before, more=False, passages=options.passages
             )
-        messages = [*before, asked]
-        answer = session.answer(
-            messages,
-            request,
-            generation=uuid4().hex,
-            compare=lambda: True,
+        answer = AnswerInSteps(
+            lambda more: session.answer(
+                [*before, asked, *more],
+                request,
+                tools=tools.json if tools else "",
+                generation=uuid4().hex,
+                compare=lambda: True,
+            ),
+            tools,
+            question=text,
+            count=attachments.count,
         )
         if options.json:
-            for event in answer:
-                print(to_json(event), flush=True)
+            for events in answer.generations():
+                for event in events:
+                    print(to_json(event), flush=True)
             keep_what_was_read(session)
             return
-        events: list[Event] = []
-        with answer_view(Console()) as view:
-            for event in answer:
-                view.show(event)
-                events.append(event)
-        show_closing(errors, tally(events))
-        written = "".join(each.delta for each in events if isinstance(each, Text))
-        attachments.show_copied(said(written, stretches_of(events)))
-        show_remarks(*closing_remarks(events))
+        for events in answer.generations():
+            with answer_view(Console()) as view:
+                for event in events:
+                    view.show(event)
+        show_closing(errors, tally(answer.events))
+        attachments.show_copied(answer.content)
+        show_remarks(*closing_remarks(answer.events))
         if session.disturbed:
             show_remarks(Remark.BUSY_ANSWERING.value)
         show_remarks(*keep_what_was_read(session))
@@ -199,12 +210,14 @@ def chat(options: ChatOptions) -> None:
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
     from engine.cli.sessions import open_session
+    from engine.cli.tools import open_tools
     from engine.documents.reading import normalize, read_document
 
     console = Console()
     request = options.request(overflow=options.overflow)
     documents = [read_attached(path, console, read_document) for path in options.attach or ()]
     with (
+        open_tools(options.tools, console) as tools,
         closing(open_session(options)) as session,
         closing(
             Attachments(session, console, documents, weights_bytes=session.target.folder.size_bytes)
@@ -214,7 +227,9 @@ def chat(options: ChatOptions) -> None:
             import readline  # noqa: F401  # gives input() its line editing
         for path in options.image or ():
             attachments.show_picture(path, normalize)
-        terminal = TerminalChat(session, console, request, attachments, system=options.system)
+        terminal = TerminalChat(
+            session, console, request, attachments, tools=tools, system=options.system
+        )
         terminal.run(lambda: input("> "))
 
 
@@ -437,12 +452,23 @@ def _standard_input() -> str:
         raise Problem("The prompt is not UTF-8.", "Convert it to UTF-8.") from error
 
 
+def _with_own_tools(arguments: Sequence[str]) -> list[str]:
+    """The arguments with our own file behind a `--tools` that names none."""
+    found: list[str] = []
+    for place, word in enumerate(arguments):
+        found.append(word)
+        behind = arguments[place + 1 : place + 2]
+        if word == "--tools" and (not behind or behind[0].startswith("-")):
+            found.append(str(data_folder() / "tools.json"))
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A `Problem` ends it with one line, and status 2, or 1 for `Lost`."""
     if arguments is None and sys.argv[1:2] == ["distil"]:
         restart_with_any_kernels()
     try:
-        app(arguments)
+        app(_with_own_tools(sys.argv[1:] if arguments is None else arguments))
     except Problem as problem:
         say_problem(problem)
         sys.exit(1 if isinstance(problem, Lost) else 2)

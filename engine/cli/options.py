@@ -32,6 +32,7 @@ class Panel(StrEnum):
     MODEL = "Model and drafter"
     SAMPLING = "Sampling (else: as the model's makers recommend; 0 switches each off)"
     DOCUMENTS = "Documents"
+    TOOLS = "Tools"
     QUESTIONS = "Questions"
     REPORT = "Report"
     MACS = "Several Macs"
@@ -44,6 +45,7 @@ WORDS = {
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
     "never ran over Thunderbolt yet.",
+    "FILE of tools": "as other programs have it; without a name your own, as set up in the window.",
     "EFFORT": "on, off, or an effort: minimal, low, medium, high, xhigh or max.",
     "MODE": "pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
     "every layer (equal up to rounding), auto what fits.",
@@ -199,6 +201,10 @@ class AnswerOptions(ModelOptions):
     regex: str | None = _answer(None, "Answer with a text that matches this.", "REGEX")
     attach: list[Path] | None = _documents(None, "Give the model a file or folder.", "PATH")
     image: list[Path] | None = _documents(None, "Show the model a picture; repeatable.", "FILE")
+    tools: Path | None = option(
+        *(None, "Give it the tools of the servers in this file (mcpServers).", "FILE"),
+        panel=Panel.TOOLS,
+    )
 
     def request(self, *, overflow: Overflow = "stop") -> Request:
         """How to answer; the sampling is the model's, as loaded. Raises `Problem`."""

@@ -76,7 +76,7 @@ def row_starts(text: str, width: int) -> list[int]:
 
 
 class _Kinds:
-    """Words and blank lines in place of the marks around reasoning."""
+    """Words and blank lines in place of the marks around reasoning, and of calls."""
 
     def __init__(self) -> None:
         self._last: Kind | None = None
@@ -84,7 +84,7 @@ class _Kinds:
 
     def shown(self, kind: Kind, text: str) -> tuple[str, str]:
         """Return the text to show in front of a part of a reply, and for the part itself."""
-        if kind == "mark":
+        if kind in ("mark", "call"):  # a call has a line of its own, once it has run
             self._apart = True
             return "", ""
         before = ""

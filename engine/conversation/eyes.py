@@ -16,6 +16,7 @@ from PIL import Image
 
 from engine.conversation.template import Shown
 from engine.core.sights import Sight, Sights, Turning
+from engine.device import wait
 from engine.request import Picture, Prompt
 from engine.virtual_ids import is_virtual, virtual_ids
 from engine.vision import Grid, Pixels, Seen, Tower
@@ -25,7 +26,7 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 
 _WITHOUT = "Choose a model that sees, or ask without the pictures."
-_LATEST = 4  # pictures whose rows are held, as several answers read them
+_LATEST = 2  # pictures whose rows are held, which a race reads twice, or in parts
 
 
 class Eyes:
@@ -34,6 +35,7 @@ class Eyes:
     def __init__(self, tower: Tower) -> None:
         self.sights: Sights = {}
         self._tower = tower
+        self._pictures: dict[str, Picture] = {}  # by digest; where they were last
         self._seen = lru_cache(_LATEST)(self._look)
 
     def rows(self, pictures: Sequence[Picture]) -> int:
@@ -60,6 +62,7 @@ class Eyes:
             found[place] = id
         left = iter(places)
         for picture in pictures:
+            self._pictures[picture.digest] = picture
             grid = self._grid(picture)
             own = list(islice(left, grid.tokens))
             # The rows stand together, or in several parts with marks between them.
@@ -75,21 +78,22 @@ class Eyes:
 
     def _part(self, picture: Picture, grid: Grid, rows: slice, ids: tuple[int, ...]) -> Sight:
         def look() -> Seen:
-            seen = self._seen(picture)
+            seen = self._seen(picture.digest)
             return Seen(seen.rows[rows], tuple(each[rows] for each in seen.deeper))
 
         turning = None
         if grid.shape is not None:
             positions = three_dimensional(grid.tokens, [(0, grid)])
             turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
-        return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
+        tower = self._tower
+        return Sight(ids, look, tower.read_as, turning, tower.mutual, tower.windows_only)
 
     def _grid(self, picture: Picture) -> Grid:
         return self._tower.size_of(picture.width, picture.height)
 
-    def _look(self, picture: Picture) -> Seen:
-        seen = self._tower.embed(pixels_of(picture))
-        mx.eval(seen.rows, *seen.deeper)
+    def _look(self, digest: str) -> Seen:
+        seen = self._tower.embed(pixels_of(self._pictures[digest]))
+        wait(seen.rows, *seen.deeper)
         return seen
 
 

@@ -6,7 +6,7 @@ Joins the loop (`engine.speculate`), which knows token ids, with text and events
 
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import takewhile
@@ -38,7 +38,7 @@ from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.core.grammar import Grammars
+from engine.core.grammar import Constraint, Grammars
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, FixedTree
@@ -47,7 +47,9 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
+from engine.replies.grammars import grammar_of_calls
 from engine.replies.reading import ReplyReader
+from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import tools_of
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
@@ -141,6 +143,11 @@ class Session:
         self.disturbed = False
         self._kept: KeptPrefix | None = None  # of the latest prompt
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
+
+    @property
+    def sees(self) -> bool:
+        """Whether prompts can have pictures."""
+        return self._shared.eyes is not None
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -239,14 +246,16 @@ class Session:
         messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
+        tools: str = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat: see `begin`."""
-        answer = self.prepare(chat(messages), request, generation=generation)
+        """Answer a chat, with `tools` as in `Prompt`: see `begin`."""
+        prompt = replace(chat(messages), tools=tools)
+        answer = self.prepare(prompt, request, generation=generation)
         return self._alone(
             answer, cancelled=cancelled, hurried=hurried, compare=compare, clock=clock
         )
@@ -315,12 +324,13 @@ class Session:
             accept=self._shared.accept,
             logprobs=request.logprobs,
         )
-        if request.grammar is not None:
-            task = replace(task, constraint=self._shared.grammars.constrain(request.grammar))
+        constraint = self._constraint(read, request, tokens)
+        if constraint is not None:
+            task = replace(task, constraint=constraint)
         texts = self._shared.token_texts
         rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
         task = replace(task, constraint=rules)
-        reader = self._reader(read, tokens, certain=request.grammar is not None)
+        reader = self._reader(read, tokens, certain=constraint is not None)
         text = AnswerText(
             tokenizer,
             request.stops,
@@ -356,6 +366,32 @@ class Session:
         except Problem:  # a template may refuse a chat that is not the person's
             return 0
 
+    def _syntax(self, prompt: Prompt, *, for_grammar: bool = False) -> ReplySyntax:
+        """The notation of a reply to a prompt."""
+        able = abilities_for(self.target.tokenizer, tools=True)
+        return reply_syntax(
+            self.target.tokenizer,
+            knows_tools=not tools_of(prompt.tools) or able.knows_tools,
+            found=able.notation if able.knows_tools else None,
+            for_grammar=for_grammar,
+        )
+
+    def _constraint(
+        self, prompt: Prompt, request: Request, tokens: Sequence[int]
+    ) -> Constraint | None:
+        """The grammar that a reply is held to, if there is any: the request's, or else that of the
+        calls of strict tools, as far as there is one. The rest of a reply has none."""
+        constrain = self._shared.grammars.constrain
+        if request.grammar is not None:
+            return constrain(request.grammar)
+        if prompt.tools and prompt.messages and prompt.messages[-1].role != "assistant":
+            ending = ending_of(self.target.tokenizer, tokens)
+            syntax = self._syntax(prompt, for_grammar=True)
+            grammar = grammar_of_calls(syntax, prompt.tools, prompt_ending=ending)
+            with suppress(Problem):  # nobody asked for it
+                return None if grammar is None else constrain(grammar)
+        return None
+
     def _reader(
         self, prompt: Prompt, tokens: Sequence[int], *, certain: bool
     ) -> ReplyReader | None:
@@ -364,12 +400,7 @@ class Session:
         tokenizer, messages, tools = self.target.tokenizer, prompt.messages, tools_of(prompt.tools)
         if not messages:
             return None
-        able = abilities_for(tokenizer, tools=True)
-        syntax = reply_syntax(
-            tokenizer,
-            knows_tools=not tools or able.knows_tools,
-            found=able.notation if able.knows_tools else None,
-        )
+        syntax = self._syntax(prompt)
         if not (syntax.reasons or tools):
             return None
         begun = list(tokens)

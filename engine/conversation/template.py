@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import signature
 from itertools import chain, repeat
 from types import FrameType
@@ -263,43 +263,47 @@ class _Asking:
         self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
         self._syntax = reply_syntax(tokenizer, found=found)
+        marks = self._syntax.reasoning
+        around = (marks.opening, marks.closing) if marks else ()
+        names = _any_of([mark.strip() for mark in around]).pattern
+        self._marks_at_end = re.compile(rf"(?:(?:{names})\s*)*\Z")
 
     def begin(self, messages: Sequence[ChatMessage]) -> str:
         """The chat and the beginning of an answer.
 
-        What the model wrote stands where the template writes the same message: behind the prompt
-        of that time, up to the token that ended it. The template must write no less of it now, and
-        begin it as then; it may leave out empty reasoning. A message of which this is not so stands
-        as the template writes it.
+        What the model wrote stands behind the prompt of that time, as it was, if the template now
+        writes the same chat up to there, and no less of that message. White space does not count,
+        nor do the marks of an empty reasoning. Otherwise a message stands as the template writes
+        it.
         """
-        plain, text, done = self._chat(messages), "", 0
-        for number, message in enumerate(messages):
+        plain = cache(lambda count: self._chat(messages[:count]))
+        text, count = "", len(messages)
+        for place in reversed(range(len(messages))):
+            message = messages[place]
             if not message.written:
                 continue
-            begun = self._chat(messages[:number])
-            start = len(begun) if plain.startswith(begun) else alike(begun, plain)
-            ending = self._ending.search(plain, start)
-            if ending is None or start < done:
-                continue
-            if self._says(message, plain[start : ending.start()], opening=begun[start:]):
-                text += plain[done:start] + begun[start:]
-                text += self._apart + message.written + self._apart
-                done = ending.start()
-        return text + plain[done:]
+            behind = self._behind(message, plain(place), plain(count))
+            if behind is not None:
+                text = f"{self._apart}{message.written}{self._apart}{behind}{text}"
+                count = place
+        return plain(count) + text
 
-    def _says(self, message: ChatMessage, text: str, *, opening: str) -> bool:
-        """Whether a template's `text` has all of a message in it; the message began with an
-        `opening` that is missing there, and says nothing."""
-        marks = self._syntax.reasoning
-        for mark in (marks.opening, marks.closing) if marks else ():
-            opening = opening.replace(mark.strip(), "")
-        names = [call.name for call in message.tool_calls]
-        return (
-            not opening.strip()
-            and message.reasoning.strip() in text
-            and message.content.strip() in text
-            and all(text.count(name) >= names.count(name) for name in names)
-        )
+    def _behind(self, message: ChatMessage, begun: str, whole: str) -> str | None:
+        """The part of a `whole` chat from the token on that ends a message, to which the prompt was
+        `begun`; None if something is missing before."""
+        start = _end_of(begun, whole)
+        if start is None:
+            start = _end_of(self._marks_at_end.sub("", begun), whole)
+        ending = None if start is None else self._ending.search(whole, start)
+        if ending is None:
+            return None
+        text, names = whole[start : ending.start()], [call.name for call in message.tool_calls]
+        missing = [
+            each for each in (message.reasoning, message.content) if each.strip() not in text
+        ]
+        if missing or any(text.count(name) < names.count(name) for name in names):
+            return None
+        return whole[ending.start() :]
 
     def _chat(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat as the template writes it, and the beginning of an answer; or, `going_on`, up
@@ -365,6 +369,23 @@ class _Asking:
         return text
 
 
+def _end_of(beginning: str, text: str) -> int | None:
+    """The place where a text has all of this beginning, white space aside; None if it has not."""
+    if text.startswith(beginning):
+        return len(beginning)
+    here = there = alike(beginning, text)
+    while here < len(beginning):
+        if there < len(text) and beginning[here] == text[there]:
+            here, there = here + 1, there + 1
+        elif beginning[here].isspace():
+            here += 1
+        elif there < len(text) and text[there].isspace():
+            there += 1
+        else:
+            return None
+    return there
+
+
 def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
     """A prompt with the template's variables that make the model think as it is wished, as far as
     its own options do not set them. Raises `Problem` if these are no object."""
@@ -376,15 +397,24 @@ def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
 
 
 def reply_syntax(
-    tokenizer: Any, *, knows_tools: bool = True, found: FamilyRow | None = None
+    tokenizer: Any,
+    *,
+    knows_tools: bool = True,
+    found: FamilyRow | None = None,
+    for_grammar: bool = False,
 ) -> ReplySyntax:
     """The notation of the replies of the model with this tokenizer; `knows_tools` and `found` as in
-    `syntax_of`."""
+    `syntax_of`. `for_grammar`: in a grammar tokens whose names stand in angle brackets are special,
+    whatever the tokenizer says."""
     tokens = tokenizer.added_tokens_decoder.values()
     return syntax_of(
         _template(tokenizer),
         tokens=[token.content for token in tokens],
-        special=[token.content for token in tokens if token.special],
+        special=[
+            token.content
+            for token in tokens
+            if token.special or (for_grammar and re.fullmatch("<.+>", token.content))
+        ],
         knows_tools=knows_tools,
         found=found,
     )

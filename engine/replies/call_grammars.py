@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.replies.families import CallRow, Form, pieces
 from engine.replies.lark import Rules, either, members, text
+from engine.replies.schemas import mapped
 from engine.replies.tools import Tool
 from models.errors import Problem
 
@@ -79,6 +80,15 @@ def calls_of(rows: Sequence[CallRow], rules: Rules, tools: Sequence[Tool]) -> Ca
         single=row.unmarked,  # templates refuse to render several
         unmarked=tuple(row.trigger for row in rows) if row.unmarked else (),
     )
+
+
+def understood(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a schema to which calls of every form can be held."""
+
+    def change(one: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in one.items() if key in _UNDERSTOOD}
+
+    return mapped(schema, change)
 
 
 def arguments_of(rules: Rules, tool: Tool) -> str:

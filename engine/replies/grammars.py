@@ -5,13 +5,17 @@ calls of these tools. `engine.replies.call_grammars` has the calls of each famil
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
 from typing import Literal
 
-from engine.replies.call_grammars import arguments_of, calls_of
+from engine.replies.call_grammars import arguments_of, calls_of, understood
 from engine.replies.json_text import value_of
 from engine.replies.lark import Rules, either, text
+from engine.replies.schemas import complaint_about, loosened
 from engine.replies.syntax import ReplySyntax
-from engine.replies.tools import Tool
+from engine.replies.tools import Tool, tools_of
 from engine.request import Grammar
 from models.errors import Problem
 
@@ -70,6 +74,36 @@ def grammar_for(
         return Grammar("lark", rules.grammar(start), after)
     except RecursionError:
         raise Problem("A schema is nested too deeply.", "Make it flatter.") from None
+
+
+def strict_where_possible(syntax: ReplySyntax, tool: Tool) -> Tool:
+    """The tool, strict by as much of its schema as calls of this family can be held to."""
+    for schema in (loosened(tool.parameters), loosened(understood(tool.parameters))):
+        held = replace(tool, parameters=schema, strict=True)
+        with suppress(Problem):
+            grammar_for(syntax, [held])
+            if not complaint_about(schema):
+                return held
+    return replace(tool, strict=False)
+
+
+def grammar_of_calls(syntax: ReplySyntax, tools: str, *, prompt_ending: str) -> Grammar | None:
+    """The grammar of a reply that is free but for its calls; None if no tool is strict, or if this
+    family's calls cannot be enforced. `tools` as in `engine.request.Prompt`; `prompt_ending`: the
+    last characters of the prompt, which show whether the reply begins within reasoning."""
+    return grammar_for(
+        syntax,
+        _held(syntax, tools),
+        reasoning=not syntax.reasoning_is_over(prompt_ending),
+        inside_reasoning=syntax.begins_inside(prompt_ending),
+    )
+
+
+@lru_cache(maxsize=8)
+def _held(syntax: ReplySyntax, tools: str) -> tuple[Tool, ...]:
+    return tuple(
+        strict_where_possible(syntax, tool) if tool.strict else tool for tool in tools_of(tools)
+    )
 
 
 def _content(rules: Rules, form: Grammar | None) -> str:

@@ -80,7 +80,7 @@ def complaint_about(schema: Mapping[str, Any]) -> str:
 
 def meaningful(schema: Any) -> Any:
     """The schema without keywords that say nothing, such as a format that nobody knows."""
-    return _mapped(schema, _without_empty)
+    return mapped(schema, _without_empty)
 
 
 def loosened(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ def loosened(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     def change(one: dict[str, Any]) -> dict[str, Any]:
         return _loose(one, unknown)
 
-    loose: Mapping[str, Any] = _mapped(found, change)
+    loose: Mapping[str, Any] = mapped(found, change)
     return loose if loose == found else loosened(loose)
 
 
@@ -145,18 +145,18 @@ def _complaints(schema: Mapping[str, Any], options: "JsonCompileOptions") -> tup
     return ("\n".join(said) or "It is refused", []) if refused else ("", said)
 
 
-def _mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     """The schema with `change` made to it and to every schema within. Values are left alone."""
     if not isinstance(schema, dict):
         return schema
     found = change(schema)
     for key, value in found.items():
         if key in _NAMED and isinstance(value, dict):
-            found[key] = {name: _mapped(one, change) for name, one in value.items()}
+            found[key] = {name: mapped(one, change) for name, one in value.items()}
         elif key in _LISTED and isinstance(value, list):
-            found[key] = [_mapped(one, change) for one in value]
+            found[key] = [mapped(one, change) for one in value]
         elif key in _NESTED:
-            found[key] = _mapped(value, change)
+            found[key] = mapped(value, change)
     return found
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from engine.replies.grammars import Choice, grammar_for
-from engine.replies.schemas import complaint_about, loosened, problem
+from engine.replies.grammars import Choice, grammar_for, strict_where_possible
+from engine.replies.schemas import complaint_about, problem
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
 from engine.request import Grammar
@@ -93,18 +93,9 @@ def _grammar(
         reasoning=reasoning,
         inside_reasoning=inside_reasoning,
     )
-    if choice == "required":
+    if (
+        choice == "required"
+    ):  # few clients ask for strict tools, or can use a call that does not fit
         with suppress(Problem):
-            return build(tuple(map(_strict_where_possible, tools)))
+            return build(tuple(t if t.strict else strict_where_possible(syntax, t) for t in tools))
     return build(tools)
-
-
-def _strict_where_possible(tool: Tool) -> Tool:
-    """The tool, made strict by as much of its schema as a grammar can enforce.
-
-    Most clients do not ask for strict tools, but few can use a required call that does not fit.
-    """
-    if tool.strict:
-        return tool
-    schema = loosened(tool.parameters)
-    return replace(tool, parameters=schema, strict=not complaint_about(schema))

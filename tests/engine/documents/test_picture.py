@@ -133,6 +133,7 @@ def test_what_is_cut_off_is_damaged() -> None:
     "name",
     [
         "png of 2^31 - 1 by 2^31 - 1",
+        "jpeg of 65,500 by 65,500",
         "gif of 65,535 by 65,535",
         "bmp of 2^31 - 1 by 2^31 - 1",
         "tiff of 10^9 by 10^9",

@@ -18,7 +18,12 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from engine.core.grammar import Grammars
 from engine.replies.families import FAMILIES
 from engine.replies.families import Family as FamilyName
-from engine.replies.grammars import Choice, grammar_for
+from engine.replies.grammars import (
+    Choice,
+    grammar_for,
+    grammar_of_calls,
+    strict_where_possible,
+)
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
@@ -370,3 +375,37 @@ def test_schemas_that_refer_to_themselves(family: Family) -> None:
     assert len(grammar.source) < 20_000
     assert family.passes(grammar, family.reply(("get_weather", {"area": {"area": {}}})))
     assert not family.begins(grammar, family.reply(("get_weather", {"area": {"days": {}}})))
+
+
+AWKWARD = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "url": {"type": "string", "format": "uri", "minLength": 1, "default": ""},
+        "count": {"type": "integer", "minimum": 1, "not": {"const": 7}},
+        "either": {"oneOf": [{"type": "string", "pattern": "(?=x)"}, {"type": "number"}]},
+    },
+    "required": ["url"],
+    "if": {"required": ["count"]},
+    "then": {"required": ["either"]},
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyName) -> None:
+    """Whatever a server of tools writes into it, a required argument stays required."""
+    tokenizer, special = any_family
+    syntax = ReplySyntax(name, special=tuple(special))
+    function = {"name": "open", "parameters": AWKWARD, "strict": True}
+    tools = json.dumps([{"type": "function", "function": function}])
+    grammar = grammar_of_calls(syntax, tools, prompt_ending="")
+    if any(row.form == "nested" for row in syntax.row.calls[:1]):
+        assert grammar is None
+        return
+    assert grammar is not None
+    held = strict_where_possible(syntax, Tool("open", AWKWARD, strict=True))
+    assert held.strict
+    assert held.parameters["required"] == ["url"]
+    Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(grammar)
+    loose = tools.replace('"strict": true', '"strict": false')
+    assert grammar_of_calls(syntax, loose, prompt_ending="") is None

@@ -1,0 +1,386 @@
+"""Tools in a terminal: runs their process, asks the person, and takes an answer through its steps.
+
+Knows a console and the rules of `engine.tools.turn`; nothing of models. A tool runs only if a
+person allows it, by a key or by an option.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text as Styled
+
+from engine.events import Done, Event, Text
+from engine.process.client import FOLDER
+from engine.process.supervision import GRACE_SECONDS
+from engine.request import ChatMessage
+from engine.stretches import Stretch, extend, joined, said
+from engine.tools.client import OtherVersion, ToolClient, host_command
+from engine.tools.configuration import Configuration, load
+from engine.tools.protocol import LONGEST_LINE_BYTES, OWN, Call, Offered, Result, Start
+from engine.tools.steps import Step, StepCall, line_of, messages_of
+from engine.tools.turn import (
+    Decision,
+    GivenTool,
+    Permissions,
+    asked_calls,
+    decided,
+    finished,
+    given_tools,
+    goes_on,
+    judged,
+    seconds_left,
+    tools_json,
+    unfit,
+)
+from models.errors import Problem
+from models.in_words import clean, one_line
+from models.typed_json import WrongJson
+
+_GLANCE_SECONDS = 0.1  # between two looks at whether a call is cancelled
+_LATE_SECONDS = 10.0  # beyond the time of a call, in which the process ends it
+_MOST_SHOWN = 2000  # characters of arguments
+_KEYS: dict[str, Decision] = {"o": "once", "a": "always", "n": "refuse", "v": "never"}
+
+Decide = Callable[[StepCall, GivenTool], tuple[Decision, str]]
+"""Asks a person: their decision, and the arguments that they wrote instead, or "". Raises
+KeyboardInterrupt if the answer is to stop."""
+
+
+class ToolProcess:
+    """The process that runs the servers, driven a call at a time. It is started again by the first
+    call after its death."""
+
+    def __init__(self, start: Start, *, command: Sequence[str] = ()) -> None:
+        self._command = tuple(command) or host_command()
+        self._client = ToolClient()
+        self._client.want(start)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+
+    def tools(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Offered, ...]:
+        """The tools of all servers, once each runs or has failed."""
+        if self._process is None:
+            self._begin()
+        names = [server.name for server in self._client.wanted.servers] + [OWN]
+        states = self._client.states
+        while self._process is not None and not cancelled():
+            if all(name in states and states[name].state != "starting" for name in names):
+                break
+            self._hear()
+        return tuple(tool for state in self._client.states.values() for tool in state.tools)
+
+    @property
+    def failures(self) -> list[str]:
+        """A line for each server that does not run."""
+        failed = (state for state in self._client.states.values() if state.state == "failed")
+        return [f"{state.server}: {state.message} {state.remedy}" for state in failed]
+
+    def call(self, call: Call, *, cancelled: Callable[[], bool] = lambda: False) -> Result:
+        """Call a tool, and wait for its result."""
+        self.tools(cancelled=cancelled)
+        if (refused := self._client.call(call)) is not None:
+            return refused
+        latest = time.monotonic() + call.seconds + _LATE_SECONDS
+        while True:
+            if cancelled() and (over := self._client.cancel(call.id)) is not None:
+                return over
+            ended = [each for each in self._hear() if each.id == call.id]
+            if not ended and time.monotonic() > latest:
+                ended = self._lose("It did not end in time.")
+            if ended:
+                return ended[0]
+
+    def close(self) -> None:
+        """End the process and its servers."""
+        self._lose("")
+
+    def _begin(self) -> None:
+        self._pending = b""
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=FOLDER,
+            bufsize=0,
+            start_new_session=True,  # the terminal's Ctrl-C is this process's
+        )
+        self._client.begin()
+
+    def _hear(self) -> list[Result]:
+        """Send what waits, and take what comes in a moment: the results in it."""
+        process = self._process
+        if process is None:
+            return []
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):  # where it has ended, the next read says so
+            process.stdin.write(self._client.to_send())
+        if not select.select([process.stdout], [], [], _GLANCE_SECONDS)[0]:
+            return []
+        data = os.read(process.stdout.fileno(), 1 << 16)
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        if not data or len(self._pending) > LONGEST_LINE_BYTES:
+            return self._lose("The process that runs tools ended.")
+        try:
+            heard = [self._client.hear(line + b"\n") for line in lines]
+        except (WrongJson, OtherVersion) as problem:
+            return self._lose(str(problem))
+        return [each for each in heard if isinstance(each, Result)]
+
+    def _lose(self, why: str) -> list[Result]:
+        process, self._process = self._process, None
+        if process is None:
+            return []
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()  # which ends it
+        try:
+            process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        return self._client.lose(why, another=False)
+
+
+class Tools:
+    """The tools of a chat in the terminal.
+
+    Attributes: `given`, those that the model gets; `json`, as a prompt takes them; `decide`, which
+    asks the person: it refuses until another is set.
+    """
+
+    def __init__(
+        self,
+        process: ToolProcess,
+        offered: Sequence[Offered],
+        console: Console,
+        *,
+        trusted: frozenset[str] = frozenset(),
+        allowed: Collection[str] = (),
+    ) -> None:
+        self._process, self._console = process, console
+        self.given = given_tools(offered)
+        self.json = tools_json(self.given)
+        names = {name for tool in self.given for name in (tool.name, tool.offered.name)}
+        if unknown := [name for name in allowed if name not in names]:
+            raise Problem(
+                f"There is no tool {unknown[0]}.", f"These are there: {', '.join(sorted(names))}."
+            )
+        always = {tool.key for tool in self.given if {tool.name, tool.offered.name} & {*allowed}}
+        self._permissions = Permissions(frozenset(always), trusted=trusted)
+        self.decide: Decide = lambda call, tool: ("refuse", "")
+
+    def step(
+        self,
+        calls: Sequence[StepCall],
+        *,
+        before: Sequence[Step],
+        question: str,
+        count: Callable[[str], int],
+        cancelled: Callable[[], bool],
+    ) -> tuple[tuple[StepCall, ...], bool]:
+        """The calls with their results, a line for each on the console, and whether the answer may
+        go on: not once the person stops it."""
+        tools = {tool.key: tool for tool in self.given}
+        found: list[StepCall] = []
+        stopped = False
+        for call in calls:
+            (now,) = judged(
+                [call], self.given, self._permissions, before=[*before, Step(0, tuple(found))]
+            )
+            stopped = stopped or cancelled()
+            if now.state == "asked" and not stopped:
+                try:
+                    decision, arguments = self.decide(now, tools[now.server, now.tool])
+                    self._permissions = self._permissions.after(now, decision)
+                    now = decided(now, decision, arguments=arguments)
+                except KeyboardInterrupt:
+                    stopped = True
+            if stopped and now.state in ("asked", "running"):
+                result = Result(now.id, "cancelled", "")
+                now = finished(now, result, question=question, count=count)
+            elif now.state == "running":
+                result = self._run(now, seconds_left([*before, Step(0, tuple(found))]), cancelled)
+                now = finished(now, result, question=question, count=count)
+                stopped = cancelled()
+            self._say(now)
+            found.append(now)
+        return tuple(found), not stopped
+
+    def _run(self, call: StepCall, seconds: float, cancelled: Callable[[], bool]) -> Result:
+        """Run a call. A tool that is described otherwise than it was is not called."""
+        known = {tool.offered for tool in self.given}
+        wanted = Call(call.id, call.server, call.tool, call.ran or call.arguments, seconds)
+        with self._console.status(Styled(line_of(call))):
+            now = self._process.tools(cancelled=cancelled)
+            changed = any(
+                (tool.server, tool.name) == (call.server, call.tool) and tool not in known
+                for tool in now
+            )
+            if changed:
+                return Result(call.id, "failed", "The tool has changed, and was not called.")
+            return self._process.call(wanted, cancelled=cancelled)
+
+    def _say(self, call: StepCall) -> None:
+        why = f": {one_line(call.result)[:200]}" if call.state in ("failed", "refused") else ""
+        self._console.print(
+            Styled(line_of(call) + why), style="dim", highlight=False, soft_wrap=True
+        )
+
+
+@contextmanager
+def open_tools(
+    path: Path | None, console: Console, *, allowed: Collection[str] = ()
+) -> Iterator[Tools | None]:
+    """The tools of the servers in a file, which run in the block; None without a file. Raises
+    `Problem`.
+
+    Of our own file, those that were switched on; of another program's, all: each call is asked
+    about. A server that does not run is named on the console.
+    """
+    if path is None:
+        if allowed:
+            raise Problem("No tools are given.", "Name the file of their servers with --tools.")
+        yield None
+        return
+    path = path.expanduser()
+    if not path.is_file():
+        raise Problem(f"There is no file {path}.", "Name one with the servers of tools.")
+    configuration = load(path)
+    process = ToolProcess(Start(configuration.enabled(), configuration.folders))
+    with closing(process):
+        with console.status("Starting the servers of tools"):
+            offered = process.tools()
+        for line in process.failures:
+            console.print(Styled(clean(line)), style="yellow", highlight=False, soft_wrap=True)
+        switched_on = [tool for tool in offered if _is_on(tool, configuration)]
+        yield Tools(process, switched_on, console, trusted=configuration.trusted, allowed=allowed)
+
+
+def _is_on(tool: Offered, configuration: Configuration) -> bool:
+    others = not configuration.seen and tool.server != OWN
+    return others or configuration.is_on(tool)
+
+
+def ask_person(console: Console, read: Callable[[], str]) -> Decide:
+    """Asks on a console, and reads keys with `read`, where Ctrl-C has its usual effect."""
+
+    def decide(call: StepCall, tool: GivenTool) -> tuple[Decision, str]:
+        reads = ", which says that it changes nothing" if tool.offered.read_only else ""
+        console.print(Styled(clean(f"{tool.offered.server}: {tool.offered.name}{reads}")))
+        console.print(Styled(_shown(call.arguments)))
+        console.print(
+            "o: run it once; a: always in this chat; n: no; v: never. Or write other arguments.",
+            style="dim",
+            highlight=False,
+        )
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            while True:
+                line = read().strip()
+                if line in _KEYS:
+                    return _KEYS[line], ""
+                fault = unfit(line, tool) if line.startswith("{") else "o, a, n, v or JSON, please"
+                if not fault:
+                    return "once", line
+                console.print(Styled(fault), style="red")
+        except EOFError:
+            return "refuse", ""
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    return decide
+
+
+def _shown(arguments: str) -> str:
+    """Arguments for people: each on a line, and characters that nobody sees by their numbers."""
+    try:
+        value = json.loads(arguments)
+        shown = json.dumps(value, indent=1, ensure_ascii=False)
+        if clean(shown) != shown:
+            shown = json.dumps(value, indent=1)
+    except (ValueError, RecursionError):
+        shown = json.dumps(arguments)
+    more = len(shown) - _MOST_SHOWN
+    return shown if more <= 0 else f"{shown[:_MOST_SHOWN]}… and {more:,} more characters"
+
+
+class AnswerInSteps:
+    """An answer, and what is needed to ask for its next step.
+
+    `ask(messages)`: the events of a generation, behind the messages of the steps before. Attribute:
+    `events`, all so far.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Sequence[ChatMessage]], Iterator[Event]],
+        tools: Tools | None,
+        *,
+        question: str = "",
+        count: Callable[[str], int] = len,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._ask, self._tools = ask, tools
+        self._question, self._count, self._cancelled = question, count, cancelled
+        self.events: list[Event] = []
+        self.steps: list[Step] = []
+        self.text = ""
+        self.stretches: list[Stretch] = []
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        """The answer as the next question's chat has it."""
+        stretches = joined(self.stretches)
+        if self.steps:
+            return messages_of(self.text, stretches, self.steps)
+        reasoning = said(self.text, stretches, "reasoning")
+        return (ChatMessage("assistant", said(self.text, stretches), reasoning=reasoning),)
+
+    @property
+    def content(self) -> str:
+        """What it says, without reasoning and calls."""
+        return said(self.text, joined(self.stretches))
+
+    def generations(self) -> Iterator[Iterator[Event]]:
+        """Yield the events of each generation, and run the calls that it wrote once they were
+        taken."""
+        while True:
+            begun = len(self.events)
+            yield self._heard(self._ask(self.messages if self.steps else ()))
+            heard = self.events[begun:]
+            done = next((event for event in heard if isinstance(event, Done)), None)
+            if self._tools is None or done is None or done.reason == "cancelled":
+                return
+            pieces = [piece for event in heard if isinstance(event, Text) for piece in event.calls]
+            calls = asked_calls(pieces, id=f"{done.generation[:8]}_{len(self.steps)}")
+            if not calls:
+                return
+            found, on = self._tools.step(
+                calls,
+                before=self.steps,
+                question=self._question,
+                count=self._count,
+                cancelled=self._cancelled,
+            )
+            self.steps.append(Step(len(self.text), found))
+            if not on or not goes_on(self.steps):
+                return
+
+    def _heard(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            self.events.append(event)
+            if isinstance(event, Text):
+                self.text += event.delta
+                extend(self.stretches, event.parts)
+            yield event

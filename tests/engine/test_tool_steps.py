@@ -1,0 +1,212 @@
+"""An answer that calls tools in several steps: drafts change none of its tokens, each step reads
+new rows only, and calls are held to their schemas.
+
+The targets are tiny and random. A bias makes them call a tool at the beginning of a step, and the
+grammar of its calls makes that a call; results are scripted, and copies from them are drafted.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import engine.core.cache
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.draft_length.policy import Fixed, FixedTree
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.events import Draft, Event, Prefill, Text, stretches_of
+from engine.request import ChatMessage, Prompt, Request, Sampling
+from engine.speculate import alone
+from engine.tools.steps import Step, StepCall, messages_of
+from engine.tools.turn import asked_calls
+from tests.support.engine.sessions import done_of, loaded, text_of, tokens_of
+from tests.support.engine.tiny import noisy, shallow
+from tests.support.engine.tool_steps import tokenizer_of
+from tests.support.engine.trees import Foreseeing
+from tests.support.mostly_slow import mostly_slow
+
+TEMPLATE = Path(__file__).parents[1] / "data" / "templates" / "hermes.jinja"
+ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
+KINDS = ("none", "model", "lookup", "suffix", "cascade", "recycling", "trees")
+VOCABULARY = 272
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "enum": ["Rome", "Vienna", "Oslo", "Turin"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 99},
+    },
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+FUNCTION = {"name": "look_up", "parameters": SCHEMA, "strict": True}
+TOOLS = json.dumps([{"type": "function", "function": FUNCTION}])
+RESULTS = (
+    "Rain in the morning, then sun; wind from the west. " * 4,
+    "The sun rises at six and sets at nine. " * 5,
+)
+ASKED = ChatMessage("user", "Is it sunny?")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """With tokens of their own for the marks of a call."""
+    return tokenizer_of(
+        TEMPLATE.read_text(encoding="utf-8"),
+        tmp_path_factory.mktemp("hermes"),
+        ends=["<|im_end|>"],
+        special=["<|im_start|>"],
+        added=["<tool_call>", "</tool_call>"],
+    )
+
+
+@cache
+def model_of(architecture: str) -> Any:
+    return shallow(architecture, vocabulary=VOCABULARY)
+
+
+@cache
+def noisy_of(architecture: str) -> Any:
+    return noisy(model_of(architecture))
+
+
+def session_of(tokenizer: Any, architecture: str, kind: str = "none", length: int = 5) -> Session:
+    target = loaded(model_of(architecture), tokenizer)
+    session = Session(replace(target, ends=frozenset(tokenizer.eos_token_ids)))
+
+    def model() -> Drafter:
+        return ModelDrafter(Decoder(noisy_of(architecture)), vocabulary=VOCABULARY)
+
+    makers: dict[str, Callable[[], Drafter]] = {
+        "none": NoDrafter,
+        "model": model,
+        "lookup": LookupDrafter,
+        "suffix": SuffixDrafter,
+        "cascade": lambda: Cascade(LookupDrafter(), model()),
+        "recycling": RecyclingDrafter,
+        "trees": lambda: Foreseeing(noisy_of(architecture), vocabulary=VOCABULARY),
+    }
+    session.drafter = makers[kind]()
+    session.policy = FixedTree(2 * length) if kind == "trees" else Fixed(length)
+    return session
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A step: the tokens of its prompt, those that were written, the events."""
+
+    prompt: list[int]
+    written: list[int]
+    events: list[Event]
+
+    @property
+    def read(self) -> Prefill:
+        return next(event for event in self.events if isinstance(event, Prefill))
+
+
+def in_steps(
+    tokenizer: Any, session_for: Callable[[], Session], **sampled: Any
+) -> Iterator[Generation]:
+    """The generations of an answer with two calls, a step at a time."""
+    call, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<tool_call>", "<|im_end|>"))
+    content, steps = "", list[Step]()
+    stretches: list[Any] = []
+    for number in range(3):
+        last = number == 2
+        sampling = Sampling(
+            logit_bias={end: -50.0 if last else 70.0, call: -50.0 if last else 60.0},
+            presence_penalty=0.0 if last else 55.0,
+            penalty_window=150,
+            **sampled,
+        )
+        request = Request(sampling=sampling, max_tokens=24 if last else 200)
+        messages = messages_of(content, stretches, steps) if steps else ()
+        prompt = Prompt(messages=(ASKED, *messages), tools=TOOLS)
+        session = session_for()
+        answer = session.prepare(prompt, request, generation=f"g{number}")
+        events = list(alone(session.decoder, session.begin(answer)))
+        yield Generation(list(answer.tokens), tokens_of(events), events)
+        content += text_of(events)
+        stretches += stretches_of(events)
+        pieces = [piece for event in events if isinstance(event, Text) for piece in event.calls]
+        calls = asked_calls(pieces, id=f"g{number}")
+        if not last:
+            assert done_of(events).reason == "stop", text_of(events)
+            (asked,) = calls
+            arguments = json.loads(asked.arguments)
+            assert asked.name == "look_up"
+            assert arguments["city"] in SCHEMA["properties"]["city"]["enum"]  # type: ignore[index]
+            done = StepCall(asked.id, asked.name, asked.arguments, result=RESULTS[number])
+            steps.append(Step(len(content), (done,)))
+
+
+def written(tokenizer: Any, session_for: Callable[[], Session], **sampled: Any) -> list[list[int]]:
+    return [step.written for step in in_steps(tokenizer, session_for, **sampled)]
+
+
+@cache
+def plain_of(tokenizer: Any, architecture: str) -> list[list[int]]:
+    return plainly(tokenizer, architecture)
+
+
+def plainly(tokenizer: Any, architecture: str, **sampled: Any) -> list[list[int]]:
+    """With a session for each step, which has read nothing before."""
+    return written(tokenizer, lambda: session_of(tokenizer, architecture), **sampled)
+
+
+MATRIX = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in KINDS]
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("case", mostly_slow(MATRIX, quick=["llama suffix"]))
+def test_drafts_change_no_step(tokenizer: Any, case: str) -> None:
+    architecture, kind = case.split()
+    expected = plain_of(tokenizer, architecture)
+    for length in (2, 5):
+        session = session_of(tokenizer, architecture, kind, length)
+        steps = list(in_steps(tokenizer, lambda: session))  # noqa: B023
+        assert [step.written for step in steps] == expected
+        drafted = [event for step in steps for event in step.events if isinstance(event, Draft)]
+        assert bool(drafted) == (kind != "none")
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
+def test_each_step_reads_new_rows_only(tokenizer: Any, architecture: str) -> None:
+    session = session_of(tokenizer, architecture, "suffix")
+    steps = list(in_steps(tokenizer, lambda: session))
+    for before, step in pairwise(steps):
+        known = [*before.prompt, *before.written]
+        assert step.prompt[: len(known)] == known
+        assert len(known) - step.read.reused <= 1  # the token that ended it may not be read yet
+
+
+def keep_one_too_many(layers: list[Any], mark: Any) -> None:
+    for layer in layers:
+        layer.trim(max(0, layer.offset - mark.length - 1))
+
+
+def test_a_mutant_is_noticed(tokenizer: Any) -> None:
+    """The caches keep a rejected token."""
+    expected = plain_of(tokenizer, "llama")
+    session = session_of(tokenizer, "llama", "model")
+    with mock.patch.object(engine.core.cache, "_restore", keep_one_too_many):
+        assert [step.written for step in in_steps(tokenizer, lambda: session)] != expected
+
+
+def test_sampled_steps_are_the_same_from_one_seed(tokenizer: Any) -> None:
+    sampled = {"temperature": 0.8, "seed": 3, "repeatable": True}
+    expected = plainly(tokenizer, "llama", **sampled)
+    for kind in ("model", "suffix"):
+        session = session_of(tokenizer, "llama", kind)
+        assert written(tokenizer, lambda: session, **sampled) == expected  # noqa: B023
