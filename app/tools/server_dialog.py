@@ -35,6 +35,7 @@ from models.in_words import one_line
 _TYPED = "As you would type it in Terminal, or the address of a server on the web."
 _PASTED = "Paste what a server’s page tells you to put into Claude Desktop, LM Studio or Cursor."
 _FOUND = "Tick the servers to copy. The other program keeps its own, and all tools start off."
+_MOST, _LONGEST = 5, 160  # servers whose commands are shown before they run; characters of each
 _EXAMPLE = """{ "mcpServers": { "notes": { "command": "npx", "args": ["-y", "notes-server"] } } }"""
 
 
@@ -267,8 +268,10 @@ class ServerDialog(QDialog):
             self.line.say(str(problem) if begun else "", "warning")
             self.ok.setEnabled(False)
             return
-        names = ", ".join(one_line(server.name) for server in servers)
-        self.line.say(names if self.tabs.currentIndex() else "")
+        lines = [f"{one_line(one.name)}: {shown(one)[:_LONGEST]}" for one in servers[:_MOST]]
+        if (more := len(servers) - _MOST) > 0:
+            lines.append(f"and {more} more")
+        self.line.say("\n".join(lines) if self.tabs.currentIndex() == 1 else "")
         self.ok.setEnabled(bool(servers))
 
     def _accept(self) -> None:

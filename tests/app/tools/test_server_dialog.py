@@ -106,8 +106,16 @@ def test_servers_are_pasted(parent: QWidget) -> None:
     assert (dialog.line.tone, dialog.ok.isEnabled()) == ("warning", False)
     dialog.paste.setPlainText(saved(Configuration((GIT, WEB))))
     assert dialog.line.tone != "warning"
+    assert all(words in dialog.line.text for words in ("uvx mcp-server-git", WEB.url, "TOKEN ••••"))
+    assert "secret" not in dialog.line.text
     dialog.ok.click()
     assert made == [(GIT, WEB)]
+    many = tuple(replace(GIT, name=str(number), args=("x" * 1000,)) for number in range(50))
+    dialog, made = open_dialog(parent)
+    dialog.tabs.setCurrentIndex(1)
+    dialog.paste.setPlainText(saved(Configuration(many)))
+    assert "45 more" in dialog.line.text
+    assert len(dialog.line.text) < 1_000
 
 
 def test_servers_are_copied_from_other_programs(parent: QWidget) -> None:
