@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.tools.client import host_command
 from engine.tools.protocol import OWN, Call, Quit, Result, Start
 from tests.support.tools.host_process import HostProcess
 from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
@@ -29,7 +30,7 @@ def with_a_child(host: HostProcess) -> list[psutil.Process]:
     return children
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["killed", "end of input", "quit", "terminated"])
 def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
     children = with_a_child(host)
@@ -48,6 +49,7 @@ def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
     assert not alive
 
 
+@pytest.mark.slow
 def test_a_killed_host_closes_the_input_of_its_servers(host: HostProcess, tmp_path: Path) -> None:
     """So a server that ends with its input does, even if nothing else ended it."""
     noted = tmp_path / "noted"
@@ -76,7 +78,8 @@ def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host: HostPro
     assert host.process.wait(TIMEOUT_SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_it_is_a_command(tmp_path: Path) -> None:
-    with closing(HostProcess(tmp_path, ("-m", "engine", "tools-host"))) as host:
+    with closing(HostProcess(tmp_path, host_command()[1:])) as host:
         host.stdin.close()
         assert host.process.wait(TIMEOUT_SECONDS) == 0

@@ -73,7 +73,7 @@ def fault_table() -> list[str]:
                 f"| {fault.name} | {good} of {TIMES} | {others} of {TIMES} | {peak:.0f} MB |"
             )
             print(rows[-1], file=sys.stderr)
-    return rows
+    return [*rows, killed_row()]
 
 
 def _outcomes(host: HostProcess, fault: Fault) -> Iterator[tuple[bool, bool]]:
@@ -90,6 +90,22 @@ def _outcomes(host: HostProcess, fault: Fault) -> Iterator[tuple[bool, bool]]:
             good = state.state == fault.ending
         yield good, host.call("other", "echo", '{"text": "on"}').text == "on"
         host.start(other)
+
+
+def killed_row() -> str:
+    """The row for a host that is killed, each time with a server that ignores the end of its input
+    and SIGTERM, and has started a process: whether all have ended within five seconds."""
+    good = 0
+    with tempfile.TemporaryDirectory() as name:
+        for _ in range(TIMES):
+            with closing(HostProcess(Path(name))) as host:
+                host.start(scripted("stubborn"))
+                host.call("s", "leave_child")
+                children = psutil.Process(host.process.pid).children(recursive=True)
+                host.process.kill()
+                _, alive = psutil.wait_procs(children, 5)
+                good += len(children) == 3 and not alive
+    return f"| (the host is killed; all end) | {good} of {TIMES} | | |"
 
 
 def _peak_bytes(pid: int) -> int:
