@@ -241,8 +241,7 @@ def _rendered(
             f"The model's chat template refuses these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
-    given = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
-    given += len(prompt.tools)
+    given = sum(map(len, _texts(prompt)))
     if len(text) > 2 * given + MORE_CHARACTERS:
         raise Problem(
             f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
@@ -282,7 +281,9 @@ class _Asking:
             message = messages[place]
             if not message.written:
                 continue
-            behind = self._behind(message, plain(place), plain(count))
+            behind = None
+            with suppress(TemplateError):  # of a chat that no answer could begin behind
+                behind = self._behind(message, plain(place), plain(count))
             if behind is not None:
                 text = f"{self._apart}{message.written}{self._apart}{behind}{text}"
                 count = place

@@ -125,7 +125,7 @@ def test_a_server_is_added_edited_switched_off_and_removed(
         panel.add.click()
         dialog = dialog_of(panel, until)
         dialog.form.name.setText("notes")
-        dialog.form.runs.setText(f"notes --number {number}")
+        dialog.form.runs.textEdited.emit(f"notes --number {number}")
         dialog.ok.click()
         until(lambda: not panel.findChildren(ServerDialog))
     assert [server.name for server in tools.configuration.servers] == ["notes", "notes 2"]

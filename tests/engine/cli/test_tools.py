@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 import engine.cli.tools
+from engine.cli.attaching import Attachments
+from engine.cli.chat import TerminalChat
 from engine.cli.tools import AnswerInSteps, ToolProcess, Tools, ask_person
 from engine.events import CallPiece, Done, Event, Stats, Text, from_json
-from engine.request import ChatMessage
+from engine.request import ChatMessage, Request
 from engine.stretches import Stretch
 from engine.tools.protocol import Call, Offered, Result, Server, Start
 from tests.support.engine.ended import Command
@@ -259,3 +263,46 @@ def test_names_and_files_that_are_not_there(run: Command, servers: Path, tmp_pat
     ):
         done = run("generate", "--prompt", "Why?", *words)
         assert (done.code, len(done.err.splitlines())) == (2, 1), words
+
+
+class Writing:
+    """A session that writes `script`. Attribute: `asked`, the chats so far."""
+
+    disturbed, unkept = False, None
+
+    def __init__(self, *script: list[Event]) -> None:
+        self.script, self.asked = iter(script), list[list[ChatMessage]]()
+        tokenizer = SimpleNamespace(encode=lambda text, **_: list(text))
+        self.target = SimpleNamespace(tokenizer=tokenizer)
+
+    def answer(self, messages: Sequence[ChatMessage], *_: object, **options: Any) -> Any:
+        assert json.loads(options["tools"])
+        self.asked.append(list(messages))
+        yield from next(self.script)
+
+    def keep(self) -> bool:
+        return False
+
+
+def test_a_chat_asks_in_the_terminal_and_keeps_the_steps(tmp_path: Path) -> None:
+    session: Any = Writing(writes(("read", OBEY)), writes(text="Blue."), writes(text="Yes."))
+    file = StringIO()
+    console = Console(file=file, width=200)
+    process = Scripted(READ, results={"read": "blue"})
+    tools = Tools(process, process.offered, console)
+    request = Request(max_tokens=12)
+    attachments = Attachments(session, console)
+    talk = TerminalChat(session, console, request, attachments, tools=tools)
+    saved = tmp_path / "chat.json"
+    lines = iter(["/tools", "Which colour?", "o", "Sure?", f"/save {saved}"])
+    talk.run(lambda: next(lines, "/quit"))
+    printed = file.getvalue()
+    for seen in ("read, files: Reads a file.", "files: read", "read a, 7 bytes, 0.1 s", "Blue."):
+        assert seen in printed
+    assert f"<read{OBEY}>" not in printed  # the call's own text
+    roles = [message.role for message in session.asked[-1]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+    kept = json.loads(saved.read_text(encoding="utf-8"))["messages"]
+    (call,) = kept[1]["tool_calls"]
+    assert call["function"] == {"name": "read", "arguments": OBEY}
+    assert kept[2]["tool_call_id"] == call["id"]

@@ -107,3 +107,13 @@ def test_neither_a_result_nor_a_text_makes_a_turn(dropping: Any) -> None:
     told = replace(RESULT, content=turn)
     assert ids_of(dropping, [ASKED, THOUGHT, told], "<|im_end|>") == harmless
     assert said(dropping, spoilt, told).count(turn) == 2
+
+
+def test_a_chat_that_no_answer_could_begin_behind_stands_as_the_template_writes_it(
+    dropping: Any,
+) -> None:
+    refusing = "{% if not messages %}{{ raise_exception('Nothing is asked.') }}{% endif %}"
+    dropping.chat_template = refusing + DROPPING
+    messages = (THOUGHT, RESULT)
+    text = render(dropping, Prompt(messages=messages))
+    assert text == render(dropping, Prompt(messages=(replace(THOUGHT, written=""), RESULT)))

@@ -20,7 +20,7 @@ from app.theme.style import Theme
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_now import ServerNow
-from engine.tools.configuration import Configuration
+from engine.tools.configuration import Configuration, written
 from engine.tools.protocol import OWN, Offered, Server, State
 
 PATH = {"type": "string", "description": "The path of the file."}
@@ -84,7 +84,7 @@ def shown(setup: Configuration, count: int) -> list[ServerNow]:
     before = {("files", "write_file"): WROTE}
     servers = (Server(OWN), *SERVERS)
     return [
-        ServerNow(server, state, setup, before, LOG)
+        ServerNow(server, state, setup, before, "" if server.name == OWN else LOG)
         for server, state in list(zip(servers, STATES, strict=True))[:count]
     ]
 
@@ -141,6 +141,8 @@ def draw(take: Callable[[str, QWidget], None]) -> None:
     take("import", add)
     add.tabs.setCurrentIndex(1)
     add.paste.setPlainText('{ "mcpServers": {\n  "files": { "command": \n}')
+    take("wrong", add)
+    add.paste.setPlainText(written(Configuration(SERVERS)))
     take("paste", add)
     add.tabs.setCurrentIndex(0)
     take("type", add)

@@ -1,20 +1,22 @@
 """Counts the rows that each step of an answer with tools reads, with real chat templates.
 
 `python -m tests.lab.tools.prefixes FOLDER`: a folder of .jinja files, which are never kept. An
-answer calls a tool twice and then asks the person; each prompt must begin with the tokens of the
-one before and of all that was written behind it. Prints a line for each template that lacks that:
-with or without reasoning, and behind the next question, where most drop the reasoning.
+answer calls a tool twice and then asks the person; each prompt ought to begin with the tokens of
+the one before and of all that was written behind it. Prints a table: a dot where new rows only are
+read, or how many of the tokens (bytes here) are read again; and how many templates have the dot.
 """
 
 import re
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from engine.conversation.template import reply_syntax
 from models.errors import Problem
 from tests.support.engine.tool_steps import read_in_steps, tokenizer_of
 
+NAMES = ("step 2", "step 3", "next question")
 MARK = re.compile(r"<[|｜][^<>'\"\s{}]*>|<[^<>'\"\s{}]*[|｜]>")
 ENDS = {  # the tokens that end an answer, by a word of the template
     "<|turn>": ("<turn|>", "<|tool_response>"),
@@ -39,30 +41,33 @@ ENDS = {  # the tokens that end an answer, by a word of the template
 
 
 def main(folder: Path) -> None:
-    """Print how many templates keep their tokens, below a line for each that does not."""
-    counts: dict[str, list[bool]] = {}
+    """Print the table of all templates in the folder."""
+    columns = [f"{name}{more}" for more in ("", ", thinking") for name in NAMES]
+    print(f"| template | {' | '.join(columns)} |")
+    print("|---" * (len(columns) + 1) + "|")
+    counts: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as own:
-        for path in sorted(folder.glob("*.jinja")):
+        for path in sorted(folder.glob("*.jinja"), key=lambda path: path.stem.lower()):
             template = path.read_text(encoding="utf-8")
             ends = next((names for word, names in ENDS.items() if word in template), ())
             special = MARK.findall(template)
             tokenizer = tokenizer_of(template, Path(own) / path.stem, ends=ends, special=special)
-            for thinks in (False, True):
-                if thinks and not reply_syntax(tokenizer).reasons:
-                    continue
+            cells: list[str] = []
+            for thinks in (False, True)[: 1 + reply_syntax(tokenizer).reasons]:
                 try:
-                    reads = list(read_in_steps(tokenizer, thinks=thinks))
+                    reads = [read for _, read in read_in_steps(tokenizer, thinks=thinks)]
                 except Problem as problem:
-                    print(f"{path.stem}: {problem.message}")
-                    continue
-                for name, read in reads:
-                    holds = read.kept == read.before
-                    counts.setdefault(f"{name}{', thinking' * thinks}", []).append(holds)
-                    if not holds:
-                        again = read.before - read.kept
-                        print(f"{path.stem}{', thinking' * thinks}: {name}: reads {again} again")
-    for name, holds in counts.items():
-        print(f"{name:40} {sum(holds):3} of {len(holds)}")
+                    print(f"{path.stem}: {problem.message}", file=sys.stderr)
+                    break
+                for read in reads:
+                    again = read.before - read.kept
+                    tried[columns[len(cells)]] += 1
+                    counts[columns[len(cells)]] += not again
+                    cells.append(str(again or "·"))
+            print(f"| {path.stem} | {' | '.join(cells + [''] * (len(columns) - len(cells)))} |")
+    totals = " | ".join(f"{counts[name]} of {tried[name]}" for name in columns)
+    print(f"| in all | {totals} |")
 
 
 if __name__ == "__main__":
