@@ -10,6 +10,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from models.architectures import spelled
 from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
 from tests.lab.parity.sight import Sight
 from tests.support.engine.pictures import TEMPLATE
@@ -155,9 +156,8 @@ def write_seeing(family: str, folder: Path, *, calm: bool = False, **text: Any) 
     config["video_token_id"] = 1  # which no text has
     config["text_config"] |= made.text | text | {"vocab_size": vocabulary, "eos_token_id": 256}
     config["text_config"]["vocab_size_per_layer_input"] = vocabulary
-    if family == "lfm2-vl":
-        config["model_type"] = family  # as mlx-lm names it
-    model = build(config["model_type"], vocabulary=vocabulary, sizes=config)
+    named = {"model_type": spelled(config["model_type"])}
+    model = build(named["model_type"], vocabulary=vocabulary, sizes=config | named)
     tensors: Any = dict(tree_flatten(model.parameters()))
     if calm:
         tensors = {
