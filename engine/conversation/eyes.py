@@ -6,6 +6,7 @@ nothing of what a tower computes.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice, pairwise
@@ -25,6 +26,7 @@ from engine.vision.tower import require_tower
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
+_NOTE = "[A picture, which is not shown, as this model reads text only]"
 _WITHOUT = "Choose a model that sees, or ask without the pictures."
 _LATEST = 2  # pictures whose rows are held, which a race reads twice, or in parts
 
@@ -111,6 +113,18 @@ def pixels_of(picture: Picture) -> Pixels:
     if digest.hexdigest() != picture.digest:
         raise Problem(f"The picture {picture.path} has changed.", "Attach it again.")
     return pixels
+
+
+def without_earlier(prompt: Prompt) -> Prompt:
+    """The prompt with a note in place of each picture before the user's newest message: a
+    conversation goes on with a target that cannot see."""
+    messages = list(prompt.messages)
+    newest = max((n for n, each in enumerate(messages) if each.role == "user"), default=0)
+    for number, message in enumerate(messages[:newest]):
+        notes = filter(None, (message.content, *(_NOTE for _ in message.pictures)))
+        # Behind the text, in which places are known.
+        messages[number] = replace(message, content="\n\n".join(notes), pictures=())
+    return replace(prompt, messages=tuple(messages))
 
 
 def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> None:

@@ -80,10 +80,11 @@ def sights_in(tokens: Sequence[int], sights: Mapping[int, Sight]) -> list[tuple[
     return found
 
 
-def read_sight(model: nn.Module, sight: Sight, caches: list[Any], *, position: int) -> mx.array:
+def read_sight(
+    model: nn.Module, sight: Sight, seen: Seen, caches: list[Any], *, position: int
+) -> mx.array:
     """Read a picture in one pass; returns logits, (rows, vocabulary). `position`: of a token in the
     place of its first row."""
-    seen, layers = sight.look(), model.layers
     ids = mx.full((1, len(sight.ids)), sight.token, dtype=mx.int32)
     kind = embedding(model)(ids[:, :1]).dtype
     with ExitStack() as changed:
@@ -93,7 +94,7 @@ def read_sight(model: nn.Module, sight: Sight, caches: list[Any], *, position: i
         if sight.turning is not None:
             around = _by_dimensions(sight.turning, position)
             changed.enter_context(_as_called(_rotary(model), around))
-        for layer, more in zip(layers, seen.deeper, strict=False):
+        for layer, more in zip(model.layers, seen.deeper, strict=False):
             changed.enter_context(_as_called([layer], _adding(more.astype(kind)[None])))
         rows = seen.rows.astype(kind)[None]
         logits: mx.array = model(ids, cache=caches, input_embeddings=rows)[0]

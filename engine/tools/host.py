@@ -27,6 +27,7 @@ from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
 from engine.pipes import claim_pipes
+from engine.tools.checked import CheckedDispatcher
 from engine.tools.configuration import expanded
 from engine.tools.http import http_streams
 from engine.tools.log import ServerLog
@@ -203,7 +204,9 @@ class Host:
                     running.changed.set()
 
             async with ClientSession(
-                reading, writing, message_handler=hear, client_info=_CLIENT
+                dispatcher=CheckedDispatcher(reading, writing),
+                message_handler=hear,
+                client_info=_CLIENT,
             ) as session:
                 with anyio.fail_after(self._start_seconds):
                     await _greet(session)

@@ -8,6 +8,7 @@ import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import streamable_http_client
 
+from engine.tools.checked import brackets, too_many_brackets
 from engine.tools.programs import LONGEST_MESSAGE_BYTES
 from engine.tools.protocol import Server
 from engine.tools.results import short
@@ -24,10 +25,11 @@ class _Limited(httpx2.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        total = 0
+        total = inside = 0
         async for block in self._stream:
-            total += len(block)
-            if total > LONGEST_MESSAGE_BYTES:  # the SDK fails the request alone, on this error
+            total, inside = total + len(block), inside + brackets(block)
+            # On this error the SDK fails the request alone.
+            if total > LONGEST_MESSAGE_BYTES or too_many_brackets(inside):
                 raise httpx2.StreamError(f"more than {size(LONGEST_MESSAGE_BYTES)}")
             yield block
 

@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from engine.pipes import Lines
 from engine.process.supervision import how_it_ended
+from engine.tools.checked import brackets, too_many_brackets
 from engine.tools.log import ServerLog
 from engine.tools.protocol import Server
 from models.errors import Problem
@@ -232,6 +233,8 @@ class Program:
         """The message in a line; the errors that take its place; or nothing."""
         if len(line) > LONGEST_MESSAGE_BYTES:
             return self._refused(line, f"It returned more than {size(LONGEST_MESSAGE_BYTES)}.")
+        if too_many_brackets(brackets(line)):
+            return self._refused(line, "It returned too many lists and objects.")
         if not line.lstrip().startswith(b"{"):
             self._ignore(line)
             return []

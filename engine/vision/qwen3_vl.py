@@ -175,7 +175,7 @@ class QwenTower(Tower):
 
 def _renamed(name: str) -> str | None:
     """Return the name in our network of a tensor of the tower; None if it is not of the tower."""
-    plain = name.removeprefix("model.")
+    plain = name.removeprefix("model.").removeprefix("language_model.")
     ours = plain.removeprefix("vision_tower.").removeprefix("visual.")
     if ours == plain:
         return None

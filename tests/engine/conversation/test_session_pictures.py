@@ -14,17 +14,19 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.core.forks import first_fork
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.earlier_answers import begin
-from engine.events import Event, Failed, Prefill, PromptLogprobs
+from engine.events import Event, Failed, Prefill, PromptLogprobs, Source
 from engine.process.host import failure
 from engine.request import ChatMessage, Picture, Request, Sampling, chat
 from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
 from models.errors import Problem
 from models.model_folder import ModelFolder
+from tests.support.engine.heads import lively_drafter
 from tests.support.engine.pictures import (
     TEMPLATE,
     VOCABULARY,
@@ -403,3 +405,47 @@ def test_one_pass_reads_a_picture(tokenizer: Any, pictures: list[Picture]) -> No
         begun = session.prepare(chat([said("So?", pictures[0])]), GREEDY)
         list(session._prefill(begun))
         assert rows == [len("<("), 6, len(")So?")]
+
+
+def test_sources_are_found_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer)
+    asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
+    answer_ = session.prepare(chat(asked), GREEDY)
+    place = answer_.tokens.index(ord("D"))
+    assert answer_.sources.of(place) == Source(2, 0)
+    assert answer_.sources.of(place + 2) == Source(2, 2)
+    assert answer_.sources.of(answer_.tokens.index(ord("b"))) == Source(0, 1)
+    rows = pictures_in(answer_.tokens)[1]
+    assert answer_.sources.of(rows.start + 1) is None
+
+
+def test_a_pair_is_measured_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    """As when a person changes the drafter in the middle of a chat."""
+    asked = [said("So?", pictures[0]), TOLD, said("And?", pictures[1])]
+    expected = tokens_of(answer(new(tokenizer, "qwen3"), asked))
+    session = new(tokenizer, "qwen3")
+    answer(session, asked[:1])
+    own = Decoder(shallow("llama", vocabulary=VOCABULARY))
+    for drafter in (
+        ModelDrafter(own, vocabulary=VOCABULARY),
+        lively_drafter(session.decoder, seed=5),
+        EarlyExitDrafter(session.decoder, layers=1),
+    ):
+        session.drafter, session.policy = drafter, Automatic()
+        session.calibrate()
+        assert tokens_of(answer(session, asked)) == expected
+
+
+def test_a_conversation_goes_on_with_a_target_that_cannot_see(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    blind = Session(replace(session.target, tower=None))
+    earlier = [ChatMessage("user", "So?", pictures=tuple(pictures[:2])), TOLD]
+    asked = [*earlier, ChatMessage("user", "And now?")]
+    events = answer(blind, asked)
+    told = blind.encode(chat([*earlier, ChatMessage("user", "")]))
+    assert not any(map(is_virtual, told))
+    assert done_of(events).stats.prompt_tokens == len(blind.encode(chat(asked)))
+    with pytest.raises(Problem):
+        blind.encode(chat([*asked, TOLD, replace(earlier[0], content="Again?")]))

@@ -1,4 +1,5 @@
-"""Our towers make the rows that other people's programs made of the same weights and pictures.
+"""Our towers make the rows that other people's programs made of the same weights and pictures, and
+mlx-lm's models the logits behind them.
 
 What those programs gave is kept beside `tests.lab.parity`, which can ask them again.
 """
@@ -16,16 +17,16 @@ import engine.vision.gemma4
 import engine.vision.lfm2_vl
 import engine.vision.qwen3_vl
 from engine.device import GPU
-from engine.vision import Pixels
+from engine.vision import Pixels, Seen, Tower
 from engine.vision.pixels import patches as cut
 from engine.vision.positions import angles, stretched
-from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl, towers
+from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl, sighted, towers
 from tests.lab.parity.sight import Sight
 from tests.lab.parity.subjects import TOLERANCE, difference, kept
 from tests.support.engine.backends import computing_as
 
 Patch = pytest.MonkeyPatch
-MODULES = (gemma3, gemma4, lfm2_vl, qwen3_vl, towers)
+MODULES = (gemma3, gemma4, lfm2_vl, qwen3_vl, sighted, towers)
 SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
 
 
@@ -104,6 +105,26 @@ def unbounded(patch: Patch) -> None:
     patch.setattr("mlx.core.clip", lambda x, *bounds: x)
 
 
+def rows_are_not_mutual(patch: Patch) -> None:
+    patch.setattr(engine.vision.gemma3.Gemma3Tower, "mutual", False)
+
+
+def rows_have_the_placeholders_embeddings(patch: Patch) -> None:
+    patch.setattr(engine.vision.gemma4.Gemma4Tower, "read_as", Tower.read_as)
+
+
+def rows_as_large_as_the_model_makes_them(patch: Patch) -> None:
+    patch.setattr(engine.vision.gemma4, "shrunk", lambda features, factor: features)
+
+
+def nothing_is_set_back(patch: Patch) -> None:
+    patch.setattr("engine.conversation.eyes.set_back", lambda grids: 0)
+
+
+def nothing_is_added_behind_layers(patch: Patch) -> None:
+    patch.setattr("engine.vision.qwen3_vl.Seen", lambda rows, deeper: Seen(rows))
+
+
 @pytest.mark.cpu
 @pytest.mark.parametrize(
     ("mutant", "module", "subject"),
@@ -119,6 +140,11 @@ def unbounded(patch: Patch) -> None:
         (rows_for_columns, qwen3_vl, qwen3_vl.DEEP),
         (states_of_the_layer_before, qwen3_vl, qwen3_vl.DEEP),
         (text_behind_all_rows, qwen3_vl, qwen3_vl.DEEP),
+        (rows_are_not_mutual, *SUBJECTS["sighted-gemma3"]),
+        (rows_have_the_placeholders_embeddings, *SUBJECTS["sighted-gemma4"]),
+        (rows_as_large_as_the_model_makes_them, *SUBJECTS["sighted-gemma4"]),
+        (nothing_is_set_back, *SUBJECTS["sighted-qwen3-5"]),
+        (nothing_is_added_behind_layers, *SUBJECTS["sighted-qwen3-vl"]),
     ],
 )
 def test_parity_refutes_mutants(

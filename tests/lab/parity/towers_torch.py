@@ -7,6 +7,7 @@ where to write.
 import json
 import sys
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ PROCESSORS = {
     "qwen3_vl_moe": "qwen2_vl.image_processing_pil_qwen2_vl.Qwen2VLImageProcessorPil",
 }
 COUNTS = ("num_crops", "num_soft_tokens_per_image", "image_rows", "image_cols", "image_sizes")
+KINDS = ("token_type_ids", "mm_token_type_ids")  # which tokens are pictures' rows
 
 
 def joined(rows: Any) -> Any:
@@ -46,15 +48,31 @@ def main(folder: Path, inputs: Path, output: Path) -> None:
     model, report = AutoModelForImageTextToText.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
     )
+    given = dict(np.load(inputs))
+    tokens, row = given.pop("tokens", None), given.pop("rows", None)
     assert not report["unexpected_keys"], report["unexpected_keys"]
-    missing = [name for name in report["missing_keys"] if "language_model" not in name]
+    text = () if tokens is not None else ("model.language_model.", "lm_head.")
+    missing = [name for name in report["missing_keys"] if not name.startswith(text)]
     assert set(missing) <= {"lm_head.weight"}, missing
+
+    def prepared(pictures: list[Any]) -> dict[str, Any]:
+        tensors = [torch.from_numpy(pixels.transpose(2, 0, 1).copy()) for pixels in pictures]
+        made = processor(tensors, return_tensors="pt")
+        return {name: each for name, each in made.items() if name not in COUNTS}
+
+    model.eval()
     found: dict[str, Any] = {}
-    for picture, pixels in np.load(inputs).items():
+    if tokens is not None:
+        ids = torch.from_numpy(tokens)[None]
+        kinds = (ids == int(row)).long()
+        taken = {*signature(model.forward).parameters, *signature(model.model.forward).parameters}
+        options = {name: kinds for name in KINDS if name in taken}
+        made = model(input_ids=ids, **options, **prepared(list(given.values())))
+        found["logits"] = made.logits[0].numpy()
+        given = {}
+    for picture, pixels in given.items():
         index = picture.split()[-1]
-        made = processor([torch.from_numpy(pixels.transpose(2, 0, 1).copy())], return_tensors="pt")
-        made = {name: each for name, each in made.items() if name not in COUNTS}
-        seen = model.eval().model.get_image_features(**made)
+        seen = model.model.get_image_features(**prepared([pixels]))
         found[f"rows {index}"] = joined(seen.pooler_output)
         for place, deeper in enumerate(getattr(seen, "deepstack_features", None) or ()):
             found[f"deeper {index} {place}"] = joined(deeper)

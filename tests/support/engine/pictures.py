@@ -16,9 +16,9 @@ from engine.core.model_parts import embedding
 from engine.request import ChatMessage, Picture
 from engine.vision import Grid, Pixels, Seen, Tower
 from models.model_folder import ModelFolder
-from tests.support.engine.sessions import END
 from tests.support.engine.tiny import CHAT_TEMPLATE, byte_tokenizer
 
+END = 256
 VOCABULARY = 264  # the bytes, the special tokens, and these
 MARK, ROW = "<picture>", "<row>"
 PATCH = 4

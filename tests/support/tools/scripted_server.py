@@ -18,7 +18,8 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = (
     "echo", "die", "hang", "late", "flood", "many_lines", "big", "complain", "wrong_id", "noise",
     "deep", "error", "refuse", "image", "pieces", "structure", "report", "nothing", "environment",
-    "ask_back", "change", "leave_child", "unheard", "surrogates", "pid",
+    "ask_back", "change", "leave_child", "unheard", "surrogates", "pid", "bomb",
+    "table", "ask_bomb",
 )  # fmt: skip
 
 
@@ -76,6 +77,17 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
         case "deep":
             content = "[" * 200_000 + "]" * 200_000
             write(f'{{"jsonrpc": "2.0", "id": {id}, "result": {content}}}\n'.encode())
+        case "bomb":
+            unit = "[]," if given == "lists" else "1.5,"
+            block = unit * (8_000_000 // len(unit)) + "0"
+            write(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{block}]}}}}\n'.encode())
+        case "table":
+            rows = [[number, "x"] for number in range(10_000)]
+            answer(id, structuredContent={"rows": rows})
+        case "ask_bomb":
+            messages = [1.5] * 1_000_000
+            say(id="z", method="sampling/createMessage", params={"messages": messages})
+            answer(id, text("asked"))
         case "error":
             say(id=id, error={"code": -32000, "message": "no such luck\x1b[31m"})
         case "refuse":
