@@ -57,7 +57,8 @@ class Application(QObject):
         read: Read = read_document,
         cluster: CommandRunner | None = None,
     ) -> None:
-        """`read` reads attached files. `cluster` runs commands on several Macs."""
+        """`tools` runs what models call. `read` reads attached files. `cluster` runs commands on
+        several Macs."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
@@ -65,7 +66,8 @@ class Application(QObject):
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # otherwise learned answers would not be deleted yet
-        self.answers = Answers(store, engine, parent=self)
+        tools.setParent(self)
+        self.answers = Answers(store, engine, tools=tools, target=self._target, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
         self.pairs = PairChoice(
@@ -79,7 +81,7 @@ class Application(QObject):
             engine,
             self.answers,
             wanted=lambda: settings.switched("titles", default=True),
-            target=lambda: Path(loader.loaded.target) if loader.loaded else None,
+            target=self._target,
             parent=self,
         )
         self.formulas = FormulaLayouts(self)
@@ -106,6 +108,10 @@ class Application(QObject):
         self.tools.begin()
         if self.settings.server_at_start:
             self.server.switch(True)
+
+    def _target(self) -> Path | None:
+        loaded = self.loader.loaded
+        return Path(loaded.target) if loaded else None
 
     def _learn_or_forget(self) -> None:
         self._stepper.run(self._keep_or_drop(), failed=self.troubled.emit)
@@ -134,8 +140,8 @@ class Application(QObject):
         self.titles.close()
         self.loader.close()
         self.engine.stop()
-        self.tools.close()
         self.answers.save()
+        self.tools.close()
         self.backups.stop()
         self.listing.close()
         self._stepper.close()

@@ -1,4 +1,4 @@
-"""Notifies a person who is in another application when an answer ends.
+"""Notifies a person who is in another application when an answer ends, or asks for something.
 
 Marks the task bar and shows a system message; on a Mac, bounces the icon in the Dock. Does nothing
 on systems without these. Knows answers and windows.
@@ -50,10 +50,16 @@ class Attention(QObject):
         self._end = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._end.timeout.connect(self._hide)
         answers.finished.connect(self._on_finished)
+        answers.asked.connect(self._on_asked)
 
     def _on_finished(self, writing: Writing) -> None:
+        self._notify(writing, _ENDINGS.get(writing.state))
+
+    def _on_asked(self, writing: Writing) -> None:
+        self._notify(writing, "May a tool run?")
+
+    def _notify(self, writing: Writing, line: str | None) -> None:
         windows = [window for window in self._windows() if window.isVisible()]
-        line = _ENDINGS.get(writing.state)
         here = any(window.isActiveWindow() for window in windows)
         if line is None or not windows or here or not self._wanted():
             return
@@ -61,7 +67,7 @@ class Attention(QObject):
         self._ended.append(writing.title or "Slipstream")
         title = self._ended[0]
         if len(self._ended) > 1:  # a new message replaces the last one
-            title, line = f"{len(self._ended)} answers have ended.", ", ".join(self._ended)
+            title, line = f"News of {len(self._ended)} answers", ", ".join(self._ended)
         self.show_message(title, line, writing.message.conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:

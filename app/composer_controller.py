@@ -7,6 +7,7 @@ conversation and the composer; not how a message is answered.
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
@@ -14,6 +15,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, ended_well
+from app.chat.tool_runner import ToolRunner
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Read
@@ -62,9 +64,11 @@ class ComposerController(QObject):
         engine: EngineProcess,
         loaded: Callable[[], Loaded | None],
         read: Read,
+        tools: ToolRunner,
     ) -> None:
         """`settings` keep the text of a conversation without messages; `shared` are the settings of
-        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files."""
+        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files. `tools`
+        says which tools there are."""
         super().__init__(composer)
         self.editing = 0
         self._new = True  # whether the text belongs to a new conversation
@@ -81,7 +85,7 @@ class ComposerController(QObject):
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
-        self._shared = shared
+        self._shared, self._tools = shared, tools
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
@@ -93,6 +97,8 @@ class ComposerController(QObject):
         composer.stopped.connect(conversation.stop)
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
+        composer.tools.permitted.connect(conversation.permit)
+        tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
         self._glance.timeout.connect(self._look_at_reasoning)
         composer.changed.connect(lambda text: self._soon.start())
@@ -166,7 +172,8 @@ class ComposerController(QObject):
         templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(one.content for each in branch for one in each.as_chat))
+        said = (one.content for each in branch for one in each.as_chat)
+        texts = (system_prompt, self._answers.offered(self._conversation.permissions), *said)
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, *self.documents.texts, self._composer.text),
@@ -215,6 +222,7 @@ class ComposerController(QObject):
         self._composer.field.set_for_answer(False)
         self._show_queue()
         self._show_thinking()
+        self._show_tools()
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
     def _give_back(self, text: str, problem: Problem) -> None:
@@ -232,6 +240,13 @@ class ComposerController(QObject):
         choices = loaded.thinking if loaded is not None else ()
         self._composer.thinking.show_choices(choices, self._conversation.settings.thinking)
 
+    def _show_tools(self) -> None:
+        permissions = replace(self._conversation.permissions, trusted=self._tools.trusted())
+        self._composer.tools.show_tools(
+            self._tools.offered(), permissions, set_up=self._tools.set_up
+        )
+        self.count()
+
     def _look_at_reasoning(self) -> None:
         writing = self._conversation.writing
         self._composer.set_reasoning(writing is not None and writing.reasons)
@@ -240,6 +255,7 @@ class ComposerController(QObject):
         """A new conversation was stored: its unsent text is now stored with it."""
         self._show_queue()
         self._show_thinking()
+        self._show_tools()
         if self._new and self._conversation.record is not None:
             self._new = False
             self._settings.unsent = ""

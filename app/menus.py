@@ -135,7 +135,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
-    Command("Engine", "tools", "Tools…", "Ctrl+Shift+U"),
+    Command("Engine", "tools", "Tools…", "Ctrl+Shift+K"),
     Command("Engine", "server", "Local server…"),
     Command("Engine", "macs", "Several Macs…"),
     Command("Window", "minimize", "Minimize", "Ctrl+M"),

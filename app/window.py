@@ -141,6 +141,7 @@ class Window(QMainWindow):
             engine=self.engine,
             loaded=lambda: application.loader.loaded,
             read=application.read,
+            tools=application.tools,
         )
         self.section_offers = SectionOffers(
             self.conversation,
@@ -267,6 +268,8 @@ class Window(QMainWindow):
         self.words.panel_wanted.connect(lambda: self.sides.show("document"))
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
+        self.presenter.call_asked.connect(self.dialogs.show_call)
+        self.composer.tools.settings_asked.connect(self.dialogs.show_tools)
         self.presenter.replay_asked.connect(self.dialogs.replay)
         self.presenter.race_asked.connect(self.dialogs.race_answer)
         self.presenter.explanation_asked.connect(self.rounds.explain)

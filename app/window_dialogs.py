@@ -19,7 +19,9 @@ from app.chat.conversation import DEFAULTS, OpenConversation
 from app.chat.rounds_side import RoundsSide
 from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
+from app.conversations.answer_steps import line, texts_of
 from app.documents.controller import DocumentsController
+from app.documents.text_dialog import TextDialog
 from app.menus import KeysDialog, Menus
 from app.models.formatting import drafts_in_words
 from app.models.memory_dialog import MemoryDialog
@@ -38,8 +40,10 @@ from app.tools.controller import ToolsController
 from app.tools.panel import ToolsPanel
 from engine.process.protocol import Loaded
 from engine.request import BALANCED, ChatMessage
+from engine.tools.steps import StepCall
 from models.errors import Problem
 from models.files import models_folder
+from models.in_words import one_line
 
 
 class WindowDialogs(QObject):
@@ -104,6 +108,14 @@ class WindowDialogs(QObject):
         self._report.close()
         self._stepper.close()
 
+    def show_call(self, call: StepCall) -> None:
+        """Show all of a call, and of what the model got of its result."""
+        whole = "\n\n".join(f"{title}:\n\n{text}" for title, text in texts_of(call))
+        remark = "What the model wrote, and what it got back, as text."
+        dialog = TextDialog(one_line(line(call)), whole, remark=remark, parent=self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
     def race(self) -> None:
         """Race on the composer's text, or on the last message."""
         text = self._composer.text
@@ -143,7 +155,12 @@ class WindowDialogs(QObject):
     def replay(self, answer: int) -> None:
         """Open the replay of an answer."""
         if answer:
-            self._conversation.trace(answer, Replay, partial(self._open_replay, answer))
+            message = self._conversation.message(answer)
+            steps = message.steps if message is not None else ()
+            lines = [(step.place, line(call)) for step in steps for call in step.calls]
+            self._conversation.trace(
+                answer, partial(Replay, lines=lines), partial(self._open_replay, answer)
+            )
 
     def _open_replay(self, answer: int, replay: Replay) -> None:
         dialog = ReplayDialog(replay, parent=self._window)

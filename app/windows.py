@@ -17,6 +17,7 @@ from app.notices import Offer
 from app.server.local_server import ServerState
 from app.settings import Pair
 from app.steps import Stepper, Steps
+from app.theme.labels import Tone
 from app.window import Window
 from models.errors import Problem
 
@@ -38,7 +39,7 @@ class Windows(QObject):
         self.application = application
         self._windows: list[Window] = []  # in the order of their last activity
         self._ended = False
-        self._server_failed = self._macs_failed = False
+        self._told: dict[str, str] = {}  # the texts of notices on what windows share
         self._stepper = Stepper(self)
         self.library_controller = LibraryController(
             application.library, application.loader, settings=application.settings, parent=self
@@ -65,6 +66,7 @@ class Windows(QObject):
         self.attention.chosen.connect(self.show_conversation)
         application.server.changed.connect(self._on_server)
         application.macs.changed.connect(self._on_macs)
+        application.tools.changed.connect(self._on_tools)
         application.troubled.connect(self._show_trouble)
 
     @property
@@ -228,32 +230,35 @@ class Windows(QObject):
     def _on_macs(self) -> None:
         """Show a notice if no model can be loaded on several Macs."""
         macs = self.application.macs
+        text = (
+            "No model could be loaded on several Macs. To continue with this Mac alone, "
+            "switch Several Macs off."
+        )
         failed = macs.used and macs.finding is not None
-        if failed == self._macs_failed or self._ended:
-            return
-        self._macs_failed = failed
-        for window in self.all:
-            window.notices.take_back("macs")
-        if failed:
-            show = Offer("Several Macs\u2026", self.current.dialogs.show_macs)
-            text = (
-                "No model could be loaded on several Macs. To continue with this Mac alone, "
-                "switch Several Macs off."
-            )
-            self.current.notices.say("macs", text, offer=show)
+        show = Offer("Several Macs\u2026", lambda: self.current.dialogs.show_macs())
+        self._follow("macs", text if failed else "", "muted", show)
 
     def _on_server(self) -> None:
         """Show a notice if the local server does not work: its panel may be closed."""
         server = self.application.server
         failed = server.state is ServerState.FAILED
-        if failed == self._server_failed or self._ended:
+        show = Offer("Show", lambda: self.current.dialogs.show_server())
+        self._follow("server", server.problem if failed else "", "warning", show)
+
+    def _on_tools(self) -> None:
+        """Show a notice if tools that were switched on cannot be used."""
+        show = Offer("Tools\u2026", lambda: self.current.dialogs.show_tools())
+        self._follow("tools", self.application.tools.trouble, "warning", show)
+
+    def _follow(self, matter: str, text: str, tone: Tone, show: Offer) -> None:
+        """Show a notice on a matter once it has another text, and take it back without one."""
+        if text == self._told.get(matter, "") or self._ended:
             return
-        self._server_failed = failed
+        self._told[matter] = text
         for window in self._windows:
-            window.notices.take_back("server")
-        if failed:
-            show = Offer("Show", self.current.dialogs.show_server)
-            self.current.notices.say("server", server.problem, "warning", offer=show)
+            window.notices.take_back(matter)
+        if text:
+            self.current.notices.say(matter, text, tone, offer=show)
 
     def _show_trouble(self, problem: Problem) -> None:
         self.current.notices.say("setting", str(problem), "warning")

@@ -23,8 +23,14 @@ BUILT_AS_ANOTHER = frozenset(
 )
 
 
+def spelled(model_type: str) -> str:
+    """Return a model type as mlx-lm spells it: LFM2-VL's makers have changed theirs."""
+    return "lfm2-vl" if model_type == "lfm2_vl" else model_type
+
+
 def known_to_mlx(model_type: str) -> bool:
     """Whether mlx-lm has a module for that model type."""
+    model_type = spelled(model_type)
     if model_type in BUILT_AS_ANOTHER:
         return True
     found = importlib.util.find_spec("mlx_lm")

@@ -45,7 +45,7 @@ def size(size_bytes: float) -> str:
             number = size_bytes / unit
             places = 2 if number < 9.995 else 1 if number < 99.95 else 0
             return f"{number:.{places}f} {name}"
-    return f"{size_bytes:.0f} bytes"
+    return f"{size_bytes:.0f} byte{'' if round(size_bytes) == 1 else 's'}"
 
 
 def share(done_bytes: int, total_bytes: int) -> str:

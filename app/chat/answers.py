@@ -179,6 +179,7 @@ class Writing:
                     self.calling.hear(event)
             case Done(reason="stop") if self._calls(event):
                 self._rounds = self.last.number if self.last else self._rounds
+                self._latest.clear()
             case Done():
                 self.state = _state(event)
             case Failed():
@@ -235,6 +236,7 @@ class Answers(QObject):
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
         stepped(Writing): a call began, went on or ended, or waits for a person.
+        asked(Writing): its step ended with calls, of which some wait for a person.
         permitted(int, Permissions): what a person allows tools in this conversation.
         finished(Writing): its last event has come.
         saved(Message): its end is stored.
@@ -248,6 +250,7 @@ class Answers(QObject):
     happened = Signal(Writing, object)
     activity_changed = Signal(Writing)
     stepped = Signal(Writing)
+    asked = Signal(Writing)
     permitted = Signal(int, Permissions)
     finished = Signal(Writing)
     saved = Signal(Message)
@@ -414,6 +417,10 @@ class Answers(QObject):
         if (writing := self._writings.get(message)) is not None:
             self._engine.hurry(writing.generation)
 
+    def offered(self, permissions: Permissions) -> str:
+        """Return the tools as the model gets them, where this is allowed; empty for none."""
+        return tools_json(self._tool_steps.allowed(permissions))
+
     def decide(self, message: int, call: str, decision: Decision, arguments: str = "") -> None:
         """Take a person's decision on a call that waits for it; `arguments` as they left them."""
         if (writing := self._writings.get(message)) is not None:
@@ -534,11 +541,15 @@ class Answers(QObject):
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
             self._review(writing)
-        if writing.state != "streaming" or (self._closing and isinstance(event, Done)):
+        if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
+        elif isinstance(event, Done) and (self._closing or writing.stopping):
+            self._end(writing, "interrupted" if self._closing else "cancelled")
         elif isinstance(event, Done):
             writing.generation = ""
             self._on_calls_changed(writing.calling)
+            if writing.calling.asked:
+                self.asked.emit(writing)
 
     # Calls of tools
 

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.chat.queued_messages import QueuedMessages
 from app.chat.thinking_button import ThinkingButton
+from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, plain_label
@@ -46,7 +47,8 @@ class Composer(QWidget):
     be sent and how full the context is.
 
     Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
-    for the end of an answer; `thinking`, the button for how the model thinks; `drop_hint`, shown
+    for the end of an answer; `thinking` and `tools`, the buttons for how the model
+    thinks and what it may call; `drop_hint`, shown
     over the composer while files are dragged; `answering`, whether an answer is being written;
     `blocked`, why no message can be sent, or empty; `unready`, why the documents cannot be sent,
     or empty; `queues`, whether a message can
@@ -100,7 +102,7 @@ class Composer(QWidget):
         self._attach = SignButton("attach")
         self._attach.setAccessibleName("Attach files or a folder")
         self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
-        self.thinking = ThinkingButton()
+        self.thinking, self.tools = ThinkingButton(), ToolsButton()
         self._answer_now = QPushButton("Answer now")
         self._answer_now.setToolTip("End the thinking, so that the answer begins")
         self._answer_now.hide()
@@ -116,6 +118,7 @@ class Composer(QWidget):
         self.setTabOrder(self._answer_now, self._button)
         self.setTabOrder(self._button, self._attach)
         self.setTabOrder(self._attach, self.thinking)
+        self.setTabOrder(self.thinking, self.tools)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
@@ -139,6 +142,7 @@ class Composer(QWidget):
         below.setSpacing(10)
         below.addWidget(self._attach)
         below.addWidget(self.thinking)
+        below.addWidget(self.tools)
         below.addStretch(1)
         below.addWidget(self._tokens)
         below.addWidget(self._answer_now)
@@ -380,14 +384,14 @@ class Composer(QWidget):
         small.setPointSizeF(small.pointSizeF() * 0.9)
         set_ink(self._tokens, colours.warning if self._warned else colours.muted)
         set_ink(self._notice, colours.warning)
-        for part in (self._tokens, self._notice, self.thinking, self._answer_now):
+        for part in (self._tokens, self._notice, self.thinking, self.tools, self._answer_now):
             part.setFont(small)
         palette = self.field.palette()
         palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
         if palette != self.field.palette():
             self.field.setPalette(palette)
-        for button in (self._button, self._attach, self.thinking):
+        for button in (self._button, self._attach, self.thinking, self.tools):
             button.show_colours(colours)
         self.update()
 

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
@@ -28,7 +29,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from app.markdown.formats import SHAPE
+from app.markdown.formats import CODE_PADDING, PANEL, SHAPE
 from app.markdown.page import Shape, utf16
 from app.markdown.view import TextView
 from app.rounds.lane import describe
@@ -156,6 +157,12 @@ class DraftAhead(QWidget):
         font = font or document.defaultFont()
         leading = block.blockFormat().lineHeight() / 100 or 1.0
         pitch = leading * math.ceil(QFontMetricsF(font).height())  # as Qt lays out lines
+        if view.text.ends_in_aside:  # the text goes on below it
+            top = document.documentLayout().blockBoundingRect(block).bottom()
+            padding = CODE_PADDING if block.blockFormat().hasProperty(PANEL) else 0
+            top += view.text.gap_below("summary") + padding
+            first, left = QRectF(0.0, top, width, pitch), Qt.LayoutDirection.LeftToRight
+            return _Edge(first, first.translated(0, pitch), font, left, True, 0, 0.0)
         layout, direction = block.layout(), block.textDirection()
         here, line = layout.position(), layout.lineAt(max(0, layout.lineCount() - 1))
         if in_table and breaks > 1:
@@ -294,7 +301,8 @@ class DraftAhead(QWidget):
 
     def _draw_bar(self, painter: QPainter, corner: QPointF) -> None:
         assert self._laid is not None
-        box = self._laid.lineAt(0).naturalTextRect().translated(corner)
+        lines = map(self._laid.lineAt, range(self._laid.lineCount()))
+        box = reduce(QRectF.united, (line.naturalTextRect() for line in lines)).translated(corner)
         painter.setPen(Qt.PenStyle.NoPen)
         for width, colour in ((1.0, self._colours.edge), (self._share, self._colours.link)):
             painter.setBrush(QColor(colour))

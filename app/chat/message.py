@@ -32,6 +32,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
+from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
 from app.chat.provenance import Legend, Provenance
@@ -105,6 +106,8 @@ class MessageWidget(QWidget):
         document_asked, deletion_asked: show, or delete, the document with this index among those of
             the message.
         place_asked(CopiedSpan): show where these words of the answer stand in a document.
+        aside_asked: show all of the aside with this index.
+        decided(str, str, str): see `ApprovalCard`.
         copied: "Code copied", or the like.
         explanation_asked: explain the colours of the tokens.
         focused: the text got the focus.
@@ -123,6 +126,8 @@ class MessageWidget(QWidget):
     document_asked = Signal(int)
     deletion_asked = Signal(int)
     place_asked = Signal(CopiedSpan)
+    aside_asked = Signal(int)
+    decided = Signal(str, str, str)
     copied = Signal(str)
     explanation_asked = Signal()
     focused = Signal()
@@ -178,6 +183,7 @@ class MessageWidget(QWidget):
         self.figures_line = PartsLabel()
         self.figures_line.setContentsMargins(0, 3, 8, 3)
         self.legend: Legend | None = None  # while the tokens are shown
+        self.approval: ApprovalCard | None = None  # while a person is asked about a call
         self._ahead: DraftAhead | None = None  # while the answer is written
         self._to_show: Callable[[DraftAhead], None] | None = None  # when all text is written
         self._unwritten = False
@@ -187,6 +193,7 @@ class MessageWidget(QWidget):
         self._show_figures()
         self._wake(False)
         self.view.link_asked.connect(self.link_asked)
+        self.view.aside_asked.connect(self.aside_asked)
         self.word_marks.asked.connect(self.place_asked)
         self.documents.view_asked.connect(self.document_asked)
         self.documents.remove_asked.connect(self.deletion_asked)
@@ -314,6 +321,24 @@ class MessageWidget(QWidget):
         """Show a button below the message, with words beside it. Hidden without a label."""
         self.offer.show_offer(label, clean(words))
 
+    def set_approval(self, approval: Approval | None) -> None:
+        """Ask below the text whether a call may run, or no more."""
+        if approval is None:
+            if self.approval is not None:
+                if self.approval.isAncestorOf(self.window().focusWidget() or self):
+                    self.view.setFocus()
+                self._column.removeWidget(self.approval)
+                self.approval.hide()
+                self.approval.deleteLater()
+                self.approval = None
+            return
+        if self.approval is None:
+            self.approval = ApprovalCard(self._formats)
+            self.approval.decided.connect(self.decided)
+            self._column.insertWidget(self._column.indexOf(self.view) + 1, self.approval)
+            in_tab_order(self.approval, self.view)
+        self.approval.show_approval(approval)
+
     def set_words(self, words: AnswerWords) -> None:
         """Mark these words of the text."""
         self.word_marks.set_words(words)
@@ -344,6 +369,8 @@ class MessageWidget(QWidget):
             self._ahead.set_colours(formats.colours)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
+        if self.approval is not None:
+            self.approval.set_formats(formats)
         self._show_formats()
         self.update()
 

@@ -10,10 +10,12 @@ from datetime import datetime
 
 from PySide6.QtGui import QFontMetricsF
 
+from app.chat.approval_card import Approval
 from app.chat.message import Ending, MessageWidget
 from app.conversations.answer_figures import AnswerFigures
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip
+from app.markdown.asides import Aside
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
 from app.rounds.trace import Piece, PieceKind, TextTally
@@ -23,17 +25,19 @@ from engine.stretches import Stretch, said
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
 _AROUND_DOCUMENT, _AROUND_PICTURE = 34, 144  # of each of its documents
+_ASIDE = 32  # of each of its asides
 
 
 class MessageRow:
-    """Attributes: `role`, `name`, `model`, `created`; `ending`, None while it is written;
-    `branch`, the version's number and the number of versions; `figures`; `stretches`, of its
-    text; `pieces`, the tokens, if known; `reasoning`, its tokens and time, if known; `note`, a
-    line below it; `marks`, the hits of a search; `documents` of a question; `notes` on them
-    from which an answer is written, a title and a text; `offer`, a button's label and words
-    below it; `words` of an answer that documents have or lack, and `marked`, whether they are
-    marked; `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are
-    not shown, None as usual; `ahead`, what stands behind the text while it is written.
+    """Attributes: `role`, `name`, `model`, `created`; `ending`, None while it is written; `branch`,
+    the version's number and the number of versions; `figures`; `stretches`, of its text;
+    `asides`, in its text; `approval`, a call that a person is asked about; `pieces`, the
+    tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it;
+    `marks`, the hits of a search; `documents` of a question; `notes` on them from which an
+    answer is written, a title and a text; `offer`, a button's label and words below it; `words`
+    of an answer that documents have or lack, and `marked`, whether they are marked;
+    `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are not
+    shown, None as usual; `ahead`, what stands behind the text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -56,6 +60,8 @@ class MessageRow:
         self.note = ""
         self.pieces: tuple[Piece, ...] | None = None
         self.stretches: tuple[Stretch, ...] = ()
+        self.asides: tuple[Aside, ...] = ()
+        self.approval: Approval | None = None
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.documents: tuple[Chip, ...] = ()
@@ -114,6 +120,18 @@ class MessageRow:
         self.stretches = stretches
         if self.widget is not None:
             self.widget.view.text.set_stretches(stretches)
+
+    def set_asides(self, asides: tuple[Aside, ...]) -> None:
+        """Show these asides in the text. The next steps write them."""
+        self.asides, self.measured = asides, False
+        if self.widget is not None:
+            self.widget.view.text.set_asides(asides)
+
+    def set_approval(self, approval: Approval | None) -> None:
+        """Ask a person about a call, or no more."""
+        self.approval, self.measured = approval, False
+        if self.widget is not None:
+            self.widget.set_approval(approval)
 
     def copy(self) -> None:
         """Copy the whole text."""
@@ -229,6 +247,7 @@ class MessageRow:
         if self.provenance:
             widget.show_tokens(True)
         widget.view.text.set_stretches(self.stretches)
+        widget.view.text.set_asides(self.asides)
         if self.written:
             widget.append(self.written)
         if self.pieces is not None:
@@ -238,6 +257,7 @@ class MessageRow:
         widget.set_documents(self.documents)
         widget.set_notes(*self.notes)
         widget.set_offer(*self.offer)
+        widget.set_approval(self.approval)
         widget.set_words(self.words)
         widget.word_marks.set_shown(self.marked)
         widget.set_branches(*self.branch)
@@ -286,6 +306,7 @@ class MessageRow:
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
             around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
+            around += len(self.asides) * _ASIDE
             for chip in self.documents:
                 around += _AROUND_PICTURE if chip.picture else _AROUND_DOCUMENT
             height = around + math.ceil(rows * 1.16 * metrics.height())

@@ -5,22 +5,26 @@ is sent as a signal.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from app.chat.activity import MakingNotes, Reading, long_status
+from app.chat.activity import AwaitingPerson, MakingNotes, Reading, RunningTool, long_status
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
+from app.chat.approval_card import Approval
 from app.chat.conversation import OpenConversation
 from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.conversations.answer_figures import AnswerFigures
+from app.conversations.answer_steps import line, texts_of
 from app.conversations.records import Message
 from app.documents.chips import Chip, chip_of_sent
+from app.markdown.asides import Aside
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece, Trace
@@ -29,6 +33,8 @@ from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
 from engine.stretches import cut, divided
+from engine.tools.protocol import Progress
+from engine.tools.steps import Step, StepCall, line_of
 from models.in_words import short_model
 
 PERSON = "You"
@@ -47,6 +53,7 @@ class ConversationPresenter(QObject):
         replay_asked(int), race_asked(int): replay this answer; race its question.
         explanation_asked(): explain the colours of the tokens.
         selected(int): an answer was clicked on, or became the last.
+        call_asked(StepCall): show all of a call and its result.
         link_asked(str): a link was chosen.
         document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
             this number, of those sent with a message.
@@ -59,6 +66,7 @@ class ConversationPresenter(QObject):
     explanation_asked = Signal()
     explained = Signal()
     selected = Signal(int)
+    call_asked = Signal(StepCall)
     link_asked = Signal(str)
     document_asked = Signal(Sent, int)
     deletion_asked = Signal(Sent, int)
@@ -90,6 +98,7 @@ class ConversationPresenter(QObject):
         conversation.noted.connect(self._on_noted)
         answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
+        answers.stepped.connect(self._on_stepped)
         answers.finished.connect(self._finish)
         answers.saved.connect(self._on_saved)
 
@@ -164,6 +173,7 @@ class ConversationPresenter(QObject):
             model=message.target,
         )
         self._shown.append(message)
+        row.set_asides(_asides(message.steps))
         row.set_branches(message.place, message.siblings)
         row.set_figures(message.figures)
         if message.sent is not None:
@@ -177,6 +187,7 @@ class ConversationPresenter(QObject):
                     row.set_pieces(writing.pieces)
                 keeps = self._calm or self._drafts is DraftsInText.KEEP
                 row.mark_newest(fades_after=math.inf if keeps else _MARKED_SECONDS, calm=self._calm)
+            self._show_steps(writing)
             self._show_activity(writing)
             self._frame.start()
 
@@ -197,6 +208,8 @@ class ConversationPresenter(QObject):
         widget.explanation_asked.connect(self.explanation_asked)
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
+        widget.aside_asked.connect(partial(self._ask_for_call, row))
+        widget.decided.connect(partial(self._answers.decide, id))
         widget.copied.connect(self._announcer.say)
         if message.sent is not None:
             widget.document_asked.connect(partial(self._ask_about, self.document_asked, row))
@@ -258,7 +271,7 @@ class ConversationPresenter(QObject):
         """Show text that is final, and the draft behind it."""
         if (row := self._transcript.streaming) is not None:
             _, its = cut(row.stretches, len(row.written))
-            shown = (part for kind, part in divided(text, its) if kind != "mark")
+            shown = (part for kind, part in divided(text, its) if kind not in ("mark", "call"))
             self._announcer.append("".join(shown))
         self._transcript.append(text)
         self._transcript.show_ahead(round)
@@ -266,11 +279,47 @@ class ConversationPresenter(QObject):
             self._show_pieces()  # with the text, so that it is coloured from the first frame on
             self._frame.start()
 
+    def _on_stepped(self, writing: Writing) -> None:
+        if writing is self._writing:
+            self._pace.flush()
+            self._transcript.show_ahead(None)
+            self._show_steps(writing)
+            self._show_activity(writing)
+
+    def _show_steps(self, writing: Writing) -> None:
+        """Show the calls of an answer, and ask about the first that waits for the person."""
+        row, calling = self._row(writing.message.id), writing.calling
+        if row is None:
+            return
+        ended = writing.state != "streaming"
+        progress = None if ended else calling.progress
+        self._transcript.set_asides(row, _asides(calling.steps, progress))
+        approval = None
+        if not ended and (asked := calling.asked):
+            call = asked[0]
+            tools = (tool.offered for tool in calling.tools if tool.name == call.name)
+            approval = Approval(
+                call,
+                read_only=any(tool.read_only for tool in tools),
+                among=len(asked),
+                fault=partial(calling.fault, call),
+            )
+            if row.approval is None or row.approval.call.id != call.id:
+                self._announcer.finish()
+                self._announcer.say(f"May the model call {call.name}?")
+        self._transcript.set_approval(row, approval)
+
+    def _ask_for_call(self, row: MessageRow, index: int) -> None:
+        if (message := self._message(row)) is not None:
+            writing = self._answers.writing(message.id)
+            steps = message.steps if writing is None else writing.steps
+            self.call_asked.emit([call for step in steps for call in step.calls][index])
+
     def _show_activity(self, writing: Writing) -> None:
         """Show the activity where the text will begin."""
         if writing is not self._writing or (activity := writing.activity) is None:
             return
-        if not writing.text:
+        if writing.fresh and not isinstance(activity, AwaitingPerson | RunningTool):
             share = activity.share if isinstance(activity, Reading | MakingNotes) else None
             self._transcript.show_ahead(f"{long_status(activity)}\u2026", share=share)
 
@@ -285,6 +334,7 @@ class ConversationPresenter(QObject):
         self._announcer.finish()
         self._announcer.append(ending.text)
         self._announcer.finish()
+        self._show_steps(writing)
         self._transcript.end(ending)
         self._tally_reasoning(writing)
         if needed:
@@ -370,6 +420,7 @@ class ConversationPresenter(QObject):
 
     def _on_saved(self, message: Message) -> None:
         """Show the figures of the answer, which are stored now."""
+        self._shown = [message if m.id == message.id else m for m in self._shown]
         row = self._row(message.id)
         if row is not None:
             row.set_figures(message.figures)
@@ -404,6 +455,30 @@ def _author(message: Message) -> str:
         return PERSON
     model = short_model(message.target) if message.target else "Model"
     return f"{model}, edited by you" if message.edited else model
+
+
+def _asides(
+    steps: Sequence[Step], progress: Mapping[str, Progress] | None = None
+) -> tuple[Aside, ...]:
+    """Return the calls of an answer as its text shows them; those of an answer that has ended,
+    without `progress`."""
+    return tuple(
+        Aside(
+            step.place,
+            line(call) if progress is None else _line(call, progress.get(call.id)),
+            texts_of(call),
+        )
+        for step in steps
+        for call in step.calls
+    )
+
+
+def _line(call: StepCall, progress: Progress | None) -> str:
+    """Return a call as a line, with how far it is while it runs."""
+    if call.state != "running" or progress is None:
+        return line_of(call)
+    share = f"{progress.done / progress.total:.0%}" if progress.total else ""
+    return ", ".join(filter(None, (line_of(call), share, progress.message)))
 
 
 def _last(events: tuple[Event, ...]) -> Event | None:

@@ -143,7 +143,10 @@ class TitleWriter(QObject):
         chat = chat_of(branch, self._answers.pictures)
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
-            str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY
+            str(conversation),
+            (*system, *chat, ChatMessage("user", REQUEST)),
+            _GREEDY,
+            tools=self._answers.offered(record.permissions),  # so that the chat stays read
         )
 
     def _hear(self, event: Event) -> None:

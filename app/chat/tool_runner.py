@@ -26,6 +26,11 @@ class ToolRunner(QObject):
         """Whether a person has set up any tools, also if none can be used now."""
         return False
 
+    @property
+    def trouble(self) -> str:
+        """A line on tools that are on and cannot be used; empty if there are none."""
+        return ""
+
     def offered(self) -> tuple[Offered, ...]:
         """Return the tools that are switched on, of the servers that run."""
         return ()
@@ -41,6 +46,9 @@ class ToolRunner(QObject):
     def cancel(self, id: str) -> None:
         """End the call with this id; `ended` follows unless it has ended."""
         raise NotImplementedError
+
+    def begin(self) -> None:
+        """Read which tools a person has switched on, and run their servers."""
 
     def close(self) -> None:
         """End the process. Waits for it."""

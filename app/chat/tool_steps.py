@@ -31,6 +31,7 @@ from engine.tools.turn import (
 from models.errors import Problem
 
 _CHARACTERS_IN_A_TOKEN = 3  # of most texts, at least
+_GONE = "This tool was switched off meanwhile, or its server has ended. Go on without it."
 
 
 class Calling:
@@ -153,18 +154,28 @@ class ToolSteps(QObject):
         its conversation."""
         return Calling(
             steps=steps,
-            tools=allowed_tools(self._runner, permissions),
+            tools=self.allowed(permissions),
             permissions=replace(permissions, trusted=self._runner.trusted()),
             question=question,
         )
 
+    def allowed(self, permissions: Permissions) -> tuple[GivenTool, ...]:
+        """Return the tools that are switched on, without those that are never allowed here."""
+        tools = self._runner.offered()
+        return given_tools(one for one in tools if (one.server, one.name) not in permissions.never)
+
     def go_on(self, calling: Calling) -> None:
         """Run the calls that may run; `done` is sent if no call waits."""
-        for call in calling.running:
-            if call.id not in self._open:
-                self._open[call.id] = calling
-                arguments, seconds = call.ran or call.arguments, seconds_left(calling.steps)
-                self._runner.call(Call(call.id, call.server, call.tool, arguments, seconds))
+        there = {(tool.server, tool.name) for tool in self._runner.offered()}
+        waiting = [call for call in calling.running if call.id not in self._open]
+        if gone := [call for call in waiting if (call.server, call.tool) not in there]:
+            calling.put(*(replace(call, state="failed", result=_GONE) for call in gone))
+            self.changed.emit(calling)
+            return
+        for call in waiting:
+            self._open[call.id] = calling
+            arguments, seconds = call.ran or call.arguments, seconds_left(calling.steps)
+            self._runner.call(Call(call.id, call.server, call.tool, arguments, seconds))
         if not calling.asked and not calling.running:
             self.done.emit(calling)
 
@@ -216,14 +227,6 @@ class ToolSteps(QObject):
         if self._open.pop(call.id, None) is not None:  # otherwise it was stopped meanwhile
             calling.put(ended)
             self.changed.emit(calling)
-
-
-def allowed_tools(runner: ToolRunner, permissions: Permissions) -> tuple[GivenTool, ...]:
-    """Return the tools that are switched on, without those that are never allowed here."""
-    offered = runner.offered()
-    return given_tools(
-        tool for tool in offered if (tool.server, tool.name) not in permissions.never
-    )
 
 
 def _counting(target: Path | None) -> Count:

@@ -19,10 +19,12 @@ from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from app.chat.approval_card import Approval
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
 from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
+from app.markdown.asides import Aside
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
@@ -190,6 +192,19 @@ class Transcript(QScrollArea):
         """Show a button with words below a message, with the next frame."""
         if (label, words) != row.offer:
             row.set_offer(label, words)
+            self._write_soon(row)
+            self._place()
+
+    def set_asides(self, row: MessageRow, asides: tuple[Aside, ...]) -> None:
+        """Show these asides in the text of a message, with the next frame."""
+        if asides != row.asides:
+            row.set_asides(asides)
+            self._write_soon(row)
+
+    def set_approval(self, row: MessageRow, approval: Approval | None) -> None:
+        """Ask a person about a call in an answer, or no more."""
+        if approval != row.approval:
+            row.set_approval(approval)
             self._write_soon(row)
             self._place()
 

@@ -12,10 +12,10 @@ from typing import Literal
 from PySide6.QtCore import QBuffer, QDateTime, QIODevice, QLocale
 from PySide6.QtGui import QFont, QPageSize, QPdfWriter, QTextDocument
 
-from app.conversations.answer_steps import in_order, texts_of
+from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.records import Entry, ExportedChat, clean
 from app.markdown.web import html_of
-from engine.tools.steps import Step, line_of
+from engine.tools.steps import Step
 from models import files
 from models.errors import Problem
 from models.in_words import one_line
@@ -127,7 +127,7 @@ def _entry(entry: Entry, *, paper: bool) -> str:
                 texts = "".join(
                     f"<p>{title}</p><pre>{escape(text)}</pre>" for title, text in texts_of(call)
                 )
-                body += _folded(escape(line_of(call)), texts, paper=paper)
+                body += _folded(escape(line(call)), texts, paper=paper)
         elif kind == "reasoning":
             body += _folded("Thinking", html_of(part), paper=paper)
         elif kind == "content":

@@ -11,9 +11,13 @@ from dataclasses import replace
 from typing import Literal
 
 from engine.stretches import Kind, Stretch, cut, divided
-from engine.tools.steps import Step, StepCall
+from engine.tools.steps import Step, StepCall, line_of
 from engine.tools.turn import Permissions
 from models.typed_json import decode
+
+# In SQL, the stored steps as `stopped` returns them. In a text of theirs, quotation marks are
+# escaped.
+STOPPED = """replace(steps, '"state": "running"', '"state": "cancelled"')"""
 
 
 def steps_to_json(steps: Sequence[Step]) -> str:
@@ -72,9 +76,22 @@ def in_order(
     yield from divided(text[begin:], stretches)
 
 
+def line(call: StepCall) -> str:
+    """Return a call of an answer that has ended as a line."""
+    return line_of(replace(call, state="cancelled") if call.state == "asked" else call)
+
+
+def laid_out(arguments: str) -> str:
+    """Return arguments as people read them; unchanged if they are no JSON."""
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
 def texts_of(call: StepCall) -> tuple[tuple[str, str], ...]:
     """Return what a call was given, and what the model got of it, each with its title."""
-    asked = ("The model’s arguments" if call.ran else "Arguments", call.arguments)
-    ran = (("Arguments that ran", call.ran),) if call.ran else ()
+    asked = ("The model’s arguments" if call.ran else "Arguments", laid_out(call.arguments))
+    ran = (("Arguments that ran", laid_out(call.ran)),) if call.ran else ()
     result = (("Result", call.result),) if call.result else ()
     return (asked, *ran, *result)

@@ -19,11 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
-from app.conversations.answer_steps import in_order, texts_of
+from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean
 from engine.stretches import folded
-from engine.tools.steps import Step, StepCall, line_of
+from engine.tools.steps import Step, StepCall
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
@@ -211,8 +211,8 @@ def _called(call: StepCall) -> str:
     for title, text in texts_of(call):
         fence = "`" * (2 + max(map(len, re.findall("`+", text)), default=1))
         blocks.append(f"{title}:\n\n{fence}\n{text}\n{fence}")
-    line = escape(line_of(call), quote=False)
-    return "\n\n".join((f"<details>\n<summary>{line}</summary>", *blocks, "</details>"))
+    title = escape(line(call), quote=False)
+    return "\n\n".join((f"<details>\n<summary>{title}</summary>", *blocks, "</details>"))
 
 
 def _heading(entry: Entry) -> str:

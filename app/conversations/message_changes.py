@@ -9,6 +9,7 @@ import sqlite3
 from typing import Any
 
 from app.conversations import conversation_table, tree
+from app.conversations.answer_steps import STOPPED
 from app.conversations.records import Conversation, DeletedMessages
 from models.errors import Problem
 
@@ -110,11 +111,11 @@ def duplicate(
     copies: dict[int | None, int] = {}
     for id, parent in rows:
         cursor = connection.execute(
-            """
+            f"""
             INSERT INTO messages (conversation, parent, role, state, target, drafter, created_ms,
                 content, figures, sent, edited, stretches, steps)
             SELECT ?, ?, role, iif(state = 'streaming', 'interrupted', state), target, drafter,
-                created_ms, content, figures, sent, edited, stretches, steps
+                created_ms, content, figures, sent, edited, stretches, {STOPPED}
             FROM messages WHERE id = ?
             """,
             (copy, copies.get(parent), id),

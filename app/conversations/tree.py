@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
-from app.conversations.answer_steps import steps_from_json, steps_to_json, stopped
+from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json, stopped
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -247,13 +247,8 @@ def finish(
 def interrupt(connection: sqlite3.Connection) -> int:
     """Mark the answers that were being written when the app died, and their calls that ran. Returns
     how many."""
-    for id, steps in connection.execute(
-        "SELECT id, steps FROM messages WHERE state = 'streaming' AND steps != ''"
-    ).fetchall():
-        kept = steps_to_json(stopped(steps_from_json(steps)))
-        connection.execute("UPDATE messages SET steps = ? WHERE id = ?", (kept, id))
     return connection.execute(
-        "UPDATE messages SET state = 'interrupted' WHERE state = 'streaming'"
+        f"UPDATE messages SET state = 'interrupted', steps = {STOPPED} WHERE state = 'streaming'"
     ).rowcount
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -96,7 +97,7 @@ class DocumentsController(QObject):
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
-        self._settings, self._tokens = settings, tokens
+        self._settings, self._tokens, self._answers = settings, tokens, answers
         self._pictures = PictureTokens(engine, self)
         self._pictures.changed.connect(self._plan_soon)
         self._pictures.changed.connect(self.changed)
@@ -437,13 +438,15 @@ class DocumentsController(QObject):
         system_prompt, _ = self._conversation.configured
         first = figures.left_out_from - bool(system_prompt)
         left_out = range(first, first + figures.left_out)
-        return [message for n, message in enumerate(branch) if n not in left_out]
+        places = accumulate((len(message.as_chat) for message in branch), initial=0)
+        return [one for one, n in zip(branch, places, strict=False) if n not in left_out]
 
     def _room(self, question: str, before: Sequence[Message]) -> Callable[[Count], int]:
         """Return a function that computes how many tokens documents may take, by a given count."""
         context, settings = self._context, self._conversation.settings
         system_prompt, _ = self._conversation.configured
-        texts = (system_prompt, *(one.content for each in before for one in each.as_chat))
+        said = (one.content for each in before for one in each.as_chat)
+        texts = (system_prompt, self._answers.offered(self._conversation.permissions), *said)
 
         def room(count: Count) -> int:
             earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)

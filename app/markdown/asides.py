@@ -14,7 +14,7 @@ from models.in_words import one_line
 ASIDE_ADDRESS = "aside:"  # of a link that asks for all of an aside, before its index
 _FIRST = -2  # the number by which it is folded; the next one has -3
 _PANELS = 8  # code blocks of an aside, at most
-_LEFT = 16  # pixels, as of reasoning
+_LEFT, _APART = 16, 2  # pixels: as of reasoning; between two asides
 _MOST_LINES, _MOST_CHARACTERS = 20, 2_000  # shown of a text
 
 
@@ -47,7 +47,8 @@ def text_of(asides: Sequence[Aside], panel: int) -> str:
 def items_of(aside: Aside, index: int, *, source: int, after: After | None) -> tuple[Item, ...]:
     """Return the lines of an aside that stands at `source`."""
     number = number_of(index)
-    block = BlockStyle("summary", above=space_above("text", after), folds=(number,))
+    above = _APART if after == "summary" else space_above("text", after)
+    block = BlockStyle("summary", above=above, folds=(number,))
     items: list[Item] = [TextLine(block, (_label(one_line(aside.title), source),))]
     inside = BlockStyle("plain", left=_LEFT, bars=(Bar(0),), folds=(number,))
     for place, (title, text) in enumerate(aside.texts[:_PANELS]):

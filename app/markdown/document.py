@@ -127,6 +127,12 @@ class TextDocument:
         found = _LAST_LINE.search(self._stream.text[-_LONGEST_ENDING:])
         return found[0] if found else ""
 
+    @property
+    def ends_in_aside(self) -> bool:
+        """Whether nothing is shown behind an aside yet."""
+        last = self._stream.asides[-1:]
+        return any(self._stream.place_of(one.place) >= len(self._stream.text) for one in last)
+
     def gap_below(self, shape: Shape) -> float:
         """Return the pixels between a line of this shape and a paragraph below it."""
         paragraph = BlockStyle(above=space_above("text", shape))

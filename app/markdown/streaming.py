@@ -319,7 +319,7 @@ class StreamingMarkdown(_StreamingText):
             if begun:
                 return FinishedPart((), place.anew(place.source, place.after), fences)
             items = items_of(aside, place.asides, source=place.source, after=place.after)
-            behind = ReadingPlace(place.source, "text", asides=place.asides + 1)
+            behind = ReadingPlace(place.source, "summary", asides=place.asides + 1)
             return FinishedPart(items, behind)
         kind, begin, end = self._stretch_at(place.source)
         closed = end <= len(self.text)

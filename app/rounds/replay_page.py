@@ -30,9 +30,17 @@ def replay_page(replay: Replay, *, title: str, question: str = "", target: str =
         "rounds": [
             {
                 "seconds": seconds.get(number, 0.0),
-                "pieces": [[flat(piece.text), piece.kind] for piece in pieces],
+                "pieces": [
+                    shown
+                    for index, piece in pieces
+                    for shown in (
+                        [flat(piece.text), piece.kind],
+                        [flat(replay.lines.get(index, "")), "line"],
+                    )
+                    if shown[0] or shown[1] != "line"
+                ],
             }
-            for number, pieces in groupby(replay.pieces, key=lambda piece: piece.round)
+            for number, pieces in groupby(enumerate(replay.pieces), key=lambda each: each[1].round)
         ],
     }
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

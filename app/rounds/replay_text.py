@@ -69,13 +69,17 @@ class ReplayText(QTextEdit):
             del self._starts[len(pieces) + 1 :]
         cursor.movePosition(QTextCursor.MoveOperation.End)
         first = len(self._starts) - 1
-        for piece in pieces[first : first + _AT_ONCE]:
+        for index, piece in enumerate(pieces[first : first + _AT_ONCE], start=first):
             if cursor.positionInBlock() > _LONGEST_LINE:
                 cursor.insertBlock()
             text = _shown(piece)
             space = len(text) - len(text.lstrip())  # underlined, it would look like a sign
             cursor.insertText(text[:space], QTextCharFormat())
             cursor.insertText(text[space:], self._formats[piece.kind])
+            if index in self._replay.lines:
+                quiet = QTextCharFormat()
+                quiet.setForeground(QColor(self._colours.muted))
+                cursor.insertText(flat(self._replay.lines[index]), quiet)
             self._starts.append(cursor.position())
         cursor.endEditBlock()
         if len(self._starts) <= len(pieces):

@@ -10,6 +10,7 @@ The tests check these laws on every trace:
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from engine.conversation.rounds import EventOrRound, Round, Rounds, Token
@@ -186,10 +187,12 @@ class Replay:
     """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
     Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures at each
-    place; `pieces`, the answer's tokens with their final texts.
+    place; `pieces`, the answer's tokens with their final texts; `lines`, what stands behind the
+    piece with that index and is no token: a call and its result.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[Event], lines: Iterable[tuple[int, str]] = ()) -> None:
+        """`lines` are those that stand at places of the answer's text, in their order."""
         self.events = tuple(events)
         trace, stats = Trace(), []
         for event in self.events:
@@ -198,6 +201,11 @@ class Replay:
             trace.push(event)
         self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
         self.stats = (*stats, trace.stats)
+        ends = tuple(accumulate(len(piece.text) * piece.written for piece in self.pieces))
+        self.lines: dict[int, str] = {}
+        for place, line in lines:
+            index = min(bisect_left(ends, place), len(ends) - 1)
+            self.lines[index] = f"{self.lines.get(index, '')}\n\u25b8 {line}\n"
 
     def __len__(self) -> int:
         return len(self.rounds)

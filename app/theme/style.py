@@ -69,13 +69,14 @@ QPushButton:disabled { color: palette(shadow); }
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
 QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox, Sidebar > QLineEdit,
-FindBar > QLineEdit, Page > QLineEdit {
+FindBar > QLineEdit, Page > QLineEdit, ApprovalCard QPlainTextEdit {
     border: 1px solid palette(shadow); border-radius: 6px; padding: 3px 4px;
     background: palette(base);
 }
 Sidebar > QLineEdit { border-color: palette(mid); padding: 4px 2px; }
 Sidebar > QLineEdit:focus, FindBar > QLineEdit:focus, Page > QLineEdit:focus,
-QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus {
+QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus,
+ApprovalCard QPlainTextEdit:focus {
     border-color: palette(highlight);
 }
 QDialog QAbstractSpinBox { padding: 1px 18px 1px 4px; }

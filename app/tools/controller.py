@@ -29,17 +29,17 @@ class ToolsController(QObject):
         self._stepper = Stepper(self)
         self._log = ("", "")  # a server's name, and the end of its log
         page = panel.page
-        panel.add_asked.connect(self._add)
         panel.page_chosen.connect(self._read_log)
-        page.switched.connect(self._switch)
-        page.trusted.connect(self._trust)
-        page.restart_asked.connect(lambda: toolbox.process.restart(page.server))
-        page.edit_asked.connect(self._edit)
-        page.removal_asked.connect(self._remove)
-        page.tool_switched.connect(self._switch_tool)
-        page.seen.connect(lambda tool: self._switch_tool(tool, True))
-        page.folder_asked.connect(self._ask_for_folder)
-        page.folder_dropped.connect(self._drop_folder)
+        panel.add.clicked.connect(self._add)
+        page.switch.clicked.connect(self._switch)
+        page.trust.clicked.connect(self._trust)
+        page.restart.clicked.connect(self._restart)
+        page.edit.clicked.connect(self._edit)
+        page.remove.clicked.connect(self._remove)
+        page.tools.switched.connect(self._switch_tool)
+        page.tools.seen.connect(lambda tool: self._switch_tool(tool, True))
+        page.folders.add.clicked.connect(self._ask_for_folder)
+        page.folders.dropped.connect(self._drop_folder)
         page.tabs.currentChanged.connect(self._read_log)
         panel.finished.connect(self._stepper.close)
         toolbox.changed.connect(self._follow)
@@ -84,6 +84,9 @@ class ToolsController(QObject):
 
     def _trust(self, on: bool) -> None:
         self._change(self._now.trusting(self._panel.chosen, on))
+
+    def _restart(self) -> None:
+        self._toolbox.process.restart(self._panel.chosen)
 
     def _switch_tool(self, name: str, on: bool) -> None:
         tools = self._toolbox.process.state(self._panel.chosen).tools
@@ -149,7 +152,7 @@ class ToolsController(QObject):
         box.setText(f"Remove {one_line(name)}?")
         box.setInformativeText("Its command, its keys and its switches are forgotten.")
         remove = box.addButton("Remove", QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
         remove.clicked.connect(lambda: self._change(self._now.without(name)))
         box.open()
 

@@ -1,6 +1,6 @@
 """The panel of tools: the servers beside the page of one of them.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets; not what is done when one is used.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,9 @@ _WHAT = (
     "Switch on what it may use; you see each call before it runs."
 )
 _LIST = """
-QListWidget { border: 1px solid palette(mid); border-radius: 6px; background: palette(base); }
+QListWidget {
+    border: 1px solid palette(mid); border-radius: 6px; background: palette(base); outline: none;
+}
 QListWidget::item { padding: 2px 6px; color: palette(text); }
 QListWidget::item:selected { background: palette(midlight); color: palette(text); }
 QListWidget:focus { border-color: palette(link); }
@@ -39,12 +41,9 @@ _NAME = int(Qt.ItemDataRole.UserRole)
 
 class ToolsPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts; `chosen`, the name of the
-    server whose page is shown.
-
-    Signals: `add_asked()`; `page_chosen()`: the page of another server is shown.
+    server whose page is shown. Signals: `page_chosen()`: that is another one.
     """
 
-    add_asked = Signal()
     page_chosen = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -59,7 +58,6 @@ class ToolsPanel(QDialog):
         self.setStyleSheet(STYLE_SHEET)
         self._arrange()
         self.list.currentItemChanged.connect(self._on_chosen)
-        self.add.clicked.connect(self.add_asked)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)
 
@@ -87,7 +85,8 @@ class ToolsPanel(QDialog):
         column.addLayout(across, 1)
         column.addWidget(closing(self))
         self.setMinimumSize(zoomed(self, 640), 440)
-        self.resize(zoomed(self, 820), 620)
+        wished = QSize(zoomed(self, 820), zoomed(self, 620))
+        self.resize(wished.boundedTo(self.screen().availableSize()))
 
     def say(self, problem: str) -> None:
         """Show why the servers could not be read or kept; an empty text hides the line."""

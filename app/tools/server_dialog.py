@@ -6,6 +6,7 @@ file.
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal
@@ -34,6 +35,7 @@ from models.in_words import one_line
 _TYPED = "As you would type it in Terminal, or the address of a server on the web."
 _PASTED = "Paste what a server’s page tells you to put into Claude Desktop, LM Studio or Cursor."
 _FOUND = "Tick the servers to copy. The other program keeps its own, and all tools start off."
+_MOST, _LONGEST = 5, 160  # servers whose commands are shown before they run; characters of each
 _EXAMPLE = """{ "mcpServers": { "notes": { "command": "npx", "args": ["-y", "notes-server"] } } }"""
 
 
@@ -53,6 +55,47 @@ class SecretField(QLineEdit):
         super().focusOutEvent(event)
 
 
+class CommandField(QLineEdit):
+    """Shows dots for keys in a command or an address, unless a person is at it. Attribute:
+    `written`, the whole text."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self.written = typed(server)
+        self._mask()
+        self.textEdited.connect(self._keep)
+
+    @property
+    def is_address(self) -> bool:
+        return self.written.startswith(("http://", "https://"))
+
+    @property
+    def server(self) -> Server:
+        """A server with only that. Raises Problem."""
+        if self.is_address:
+            return Server("", url=self.written)
+        try:
+            command, *arguments = shlex.split(self.written) or ("",)
+        except ValueError:
+            raise Problem("A quotation mark is not closed.", "Close it.") from None
+        return Server("", command, tuple(arguments))
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self.setText(self.written)
+        super().focusInEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self._mask()
+        super().focusOutEvent(event)
+
+    def _keep(self, text: str) -> None:
+        self.written = text.strip()
+
+    def _mask(self) -> None:
+        with suppress(Problem):
+            self.setText(typed(masked(self.server)) if self.written else "")
+
+
 class ServerForm(QWidget):
     """Attributes: its fields; `pairs`, those of the environment's variables or of the headers.
     Signals: `edited()`."""
@@ -64,7 +107,7 @@ class ServerForm(QWidget):
         super().__init__()
         self._server = server or Server("")
         self.name = QLineEdit(self._server.name)
-        self.runs = QLineEdit(typed(self._server))
+        self.runs = CommandField(self._server)
         self.pairs: list[tuple[QLineEdit, SecretField]] = []
         self._more = QPushButton("Another one")
         self._grid = QGridLayout()
@@ -74,7 +117,7 @@ class ServerForm(QWidget):
         for name, value in (*kept.items(), ("", "")):
             self._add(name, value)
         self.name.textChanged.connect(self.edited)
-        self.runs.textChanged.connect(self._follow)
+        self.runs.textEdited.connect(self._follow)
         self._more.clicked.connect(lambda: self._add("", ""))
         self._follow()
 
@@ -103,22 +146,12 @@ class ServerForm(QWidget):
     @property
     def server(self) -> Server:
         """The server as it is written. Raises Problem."""
-        name, runs = self.name.text().strip(), self.runs.text().strip()
-        if not name or not runs:
+        name, runs = self.name.text().strip(), self.runs.server
+        if not name or not (runs.command or runs.url):
             raise Problem("A server needs a name, and a command or an address.", "Fill in both.")
-        made = replace(self._server, name=name, command="", args=(), url="", env={}, headers={})
         values = {a.text().strip(): b.text() for a, b in self.pairs if a.text().strip()}
-        if self._is_address:
-            return replace(made, url=runs, headers=values)
-        try:
-            command, *arguments = shlex.split(runs)
-        except ValueError:
-            raise Problem("A quotation mark is not closed.", "Close it.") from None
-        return replace(made, command=command, args=tuple(arguments), env=values)
-
-    @property
-    def _is_address(self) -> bool:
-        return self.runs.text().strip().startswith(("http://", "https://"))
+        kept = replace(runs, name=name, cwd=self._server.cwd)
+        return replace(kept, headers=values) if runs.url else replace(kept, env=values)
 
     def _add(self, name: str, value: str) -> None:
         row = len(self.pairs)
@@ -132,7 +165,7 @@ class ServerForm(QWidget):
         self.pairs.append(fields)
 
     def _follow(self) -> None:
-        kind = "Headers" if self._is_address else "Environment"
+        kind = "Headers" if self.runs.is_address else "Environment"
         self._what.say(f"{kind}: keys and the like. Values are hidden, and never sent to a model.")
         self.edited.emit()
 
@@ -235,8 +268,10 @@ class ServerDialog(QDialog):
             self.line.say(str(problem) if begun else "", "warning")
             self.ok.setEnabled(False)
             return
-        names = ", ".join(one_line(server.name) for server in servers)
-        self.line.say(names if self.tabs.currentIndex() else "")
+        lines = [f"{one_line(one.name)}: {shown(one)[:_LONGEST]}" for one in servers[:_MOST]]
+        if (more := len(servers) - _MOST) > 0:
+            lines.append(f"and {more} more")
+        self.line.say("\n".join(lines) if self.tabs.currentIndex() == 1 else "")
         self.ok.setEnabled(bool(servers))
 
     def _accept(self) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.theme.labels import Tone
-from engine.tools.configuration import Configuration
+from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
 
 _CHANGED = "Changed since you switched it on{what}. It is off until you say that it is fine."
+_PARTS = ("its title", "its description", "its arguments", "whether it is read-only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +65,44 @@ class ServerNow:
     @property
     def says(self) -> str:
         """What it says about itself."""
-        version = f"Version {self.state.version}" if self.state.version else ""
-        return "" if self.own else "\n\n".join(filter(None, (version, self.state.instructions)))
+        words = filter(None, (self.state.version, self.state.instructions))
+        return "" if self.own else "\n\n".join(words)
 
     def changed(self, tool: Offered) -> str:
         """What is not as it was when a person switched a tool on; empty if nothing is."""
         if not self.setup.has_changed(tool):
             return ""
-        before = self.before.get((tool.server, tool.name))
-        parts = before and {
-            "its title": before.title != tool.title,
-            "its description": before.description != tool.description,
-            "its arguments": before.schema != tool.schema,
-            "whether it is read-only": before.read_only != tool.read_only,
-        }
-        what = ", ".join(part for part, other in (parts or {}).items() if other)
-        return _CHANGED.format(what=f": {what}" if what else "")
+        seen, now = self.setup.seen[tool.server][tool.name].split(), digest(tool).split()
+        same = len(seen) == len(now)
+        what = (
+            [name for name, a, b in zip(_PARTS, seen, now, strict=True) if a != b] if same else []
+        )
+        return _CHANGED.format(what=f": {', '.join(what)}" if what else "")
 
     def details(self, tool: Offered) -> str:
-        """All that is said of a tool; of one that has changed, also what was said before."""
+        """All that is said of a tool; of one that has changed, first what was said before."""
         before = self.before.get((tool.server, tool.name))
         if before and self.setup.has_changed(tool):
-            return f"Now:\n\n{_all_of(tool)}\n\nBefore:\n\n{_all_of(before)}"
+            return f"Before:\n\n{_all_of(before, tool)}\n\nNow:\n\n{_all_of(tool)}"
         return _all_of(tool)
 
 
-def _all_of(tool: Offered) -> str:
+def _all_of(tool: Offered, other: Offered | None = None) -> str:
+    """Return the words about a tool, without those that are the same about the `other`."""
+    return "\n\n".join(
+        _indented(words)
+        for words, same in zip(_words(tool), _words(other) if other else ("",) * 3, strict=True)
+        if words and words != same
+    )
+
+
+def _words(tool: Offered) -> tuple[str, ...]:
+    return tool.title, tool.description, tool.schema
+
+
+def _indented(words: str) -> str:
+    """Return JSON in lines; other words as they are."""
     try:
-        schema = json.dumps(json.loads(tool.schema), indent=2, ensure_ascii=False)
+        return json.dumps(json.loads(words), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        schema = tool.schema
-    return "\n\n".join(filter(None, (tool.title, tool.description, schema)))
+        return words

@@ -1,10 +1,13 @@
 """The page of a server: its state, its tools with their switches, its words and its log.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets, and how a server is to be shown; not what is done when one is used.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
+from PySide6.QtGui import QFontDatabase, QTextCursor
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPlainTextEdit,
@@ -30,45 +33,24 @@ _LONGEST_TEXT = 20_000
 
 
 class ServerPage(QWidget):
-    """Attributes: its parts; `server`, the name of the server that is shown.
-
-    Signals: `switched(bool)`, `trusted(bool)`, `restart_asked()`, `edit_asked()`,
-    `removal_asked()`: of this server. `tool_switched(str, bool)`, `seen(str)`: of a tool.
-    `folder_asked()`, `folder_dropped(str)`: of those that may be read.
-    """
-
-    switched = Signal(bool)
-    trusted = Signal(bool)
-    restart_asked = Signal()
-    edit_asked = Signal()
-    removal_asked = Signal()
-    tool_switched = Signal(str, bool)
-    seen = Signal(str)
-    folder_asked = Signal()
-    folder_dropped = Signal(str)
+    """Attributes: its parts, which say what a person does; `server`, the name of the server that is
+    shown."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._shown: ServerNow | None = None
         self.server = ""
         self.switch = Switch("Server")
-        self.title, self.runs = ToneLabel(scale=1.15, bold=True), ShortenedLabel(tone="muted")
+        self.title = ShortenedLabel(scale=1.15, bold=True)
+        self.runs = ShortenedLabel(tone="muted")
         self.line = StatusLine(wraps=True)
         self.restart, self.edit = QPushButton("Restart"), QPushButton("Edit…")
         self.remove = QPushButton("Remove")
         self.trust = EdgedCheckBox(_TRUST)
-        self.folders, self.tools = _Folders(), ToolList()
+        self.folders, self.tools = Folders(), ToolList()
         self.says, self.log = _texts("Its own words"), _texts("Log")
         self.tabs = QTabWidget()
         self._arrange()
-        self.switch.clicked.connect(self.switched)
-        self.trust.clicked.connect(self.trusted)
-        self.restart.clicked.connect(self.restart_asked)
-        self.edit.clicked.connect(self.edit_asked)
-        self.remove.clicked.connect(self.removal_asked)
-        self.tools.switched.connect(self.tool_switched)
-        self.tools.seen.connect(self.seen)
-        self.folders.add.clicked.connect(self.folder_asked)
-        self.folders.dropped.connect(self.folder_dropped)
 
     def _arrange(self) -> None:
         first = QHBoxLayout()
@@ -84,6 +66,7 @@ class ServerPage(QWidget):
         inner.addWidget(self.folders)
         inner.addWidget(self.tools, 1)
         inner.addWidget(self.trust)
+        self.line.setMinimumWidth(1)  # however long a word is
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.setStyleSheet(TABS)
@@ -100,7 +83,9 @@ class ServerPage(QWidget):
 
     def show_server(self, now: ServerNow) -> None:
         """Show how it is."""
-        name, (line, tone) = now.server.name, now.line
+        if now == self._shown:
+            return
+        self._shown, name, (line, tone) = now, now.server.name, now.line
         other, self.server = name != self.server, name
         self.title.say(now.title)
         self.line.say(one_line(line), tone)
@@ -113,9 +98,11 @@ class ServerPage(QWidget):
         self.trust.setChecked(name in now.setup.trusted)
         self.folders.setVisible(now.own)
         self.folders.show_folders(now.setup.folders)
-        for place, (field, text) in enumerate(((self.says, now.says), (self.log, now.log)), 1):
+        for place, text in ((1, now.says), (2, now.log)):
             self.tabs.setTabVisible(place, bool(text))
-            _show(field, text)
+        _show(self.says, now.says)
+        if _show(self.log, now.log):
+            self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.tabs.tabBar().setVisible(bool(now.says or now.log))
         if other:
             self.tabs.setCurrentIndex(0)
@@ -129,18 +116,20 @@ class ToolRow(Row):
     def __init__(self) -> None:
         super().__init__()
         self.switch = Switch("Tool")
-        self._name, self._mark = ToneLabel(bold=True), ToneLabel(tone="muted", scale=0.9)
+        self._name, self._mark = ShortenedLabel(bold=True), ToneLabel(tone="muted", scale=0.9)
         self._description = ToneLabel(tone="muted")
         self.changed = StatusLine(wraps=True)
         self.fine = QPushButton("It is fine")
         self.more, self.details = QPushButton("Details"), _texts("Details")
+        self._details: Callable[[], str] = str
         self._arrange()
         self.more.clicked.connect(self._unfold)
 
     def _arrange(self) -> None:
-        for label in (self._name, self._mark):
-            label.setWordWrap(False)
+        self._mark.setWordWrap(False)
         self._mark.say("read-only")
+        for text in (self._description, self.changed):
+            text.setMinimumWidth(1)  # however long a word is
         for button in (self.fine, self.more):
             button.setAutoDefault(False)
         self.more.setFlat(True)
@@ -149,9 +138,8 @@ class ToolRow(Row):
         self.details.hide()
         first = QHBoxLayout()
         first.setSpacing(10)
-        first.addWidget(self._name)
+        first.addWidget(self._name, 1)
         first.addWidget(self._mark)
-        first.addStretch(1)
         first.addWidget(self.more)
         changed = QHBoxLayout()
         changed.addWidget(self.changed, 1)
@@ -184,11 +172,14 @@ class ToolRow(Row):
             part.setVisible(bool(changed))
         self.fine.setAccessibleName(f"{name} is fine as it is now")
         self.more.setAccessibleName(f"Details of {name}")
-        _show(self.details, now.details(tool))
+        self._details = partial(now.details, tool)
+        self._unfold(self.more.isChecked())
 
     def _unfold(self, on: bool) -> None:
         self.details.setVisible(on)
         self.more.setText("Hide" if on else "Details")
+        if on:  # a schema may be long
+            _show(self.details, self._details())
 
 
 class ToolList(RowList[ToolRow]):
@@ -216,7 +207,7 @@ class ToolList(RowList[ToolRow]):
         row.fine.clicked.connect(lambda: self.seen.emit(name))
 
 
-class _Folders(QWidget):
+class Folders(QWidget):
     """The folders that the file tools may read. Attribute: `add`. Signals: `dropped(str)`."""
 
     dropped = Signal(str)
@@ -276,7 +267,9 @@ def _texts(name: str) -> QPlainTextEdit:
     return field
 
 
-def _show(field: QPlainTextEdit, text: str) -> None:
-    """Show a text, or its end where it is very long, without moving what is read."""
-    if (shown := clean(text[-_LONGEST_TEXT:])) != field.toPlainText():
+def _show(field: QPlainTextEdit, text: str) -> bool:
+    """Show a text, or the beginning of a very long one. Returns whether it is another."""
+    shown = clean(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}\n…")
+    if other := shown != field.toPlainText():
         field.setPlainText(shown)
+    return other

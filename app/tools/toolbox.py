@@ -17,6 +17,7 @@ from engine.tools.configuration import Configuration, load, others_files, save
 from engine.tools.log import ServerLog
 from engine.tools.protocol import OWN, Call, Offered, Server, Start
 from models.errors import Problem
+from models.in_words import one_line
 
 _DAMAGED = ".damaged.json"  # how the name of a file ends that could not be read, and was replaced
 _TAIL_BYTES = 16_000  # of a log
@@ -51,11 +52,40 @@ class Toolbox(ToolRunner):
     def set_up(self) -> bool:
         return bool(self.configuration.servers or self.configuration.seen)
 
+    @property
+    def trouble(self) -> str:
+        now = self.configuration
+        for server in (OWN, *(server.name for server in now.enabled())):
+            state, name = self.process.state(server), one_line(server)
+            if server in now.seen and state.state == "failed":
+                return f"The tools of {name} cannot be used. {one_line(state.message)}"
+            if changed := [one_line(tool.name) for tool in state.tools if now.has_changed(tool)]:
+                return (
+                    f"{name} describes {', '.join(changed)} otherwise than when you switched that "
+                    "on. It is off until you have looked."
+                )
+        return ""
+
     def offered(self) -> tuple[Offered, ...]:
         return tuple(tool for tool in self._tools() if self.configuration.is_on(tool))
 
     def trusted(self) -> frozenset[str]:
         return self.configuration.trusted
+
+    def begin(self) -> None:
+        before = self.configuration
+
+        def steps() -> Steps:
+            try:
+                read = yield self._disk.submit(load, self._file)
+                self._damaged, self.problem = False, None
+                if self.configuration is before:
+                    self.configuration = read
+            except Problem as problem:
+                self._damaged, self.problem = True, problem
+            self._run()
+
+        self._stepper.run(steps(), failed=self._fail)
 
     def call(self, call: Call) -> None:
         self.process.call(call)
@@ -70,25 +100,11 @@ class Toolbox(ToolRunner):
 
     # What a person does
 
-    def begin(self) -> None:
-        """Read what is set up, and run what is switched on."""
-
-        def steps() -> Steps:
-            try:
-                self.configuration = yield self._disk.submit(load, self._file)
-            except Problem:
-                self._damaged = True
-                raise
-            finally:
-                self._run()
-
-        self._stepper.run(steps(), failed=self._fail)
-
     def look(self) -> None:
-        """Run all servers from now on, as a person looks at what they offer."""
-        if not self._looked:
-            self._looked = True
-            self._run()
+        """Run all servers from now on, as a person looks at what they offer; and read again what is
+        set up, as it may have been edited by hand."""
+        self._looked = True
+        self.begin()
 
     def change(self, configuration: Configuration) -> None:
         """Set up this instead, and keep it."""

@@ -6,6 +6,7 @@ nothing of what a tower computes.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice, pairwise
@@ -16,6 +17,7 @@ from PIL import Image
 
 from engine.conversation.template import Shown
 from engine.core.sights import Sight, Sights, Turning
+from engine.device import wait
 from engine.request import Picture, Prompt
 from engine.virtual_ids import is_virtual, virtual_ids
 from engine.vision import Grid, Pixels, Seen, Tower
@@ -24,8 +26,9 @@ from engine.vision.tower import require_tower
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
+_NOTE = "[A picture, which is not shown, as this model reads text only]"
 _WITHOUT = "Choose a model that sees, or ask without the pictures."
-_LATEST = 4  # pictures whose rows are held, as several answers read them
+_LATEST = 2  # pictures whose rows are held, which a race reads twice, or in parts
 
 
 class Eyes:
@@ -34,6 +37,7 @@ class Eyes:
     def __init__(self, tower: Tower) -> None:
         self.sights: Sights = {}
         self._tower = tower
+        self._pictures: dict[str, Picture] = {}  # by digest; where they were last
         self._seen = lru_cache(_LATEST)(self._look)
 
     def rows(self, pictures: Sequence[Picture]) -> int:
@@ -60,6 +64,7 @@ class Eyes:
             found[place] = id
         left = iter(places)
         for picture in pictures:
+            self._pictures[picture.digest] = picture
             grid = self._grid(picture)
             own = list(islice(left, grid.tokens))
             # The rows stand together, or in several parts with marks between them.
@@ -75,21 +80,22 @@ class Eyes:
 
     def _part(self, picture: Picture, grid: Grid, rows: slice, ids: tuple[int, ...]) -> Sight:
         def look() -> Seen:
-            seen = self._seen(picture)
+            seen = self._seen(picture.digest)
             return Seen(seen.rows[rows], tuple(each[rows] for each in seen.deeper))
 
         turning = None
         if grid.shape is not None:
             positions = three_dimensional(grid.tokens, [(0, grid)])
             turning = Turning(mx.array(positions), self._tower.sections, set_back([grid]))
-        return Sight(ids, look, self._tower.placeholder, turning, self._tower.mutual)
+        tower = self._tower
+        return Sight(ids, look, tower.read_as, turning, tower.mutual, tower.windows_only)
 
     def _grid(self, picture: Picture) -> Grid:
         return self._tower.size_of(picture.width, picture.height)
 
-    def _look(self, picture: Picture) -> Seen:
-        seen = self._tower.embed(pixels_of(picture))
-        mx.eval(seen.rows, *seen.deeper)
+    def _look(self, digest: str) -> Seen:
+        seen = self._tower.embed(pixels_of(self._pictures[digest]))
+        wait(seen.rows, *seen.deeper)
         return seen
 
 
@@ -107,6 +113,18 @@ def pixels_of(picture: Picture) -> Pixels:
     if digest.hexdigest() != picture.digest:
         raise Problem(f"The picture {picture.path} has changed.", "Attach it again.")
     return pixels
+
+
+def without_earlier(prompt: Prompt) -> Prompt:
+    """The prompt with a note in place of each picture before the user's newest message: a
+    conversation goes on with a target that cannot see."""
+    messages = list(prompt.messages)
+    newest = max((n for n, each in enumerate(messages) if each.role == "user"), default=0)
+    for number, message in enumerate(messages[:newest]):
+        notes = filter(None, (message.content, *(_NOTE for _ in message.pictures)))
+        # Behind the text, in which places are known.
+        messages[number] = replace(message, content="\n\n".join(notes), pictures=())
+    return replace(prompt, messages=tuple(messages))
 
 
 def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> None:

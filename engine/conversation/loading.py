@@ -23,6 +23,7 @@ from engine.device import backend
 from engine.request import BALANCED, Sampling
 from engine.vision import Tower
 from engine.vision.tower import tower_of
+from models.architectures import spelled
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
@@ -77,7 +78,8 @@ def load(
             redirect_stdout(StringIO()) as printed,  # some modules print and exit
             without_byte_order_marks(folder.path) as place,
         ):
-            model, _ = load_weights(place, lazy=True)
+            named = {"model_type": spelled(folder.model_type)}
+            model, _ = load_weights(place, lazy=True, model_config=named)
             tokenizer = load_tokenizer(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
             )

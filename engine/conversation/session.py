@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from engine.conversation.answer_events import AnswerEvents
-from engine.conversation.eyes import Eyes, refuse_unseen
+from engine.conversation.eyes import Eyes, refuse_unseen, without_earlier
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.conversation.kept_prefixes import KeptPrefix, KeptPrefixes, Unkept
 from engine.conversation.loading import LoadedModel
@@ -145,6 +145,11 @@ class Session:
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
 
     @property
+    def sees(self) -> bool:
+        """Whether prompts can have pictures."""
+        return self._shared.eyes is not None
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """The ids of all committed tokens: prompt and answer."""
         return tuple(self._tokens)
@@ -231,6 +236,7 @@ class Session:
         """
         tokenizer, eyes = self.target.tokenizer, self._shared.eyes
         prompt = with_thinking(tokenizer, prompt, thinking)
+        prompt = prompt if eyes else without_earlier(prompt)
         refuse_unseen(prompt, eyes, self.target.folder)
         if eyes is None or not any(message.pictures for message in prompt.messages):
             return encode_prompt(tokenizer, prompt)
@@ -288,6 +294,7 @@ class Session:
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokenizer, eyes = self.target.tokenizer, self._shared.eyes
         prompt = with_thinking(tokenizer, prompt, request.thinking)
+        prompt = prompt if eyes else without_earlier(prompt)
         encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)
         tokens, gap = fit(
             prompt,

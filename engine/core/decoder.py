@@ -147,9 +147,10 @@ class Decoder:
 
     def _see(self, sight: Sight) -> mx.array:
         """Read a picture in one pass, as `read` does tokens."""
-        before, rows, position = self.length, len(sight.ids), self.length - self.lower
+        seen, before, rows = sight.look(), self.length, len(sight.ids)
+        position = before - self.lower
         with self.one_pass(rows) as caches, recording([(self.recorder, before, rows)]):
-            return read_sight(self.model, sight, caches, position=position)
+            return read_sight(self.model, sight, seen, caches, position=position)
 
     @contextmanager
     def one_pass(self, rows: int) -> Iterator[list[Any]]:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -44,8 +45,8 @@ class Sight:
     """Rows of a picture that stand together in a text, by their virtual ids.
 
     `look` computes them. `token`: the id that a model's tables of tokens are asked for in the place
-    of each. `turning`: None if each row takes a position, as a token does. `mutual`: whether the
-    rows see each other, too.
+    of each. `turning`: None if each row takes a position, as a token does. `mutual`: whether rows
+    see later ones, too; with `windows_only` in layers with windows alone.
     """
 
     ids: tuple[int, ...]
@@ -53,6 +54,7 @@ class Sight:
     token: int = 0
     turning: Turning | None = None
     mutual: bool = False
+    windows_only: bool = False
 
     @property
     def lower(self) -> int:
@@ -78,19 +80,21 @@ def sights_in(tokens: Sequence[int], sights: Mapping[int, Sight]) -> list[tuple[
     return found
 
 
-def read_sight(model: nn.Module, sight: Sight, caches: list[Any], *, position: int) -> mx.array:
+def read_sight(
+    model: nn.Module, sight: Sight, seen: Seen, caches: list[Any], *, position: int
+) -> mx.array:
     """Read a picture in one pass; returns logits, (rows, vocabulary). `position`: of a token in the
     place of its first row."""
-    seen, layers = sight.look(), model.layers
     ids = mx.full((1, len(sight.ids)), sight.token, dtype=mx.int32)
     kind = embedding(model)(ids[:, :1]).dtype
     with ExitStack() as changed:
         if sight.mutual:
-            changed.enter_context(standing_in(model, {_MASK: _mutual}))
+            mask = partial(_mutual, windows_only=sight.windows_only)
+            changed.enter_context(standing_in(model, {_MASK: mask}))
         if sight.turning is not None:
             around = _by_dimensions(sight.turning, position)
             changed.enter_context(_as_called(_rotary(model), around))
-        for layer, more in zip(layers, seen.deeper, strict=False):
+        for layer, more in zip(model.layers, seen.deeper, strict=False):
             changed.enter_context(_as_called([layer], _adding(more.astype(kind)[None])))
         rows = seen.rows.astype(kind)[None]
         logits: mx.array = model(ids, cache=caches, input_embeddings=rows)[0]
@@ -166,14 +170,17 @@ def _by_dimensions(turning: Turning, position: int) -> Around:
     return around
 
 
-def _mutual(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a stand-in for mlx-lm's `create_attention_mask`: a pass's rows all see each other."""
+def _mutual(stock: Callable[..., Any], *, windows_only: bool) -> Callable[..., Any]:
+    """Make a stand-in for mlx-lm's `create_attention_mask`: a pass's rows see later ones, too."""
 
     def mask(h: mx.array, cache: Any, window_size: int | None = None) -> mx.array:
         seen: mx.array = stock(h, cache, window_size=window_size, return_array=True)
+        if windows_only and window_size is None:
+            return seen
         rows = h.shape[1]
         base = cache.span(rows)[0] if isinstance(cache, AlignedCache) else 0
         places = mx.arange(base, base + seen.shape[-1])
-        return seen | ((places >= cache.offset) & (places < cache.offset + rows))
+        queries = mx.arange(cache.offset, cache.offset + rows)[:, None]
+        return seen | ((places > queries) & (places < cache.offset + rows))
 
     return mask

@@ -24,7 +24,9 @@ PICTURE_SIDE = 4096
 PICTURE_PIXELS = 6_000_000
 """Of a picture that a model is shown; a larger one is scaled down."""
 UNSCALED_PIXELS = 100_000_000
-"""Of a picture as its file has it, unless its format can be scaled while it is decoded."""
+"""Of a picture as its file has it."""
+JPEG_PIXELS = 500_000_000
+"""The same of a JPEG, which is scaled while it is decoded."""
 
 RESULT_BYTES = 4 * TEXT_BYTES
 """The longest output of the process: in JSON a character takes more room."""

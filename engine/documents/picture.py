@@ -10,16 +10,24 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import cast
 
-from PIL import ExifTags, Image, ImageFile
+from PIL import ExifTags, Image
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
 
-from engine.documents.limits import PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
+from engine.documents.limits import JPEG_PIXELS, PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
 from engine.documents.page_picture import AS_PNG
 from engine.documents.zips import reading
 from models.errors import Problem
 
-_STARTS = {
-    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF",
-    b"BM": "BMP", b"II*\0": "TIFF", b"MM\0*": "TIFF",
+_READERS: dict[bytes, type[ImageFile]] = {
+    b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": JpegImageFile, b"BM": BmpImageFile,
+    b"GIF87a": GifImageFile, b"GIF89a": GifImageFile,
+    b"II*\0": TiffImageFile, b"MM\0*": TiffImageFile,
 }  # fmt: skip
 _REFUSED = {
     b"8BPS": "a drawing of Photoshop", b"\0\0\1\0": "an icon (ICO)", b"%PDF": "a PDF",
@@ -48,31 +56,32 @@ class Pixels:
 
 def read_picture(data: bytes) -> Pixels:
     """Decode a picture. Raises `Problem`."""
-    format = _format_of(data)
+    reader = _reader_of(data)
     # Pillow's own limit warns of some sizes and refuses others; ours stands here.
     Image.MAX_IMAGE_PIXELS = None
     with reading("picture", AS_PNG), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opened = Image.open(BytesIO(data), formats=(format,))
-        wanted = _size_within(opened.size)
-        opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
-        if opened.width * opened.height > UNSCALED_PIXELS:
+        opened = reader(BytesIO(data))
+        most = JPEG_PIXELS if reader is JpegImageFile else UNSCALED_PIXELS
+        if opened.width * opened.height > most:
             raise Problem(
                 f"The picture has {opened.width:,} × {opened.height:,} pixels.",
-                f"Save it with at most {UNSCALED_PIXELS // 10**6} million.",
+                f"Save it with at most {most // 10**6} million.",
             )
+        wanted = _size_within(opened.size)
+        opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
         opened.load()
         picture = _upright(_on_white(_scaled(_in_bytes(opened), wanted)), _turn_of(opened))
     return Pixels(picture.width, picture.height, picture.tobytes())
 
 
-def _format_of(data: bytes) -> str:
-    """Pillow's word for the format. Raises `Problem` if no reader reads it."""
-    for start, format in _STARTS.items():
+def _reader_of(data: bytes) -> type[ImageFile]:
+    """Pillow's reader of the format. Raises `Problem` if there is none."""
+    for start, reader in _READERS.items():
         if data.startswith(start):
-            return format
+            return reader
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "WEBP"
+        return WebPImageFile
     kind = next((kind for start, kind in _REFUSED.items() if data.startswith(start)), "")
     if data[4:8] == b"ftyp":
         kind = _FAMILIES.get(data[8:12], "a video")
@@ -92,7 +101,7 @@ def _size_within(size: tuple[int, int]) -> tuple[int, int]:
     return max(1, int(width * scale)), max(1, int(height * scale))
 
 
-def _in_bytes(picture: ImageFile.ImageFile) -> Image.Image:
+def _in_bytes(picture: Image.Image) -> Image.Image:
     """The picture in a mode with a byte for each channel, and alpha if it has any."""
     if picture.has_transparency_data:
         return picture.convert("RGBA")

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,7 +109,7 @@ def normalize(
     its digest, so the same picture is there once.
     """
     if isinstance(source, bytes):
-        with TemporaryDirectory(dir=into) as folder:
+        with _room_on_the_disk(), TemporaryDirectory(dir=into) as folder:
             path = Path(folder) / NAMELESS
             path.write_bytes(source)
             return normalize(path, into, cancelled=cancelled, effort=effort)
@@ -125,9 +126,18 @@ def normalize(
     path = into.absolute() / f"{digest.hexdigest()}.png"
     if not path.exists():
         data = png(rgb, width=width, height=height, row_bytes=3 * width, effort=1)
-        with replacing(path) as partial:
+        with _room_on_the_disk(), replacing(path) as partial:
             partial.write_bytes(data)
     return Picture(str(path), digest.hexdigest(), width, height)
+
+
+@contextmanager
+def _room_on_the_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"The picture cannot be kept: {error.strerror or type(error).__name__}."
+        raise Problem(message, "Make room on the disk, and try again.") from error
 
 
 def _run(

@@ -465,7 +465,7 @@ class Host:
                 knows_tools=template.knows_tools,
                 thinking=template.choices,
                 notation=template.notation,
-                sees=False,
+                sees=session.sees,
             )
         )
 

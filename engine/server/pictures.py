@@ -70,9 +70,7 @@ class Pictures:
         if not pictures:
             return prompt
         if len(pictures) > MOST_PICTURES:
-            message = (
-                f"The request has {len(pictures)} images, and at most {MOST_PICTURES} are read."
-            )
+            message = f"There are {len(pictures)} images. Send at most {MOST_PICTURES}."
             raise invalid(message, "messages", "too_many_images")
         question = prompt.messages[-1]
         if not sees and question.role == "user" and question.pictures:
@@ -135,11 +133,11 @@ async def _read(message: ChatMessage, kept: dict[Picture, _Kept], newest: bool) 
             pictures.append(await asyncio.shield(kept[picture].reading))
         except Problem as problem:
             place = _place_of(picture)
-            reason = problem.message.removeprefix(f"{NAMELESS}: ")
+            why = problem.message.removeprefix(f"{NAMELESS}: ")
             if newest:
-                message_ = f"{place}: {reason} {problem.remedy}"
-                raise invalid(message_, place, "invalid_image") from None
-            notes.append(f"[image: not shown. {reason}]")
+                why = f"{place}: {why} {problem.remedy}"
+                raise invalid(why, place, "invalid_image") from None
+            notes.append(f"[image: not shown. {why}]")
     content = BETWEEN.join(filter(None, (*notes, message.content)))
     return replace(message, content=content, pictures=tuple(pictures))
 

@@ -3,7 +3,6 @@ of expressions, and gives up before a number gets too long."""
 
 import ast
 import math
-from collections.abc import Callable
 from decimal import Context, Decimal, DecimalException, localcontext
 from fractions import Fraction
 
@@ -13,12 +12,8 @@ _LONGEST = 500  # characters of an expression
 _MOST_BITS = 40_000  # of a number: twelve thousand digits
 _DIGITS = 30  # of a number that is not exact
 _WORKING = Context(prec=50, Emax=999_999, Emin=-999_999)
-_MOST_FACTORIAL = 3_000
 _WRITTEN = str.maketrans({"×": "*", "·": "*", "÷": "/", "\N{MINUS SIGN}": "-", "–": "-", "^": "**"})
-_CONSTANTS = {
-    "pi": Fraction("3.14159265358979323846264338327950288419716939937510"),
-    "e": Fraction("2.71828182845904523536028747135266249775724709369995"),
-}
+_PI = Fraction("3.14159265358979323846264338327950288419716939937510")
 
 
 def calculate(expression: str) -> str:
@@ -71,9 +66,9 @@ class _Calculation:
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return Fraction(repr(number))
-            case ast.Name(id=name) if name.lower() in _CONSTANTS:
+            case ast.Name(id="pi"):
                 self.exact = False
-                return _CONSTANTS[name.lower()]
+                return _PI
             case ast.UnaryOp(op=ast.USub(), operand=inside):
                 return -self._value(inside)
             case ast.UnaryOp(op=ast.UAdd(), operand=inside):
@@ -81,7 +76,7 @@ class _Calculation:
             case ast.BinOp(left=left, op=op, right=right):
                 return self._joined(self._value(left), op, self._value(right))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                return self._called(name.lower(), [self._value(each) for each in arguments])
+                return self._called(name, [self._value(each) for each in arguments])
         raise SyntaxError
 
     def _joined(self, left: Fraction, op: ast.operator, right: Fraction) -> Fraction:
@@ -144,29 +139,7 @@ class _Calculation:
                 return sum(values, Fraction(0))
             case "sqrt", [value]:
                 return self._root(value)
-            case "factorial", [value] if value.denominator == 1 and value <= _MOST_FACTORIAL:
-                return Fraction(math.factorial(int(value)))
-            case "exp", [value]:
-                return self._rounded(_decimal(value).exp())
-            case (("ln" | "log"), [value]) if value > 0:
-                return self._rounded(_decimal(value).ln())
-            case "log", [value, base] if value > 0 and base > 0:
-                return self._rounded(_decimal(value).ln() / _decimal(base).ln())
-            case "log10", [value] if value > 0:
-                return self._rounded(_decimal(value).log10())
-            case "log2", [value] if value > 0:
-                return self._rounded(_decimal(value).ln() / Decimal(2).ln())
-            case _, [value] if name in _BY_FLOATS:
-                found = _BY_FLOATS[name](float(value))  # sin(pi) is nothing, as near as it is known
-                return self._rounded(Decimal(repr(found)) if abs(found) > 1e-15 else Decimal(0))
         raise SyntaxError
-
-
-_BY_FLOATS: dict[str, Callable[[float], float]] = {
-    each.__name__: each
-    for each in (math.sin, math.cos, math.tan, math.asin, math.acos, math.atan,
-                 math.degrees, math.radians)
-}  # fmt: skip
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -88,7 +88,8 @@ class Configuration:
 
     def is_on(self, tool: Offered) -> bool:
         """Whether a model may be given this tool: it was switched on as it is described now."""
-        return self.seen.get(tool.server, {}).get(tool.name) == digest(tool)
+        seen = self.seen.get(tool.server, {}).get(tool.name)
+        return seen is not None and seen == digest(tool)
 
     def has_changed(self, tool: Offered) -> bool:
         """Whether the tool was on, and is described otherwise since."""
@@ -137,9 +138,10 @@ def _with(names: frozenset[str], name: str, inside: bool) -> frozenset[str]:
 
 
 def digest(tool: Offered) -> str:
-    """A digest of all that a server says about a tool."""
-    said = (tool.name, tool.title, tool.description, tool.schema, tool.read_only)
-    return sha256(json.dumps(said).encode()).hexdigest()
+    """A digest of each thing that a server says about a tool, with a space between: its title, its
+    description, the schema of its arguments, and whether it is read-only."""
+    said = (tool.title, tool.description, tool.schema, tool.read_only)
+    return " ".join(sha256(json.dumps(each).encode()).hexdigest()[:32] for each in said)
 
 
 # Files

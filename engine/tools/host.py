@@ -60,7 +60,6 @@ from models.typed_json import WrongJson
 
 START_SECONDS = 60.0  # a first start may fetch the program
 _MOST_PAGES = 50  # of a list of tools
-_PROGRESS_APART_SECONDS = 0.1
 _LISTS_APART_SECONDS = 1.0
 _LONGEST_ERROR = 2_000  # characters
 _CLIENT = types.Implementation(name="Slipstream", version="0.1.0")
@@ -92,7 +91,7 @@ class _OpenCall:
         self.command, self.scope = command, anyio.CancelScope()
         self._send, self._forget = send, forget
         self._over = False
-        self._since = self._told = time.monotonic()
+        self._since = time.monotonic()
         self._late = asyncio.get_running_loop().call_later(
             min(max(command.seconds, 0.0), 86_400.0),
             lambda: self.end("failed", f"It took longer than {command.seconds:g} seconds."),
@@ -110,10 +109,8 @@ class _OpenCall:
         self.scope.cancel()
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far it is, some times a second."""
-        now = time.monotonic()
-        if not self._over and now - self._told >= _PROGRESS_APART_SECONDS:
-            self._told = now
+        """Tell how far it is."""
+        if not self._over:
             done, of = (each if isfinite(each) else 0.0 for each in (progress, total or 0.0))
             self._send(Progress(self.command.id, done, of, short(message or "")))
 

@@ -18,8 +18,11 @@ class ServerLog:
 
     def __init__(self, folder: Path, server: Server) -> None:
         self.path = folder / f"tools-{file_stem(server.name) or 'server'}.log"
-        self._keys = [key.encode() for key in keys_of(server) if len(key) >= SHORTEST_KEY]
+        lines = {line.strip() for key in keys_of(server) for line in (key, *key.splitlines())}
+        keys = [line.encode(errors="replace") for line in lines if len(line) >= SHORTEST_KEY]
+        self._keys = sorted(keys, key=len, reverse=True)
         self._rest = b""
+        self._dropping = False  # the rest of a line that is too long
         self.last = ""
 
     def masked(self, text: str) -> str:
@@ -32,10 +35,14 @@ class ServerLog:
 
     def add(self, data: bytes) -> None:
         """Write down a piece of standard error. The end of a line may follow with the next."""
-        whole, ended, rest = (self._rest + data).rpartition(b"\n")
-        if len(rest) > _LONGEST_LINE:
-            whole, ended, rest = whole + ended + rest, b"\n", b""
-        self._rest = rest
+        if self._dropping:
+            _, ended, data = data.partition(b"\n")
+            self._dropping = not ended
+        whole, ended, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            line = self._mask(self._rest)
+            whole += ended + line[: len(line) - max(map(len, self._keys), default=0)]
+            self._rest, self._dropping = b"", True  # where it is cut a key may begin
         if whole := self._mask(whole)[-_LARGEST_FILE_BYTES:].strip(b"\r\n"):
             self._write(whole + b"\n")
             line = whole.rpartition(b"\n")[2][:_LONGEST_LINE]

@@ -94,7 +94,7 @@ _TOOLS: dict[str, tuple[types.Tool, type[_Arguments]]] = {
             _tool(
                 *("calculate", "Calculate"),
                 "Calculate exactly. Operators: + - * / // % **. Functions: sqrt, abs, round, floor,"
-                " ceil, min, max, sum, factorial, exp, ln, log10, log2, sin, cos, tan.",
+                " ceil, min, max, sum. Also pi.",
                 *("expression", "Such as (3 + 4) * 0.1 ** 2."),
             ),
             _Calculate,

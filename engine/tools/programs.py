@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -31,11 +32,11 @@ LONGEST_MESSAGE_BYTES = 8 << 20
 _NONSENSE_BYTES = 16 << 20  # that are no messages, until the server is given up
 _UNANSWERED = 100  # requests of the server at once
 _BLOCK_BYTES = 1 << 16
+_BLOCKS_APART_SECONDS = 0.002  # so that a flood of short lines comes in few blocks
 _GRACE_SECONDS = 0.5  # from the end of its input until SIGTERM, and from that until SIGKILL
 _LOOKS_APART_SECONDS = 0.02
-_HEARD = {  # notifications; others are dropped here
-    "notifications/cancelled", "notifications/progress", "notifications/tools/list_changed",
-}  # fmt: skip
+_PROGRESS_APART_SECONDS = 0.1
+_HEARD = ("notifications/cancelled", "notifications/tools/list_changed")  # and progress
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,15})"?\s*[,}]')
 _ID_WITHIN = 400  # bytes of an unreadable message, from its beginning or end
 
@@ -62,9 +63,9 @@ _COMES_WITH = {
 # Ends the process groups named in the last line that it read, once whoever wrote it has ended.
 _GUARDIAN = """
 while read -r line; do groups=$line; done
-for each in $groups; do kill -TERM -- -$each; done
+for each in $groups; do kill -TERM -$each; done
 [ -z "$groups" ] || sleep 0.3
-for each in $groups; do kill -KILL -- -$each; done
+for each in $groups; do kill -KILL -$each; done
 """
 
 Item = SessionMessage | Exception
@@ -137,6 +138,7 @@ class Program:
         self._pending: set[int] = set()  # our requests without a response
         self._asked: set[str | int] = set()  # the server's
         self._nonsense_bytes = 0
+        self._progress_at = 0.0
         self.ended = anyio.Event()
         self.why = ""
 
@@ -219,6 +221,7 @@ class Program:
                         self.why = self.why or "It floods its standard output."
                         _kill(process.pid, signal.SIGKILL)
                         break
+                    await anyio.sleep(_BLOCKS_APART_SECONDS)
         if not self.why:
             self.why = await _end_of(process)
         self.ended.set()
@@ -246,6 +249,10 @@ class Program:
                 self._pending.discard(_number(id))
             case types.JSONRPCRequest():
                 self._asked.add(message.id)
+            case types.JSONRPCNotification(method="notifications/progress"):
+                if time.monotonic() - self._progress_at < _PROGRESS_APART_SECONDS:
+                    return []
+                self._progress_at = time.monotonic()
             case types.JSONRPCNotification() if message.method not in _HEARD:
                 return []
         return [SessionMessage(message)]
@@ -253,7 +260,8 @@ class Program:
     def _ignore(self, line: bytes) -> None:
         """Note the first line that is no message, and count all."""
         if not self._nonsense_bytes:
-            self._log.note(f"no message: {self._log.masked(line[:200].decode(errors='replace'))}")
+            start = self._log.masked(line[:_BLOCK_BYTES].decode(errors="replace"))
+            self._log.note(f"no message: {start[:_ID_WITHIN]}")
         self._nonsense_bytes += len(line)
 
     def _refused(self, line: bytes, why: str) -> list[Item]:

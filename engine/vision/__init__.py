@@ -49,17 +49,19 @@ class Tower(ABC):
     """What makes rows of pictures, for the model of one folder.
 
     `mark`: what the model's chat template writes for a picture. `placeholder`: the token id that
-    stands for a row in `Grid.text`, and wherever only ids can stand. `mutual`: whether the rows of
-    a picture attend to each other, also to later ones. `weights_bytes`: the size of its weights.
-    `sections`: where positions have three dimensions, how many pairs of a head's numbers each of
-    them turns; see `engine.vision.positions`.
+    stands for a row in `Grid.text`, and for drafters that embed tokens themselves. `mutual`:
+    whether the rows of a picture attend to each other, also to later ones; with `windows_only` in
+    layers with sliding windows alone. `sections`: where positions have three dimensions, how many
+    pairs of a head's numbers each of them turns; see `engine.vision.positions`. `weights_bytes`:
+    the size of its weights.
     """
 
     mark: str
     placeholder: int
     mutual: bool = False
-    weights_bytes: int
+    windows_only: bool = False
     sections: tuple[int, ...] = ()
+    weights_bytes: int
 
     @abstractmethod
     def size_of(self, width: int, height: int) -> Grid:
@@ -75,6 +77,12 @@ class Tower(ABC):
     def working_bytes(self, grid: Grid) -> int:
         """Return about how much memory the network needs for such a picture, beside its weights: an
         estimate."""
+
+    @property
+    def read_as(self) -> int:
+        """The token id that the model is given in a row's place, where it asks for ids beside
+        embeddings."""
+        return self.placeholder
 
     def in_words(self, grid: Grid) -> str:
         """Return what a picture takes, such as "1,024 tokens, needs about 0.3 GB": the memory is an

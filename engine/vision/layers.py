@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
+
+from models.model_folder import MOST_LAYERS
 
 _FUSED = (64, 80, 128)  # the widths of heads for which Metal has one kernel, without a square
 
@@ -18,6 +21,10 @@ class Size:
     heads: int
     layers: int
     epsilon: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.layers <= MOST_LAYERS:  # they are made before a missing weight is noticed
+            raise ValueError(f"it names {self.layers} layers")
 
     def working_bytes(self, rows: int, *, number_bytes: int = 2) -> int:
         """Return about how much memory a pass over `rows` needs, where attention is one kernel."""
@@ -45,3 +52,21 @@ def attend(queries: mx.array, keys: mx.array, values: mx.array, *, scale: float)
         queries, keys, values = (mx.pad(each, edges) for each in (queries, keys, values))
     seen = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale)
     return seen[..., :width] if missing else seen
+
+
+class Mlp(nn.Module):
+    """What is between the attentions in most towers."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(size.width, size.hidden)
+        self.fc2 = nn.Linear(size.hidden, size.width)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self.fc2(nn.gelu_approx(self.fc1(x)))
+
+
+def shrunk(features: mx.array, factor: mx.array) -> mx.array:
+    """Return rows for a model that enlarges what it embeds by `factor`, so that it reads
+    `features`."""
+    return (features.astype(mx.float32) / factor.astype(mx.float32)).astype(features.dtype)

@@ -7,7 +7,7 @@ the models were trained for: like mlx-vlm, this reads past that.
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -17,10 +17,10 @@ from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
 from engine.vision.layers import Size, size_of
-from engine.vision.pixels import filter_of, patches, resized, scale_of
+from engine.vision.pixels import filter_of, fitted, patches, resized, scale_of
 from engine.vision.positions import in_blocks, stretched
 from engine.vision.siglip import Encoder, renamed
-from engine.vision.weights import fill, processor_settings, refused_if_damaged, sizes
+from engine.vision.weights import loaded, processor_settings, refused_if_damaged, repeated, sizes
 from models.model_folder import ModelFolder
 
 _TOKEN = "<image>"
@@ -87,15 +87,15 @@ class Lfm2Tower(Tower):
         whole = self._tokens(tall, wide)
         columns, rows = self._tiles(height, width)
         if rows * columns == 1:
-            text, tokens, pixels = _TOKEN * whole, whole, tall * wide
+            text, tokens, pixels = repeated(_TOKEN, whole), whole, tall * wide
         else:
             each = self._tokens(self._tile, self._tile)
             places = product(range(1, rows + 1), range(1, columns + 1))
             text = "".join(
-                self._special(f"<|img_row_{row}_col_{column}|>") + _TOKEN * each
+                self._special(f"<|img_row_{row}_col_{column}|>") + repeated(_TOKEN, each)
                 for row, column in places
             )
-            text += self._special("<|img_thumbnail|>") + _TOKEN * whole
+            text += self._special("<|img_thumbnail|>") + repeated(_TOKEN, whole)
             tokens, pixels = rows * columns * each + whole, rows * columns * self._tile**2
             pixels += tall * wide
             tall, wide = rows * self._tile, columns * self._tile
@@ -103,30 +103,28 @@ class Lfm2Tower(Tower):
         return Grid(tall, wide, pixels // self._patch**2, tokens, text)
 
     def embed(self, pixels: Pixels) -> Seen:
-        height, width = pixels.shape[:2]
-        columns, rows = self._tiles(height, width)
-        whole = resized(pixels, *self._small(height, width), self._filter)
-        if rows * columns == 1:
-            return Seen(self._seen([whole]))
-        tile = self._tile
-        large = resized(pixels, rows * tile, columns * tile, self._filter)
-        tiles = [
-            large[row * tile : (row + 1) * tile, column * tile : (column + 1) * tile]
-            for row, column in product(range(rows), range(columns))
-        ]
-        return Seen(mx.concatenate([self._seen(tiles), self._seen([whole])]))
+        with refused_if_damaged(self._folder):
+            height, width = pixels.shape[:2]
+            columns, rows = self._tiles(height, width)
+            whole = resized(pixels, *self._small(height, width), self._filter)
+            if rows * columns == 1:
+                return Seen(self._seen([whole]))
+            tile = self._tile
+            large = resized(pixels, rows * tile, columns * tile, self._filter)
+            tiles = [
+                large[row * tile : (row + 1) * tile, column * tile : (column + 1) * tile]
+                for row, column in product(range(rows), range(columns))
+            ]
+            return Seen(mx.concatenate([self._seen(tiles), self._seen([whole])]))
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)
 
     @cached_property
     def _network(self) -> _Network:
-        with refused_if_damaged(self._folder):
-            network = _Network(
-                self._folder.config, self._size, patch=self._patch, merged=self._merged
-            )
-        fill(network, self._folder, self._rename)
-        return network
+        config, size = self._folder.config, self._size
+        make = partial(_Network, config, size, patch=self._patch, merged=self._merged)
+        return loaded(make, self._folder, self._rename)
 
     def _rename(self, name: str) -> str | None:
         ours = renamed(name)
@@ -155,18 +153,9 @@ class Lfm2Tower(Tower):
 
     def _small(self, height: int, width: int) -> tuple[int, int]:
         """Return the height and width at which a whole picture is read."""
-        side, area = self._patch * self._merged, height * width
+        side = self._patch * self._merged
         fewest, most = self._fewest * side**2, self._most * side**2
-        tall, wide = (max(side, round(length / side) * side) for length in (height, width))
-        if tall * wide > most:
-            beta = math.sqrt(area / most)
-            tall, wide = (
-                max(side, math.floor(length / beta / side) * side) for length in (height, width)
-            )
-        elif tall * wide < fewest:
-            beta = math.sqrt(fewest / area)
-            tall, wide = (math.ceil(length * beta / side) * side for length in (height, width))
-        return tall, wide
+        return fitted(height, width, side, fewest=fewest, most=most, least=side)
 
     def _tiles(self, height: int, width: int) -> tuple[int, int]:
         """Return the columns and rows of tiles: those whose shape is nearest to the picture's, of

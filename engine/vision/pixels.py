@@ -3,6 +3,7 @@
 Knows numbers and Pillow's filters; no network and no file.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,22 @@ def filter_of(settings: Mapping[str, Any], default: Image.Resampling) -> Image.R
     """Return the filter that a processor's settings name, by its number."""
     number = settings.get("resample")
     return default if number is None else Image.Resampling(number)
+
+
+def fitted(
+    height: int, width: int, side: int, *, fewest: int, most: int, least: int = 0
+) -> tuple[int, int]:
+    """Return the height and width, multiples of `side`, at which a picture is read that may have
+    from `fewest` to `most` pixels, and keeps its shape about. Sides are at least `least` where that
+    suffices."""
+    tall, wide = (max(least, round(length / side) * side) for length in (height, width))
+    if tall * wide > most:
+        larger = math.sqrt(height * width / most)
+        tall, wide = (max(side, int(length / larger / side) * side) for length in (height, width))
+    elif tall * wide < fewest:
+        larger = math.sqrt(fewest / (height * width))
+        tall, wide = (math.ceil(length * larger / side) * side for length in (height, width))
+    return tall, wide
 
 
 def resized(pixels: Pixels, height: int, width: int, resampling: Image.Resampling) -> Pixels:

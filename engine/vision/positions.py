@@ -62,6 +62,16 @@ def _lines(before: int, after: int) -> NDArray[np.float32]:
     return np.maximum(0.0, 1.0 - apart).astype(np.float32)
 
 
+def angles(rows: int, columns: int, merged: int, *, head: int, base: float) -> NDArray[np.float32]:
+    """Return by which angles patches, in the order of `pixels.patches`, turn the pairs of a head's
+    `head` numbers: by their rows, and by their columns, (patches, 2, pairs of each)."""
+    places = np.indices((rows, columns)).transpose(1, 2, 0)
+    places = places.reshape(rows // merged, merged, -1, merged, 2).transpose(0, 2, 1, 3, 4)
+    steps = base ** -(np.arange(0, head // 2, 2) / (head // 2))
+    turned: NDArray[np.float32] = (places.reshape(-1, 2, 1) * steps).astype(np.float32)
+    return turned
+
+
 def three_dimensional(length: int, pictures: Sequence[tuple[int, Grid]]) -> NDArray[np.int32]:
     """Return the positions of `length` tokens, (3, length). `pictures`: the index of the first row
     of each, in order, with its grid."""

@@ -6,20 +6,19 @@ are added behind the model's first layers (DeepStack, arXiv 2406.04334).
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from numpy.typing import NDArray
 from PIL.Image import Resampling
 
 from engine.vision import Grid, Pixels, Seen, Tower
-from engine.vision.layers import Size, attend
-from engine.vision.pixels import filter_of, patches, resized, scale_of
-from engine.vision.positions import in_blocks, spread
-from engine.vision.weights import fill, processor_settings, refused_if_damaged, sizes
+from engine.vision.layers import Mlp, Size, attend
+from engine.vision.pixels import filter_of, fitted, patches, resized, scale_of
+from engine.vision.positions import angles, in_blocks, spread
+from engine.vision.weights import loaded, processor_settings, refused_if_damaged, repeated, sizes
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -46,23 +45,13 @@ class _Attention(nn.Module):
         return self.proj(seen[0].transpose(1, 0, 2).reshape(rows, width))
 
 
-class _Mlp(nn.Module):
-    def __init__(self, size: Size) -> None:
-        super().__init__()
-        self.linear_fc1 = nn.Linear(size.width, size.hidden)
-        self.linear_fc2 = nn.Linear(size.hidden, size.width)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self.linear_fc2(nn.gelu_approx(self.linear_fc1(x)))
-
-
 class _Block(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(size.width, eps=_EPSILON)
         self.norm2 = nn.LayerNorm(size.width, eps=_EPSILON)
         self.attn = _Attention(size)
-        self.mlp = _Mlp(size)
+        self.mlp = Mlp(size)
 
     def __call__(self, x: mx.array, cosines: mx.array, sines: mx.array) -> mx.array:
         x = x + self.attn(self.norm1(x), cosines, sines)
@@ -77,15 +66,15 @@ class _Merger(nn.Module):
         super().__init__()
         self._width, self._joined = width * merged, joined
         self.norm = nn.LayerNorm(self._width if joined else width, eps=_EPSILON)
-        self.linear_fc1 = nn.Linear(self._width, self._width)
-        self.linear_fc2 = nn.Linear(self._width, behind)
+        self.fc1 = nn.Linear(self._width, self._width)
+        self.fc2 = nn.Linear(self._width, behind)
 
     def __call__(self, x: mx.array) -> mx.array:
         if self._joined:
             merged = self.norm(x.reshape(-1, self._width))
         else:
             merged = self.norm(x).reshape(-1, self._width)
-        return self.linear_fc2(nn.gelu(self.linear_fc1(merged)))
+        return self.fc2(nn.gelu(self.fc1(merged)))
 
 
 class _Network(nn.Module):
@@ -109,25 +98,15 @@ class _Network(nn.Module):
         table = self.pos_embed(mx.arange(self._side**2))
         places = spread(table.reshape(self._side, self._side, -1), rows, columns)
         state = self.patch_embed(numbers.astype(table.dtype)) + in_blocks(places, self._merged)
-        angles = mx.array(self._angles(rows, columns))
-        cosines, sines = mx.cos(angles), mx.sin(angles)
+        turns = angles(rows, columns, self._merged, head=self._head, base=_BASE)
+        both = mx.array(np.tile(turns.reshape(len(turns), -1), 2))
+        cosines, sines = mx.cos(both), mx.sin(both)
         deeper: list[mx.array] = []  # by the tower's layers, whatever their mergers' order
         for index, block in enumerate(self.blocks):
             state = block(state, cosines, sines)
             if index in self._tapped:
                 deeper.append(self.deepstack_merger_list[self._tapped.index(index)](state))
         return Seen(self.merger(state), tuple(deeper))
-
-    def _angles(self, rows: int, columns: int) -> NDArray[np.float32]:
-        """Return the angles of all pairs of a head's numbers: by a patch's row for the first half
-        of them, by its column for the others; (patches, width of a head), each twice."""
-        side = self._merged
-        steps = _BASE ** -(np.arange(0, self._head // 2, 2) / (self._head // 2))
-        down, across = np.indices((rows, columns))
-        places = np.stack([down, across], axis=-1).reshape(rows // side, side, -1, side, 2)
-        turned = places.transpose(0, 2, 1, 3, 4).reshape(-1, 2, 1) * steps
-        angles: NDArray[np.float32] = np.tile(turned.reshape(len(turned), -1), 2).astype(np.float32)
-        return angles
 
 
 class QwenTower(Tower):
@@ -171,42 +150,36 @@ class QwenTower(Tower):
                 f"A picture of {width} x {height} pixels is too narrow for this model.",
                 f"Cut it: the longer side may be {_LONGEST} times the shorter.",
             )
-        side, area = self._patch * self._merged, width * height
-        tall, wide = (round(length / side) * side for length in (height, width))
-        if tall * wide > self._most:
-            beta = math.sqrt(area / self._most)
-            tall, wide = (
-                max(side, math.floor(length / beta / side) * side) for length in (height, width)
-            )
-        elif tall * wide < self._fewest:
-            beta = math.sqrt(self._fewest / area)
-            tall, wide = (math.ceil(length * beta / side) * side for length in (height, width))
+        side = self._patch * self._merged
+        tall, wide = fitted(height, width, side, fewest=self._fewest, most=self._most)
         shape = (tall // side, wide // side)
         tokens = math.prod(shape)
-        return Grid(tall, wide, tokens * self._merged**2, tokens, _TOKEN * tokens, shape)
+        return Grid(tall, wide, tokens * self._merged**2, tokens, repeated(_TOKEN, tokens), shape)
 
     def embed(self, pixels: Pixels) -> Seen:
-        grid = self.size_of(pixels.shape[1], pixels.shape[0])
-        small = resized(pixels, grid.height, grid.width, self._filter)
-        numbers = self._scale(patches(small, self._patch, self._merged))
-        return self._network(numbers, grid.height // self._patch, grid.width // self._patch)
+        with refused_if_damaged(self._folder):
+            grid = self.size_of(pixels.shape[1], pixels.shape[0])
+            small = resized(pixels, grid.height, grid.width, self._filter)
+            numbers = self._scale(patches(small, self._patch, self._merged))
+            return self._network(numbers, grid.height // self._patch, grid.width // self._patch)
 
     def working_bytes(self, grid: Grid) -> int:
         return self._size.working_bytes(grid.patches)
 
     @cached_property
     def _network(self) -> _Network:
-        with refused_if_damaged(self._folder):
-            network = _Network(self._config, self._size, patch=self._patch, merged=self._merged)
-        fill(network, self._folder, _renamed, _changed)
-        return network
+        config, size = self._config, self._size
+        make = partial(_Network, config, size, patch=self._patch, merged=self._merged)
+        return loaded(make, self._folder, _renamed, _changed)
 
 
 def _renamed(name: str) -> str | None:
     """Return the name in our network of a tensor of the tower; None if it is not of the tower."""
-    plain = name.removeprefix("model.")
+    plain = name.removeprefix("model.").removeprefix("language_model.")
     ours = plain.removeprefix("vision_tower.").removeprefix("visual.")
-    return None if ours == plain else ours.replace("patch_embed.proj.", "patch_embed.")
+    if ours == plain:
+        return None
+    return ours.replace("patch_embed.proj.", "patch_embed.").replace(".linear_fc", ".fc")
 
 
 def _changed(name: str, tensor: mx.array) -> mx.array:

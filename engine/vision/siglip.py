@@ -3,7 +3,7 @@
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.vision.layers import Size, attend
+from engine.vision.layers import Mlp, Size, attend
 
 
 class _Attention(nn.Module):
@@ -25,22 +25,12 @@ class _Attention(nn.Module):
         return self.out_proj(seen.transpose(0, 2, 1, 3).reshape(pictures, rows, width))
 
 
-class _Mlp(nn.Module):
-    def __init__(self, size: Size) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(size.width, size.hidden)
-        self.fc2 = nn.Linear(size.hidden, size.width)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self.fc2(nn.gelu_approx(self.fc1(x)))
-
-
 class _Layer(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.self_attn = _Attention(size)
         self.layer_norm1 = nn.LayerNorm(size.width, eps=size.epsilon)
-        self.mlp = _Mlp(size)
+        self.mlp = Mlp(size)
         self.layer_norm2 = nn.LayerNorm(size.width, eps=size.epsilon)
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from engine.vision import Tower
+from engine.vision.gemma3 import Gemma3Tower
+from engine.vision.gemma4 import Gemma4Tower
 from engine.vision.lfm2_vl import Lfm2Tower
 from engine.vision.qwen3_vl import QwenTower
 from engine.vision.weights import refused_if_damaged
@@ -12,6 +14,9 @@ from models.model_folder import ModelFolder
 
 _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
     {
+        "gemma3": Gemma3Tower,
+        "gemma4": Gemma4Tower,
+        "gemma4_unified": Gemma4Tower,
         "lfm2-vl": Lfm2Tower,
         "lfm2_vl": Lfm2Tower,
         "qwen3_vl": QwenTower,
@@ -21,7 +26,8 @@ _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
         "prism_hadamard_qwen35": QwenTower,
     }
 )
-_MOST_PATCHES = 1 << 16
+_PROBES = ((64, 64), (3072, 2048))  # pixels of a small picture, and of the largest that come
+_MOST_PATCHES, _MOST_PIXELS = 1 << 16, 1 << 25
 _OTHER = "Choose a model that sees, such as Qwen3-VL, Gemma 3 or LFM2-VL, or ask without a picture."
 
 
@@ -33,8 +39,9 @@ def tower_of(folder: ModelFolder) -> Tower | None:
         return None
     with refused_if_damaged(folder):
         tower = family(folder)
-        if tower.size_of(64, 64).patches > _MOST_PATCHES:
-            raise ValueError("small pictures are read in too many patches")
+        for grid in (tower.size_of(*size) for size in _PROBES):
+            if grid.patches > _MOST_PATCHES or grid.height * grid.width > _MOST_PIXELS:
+                raise ValueError("pictures are read at an absurd size")
     return tower if tower.weights_bytes else None
 
 

@@ -19,13 +19,22 @@ from models.model_folder import ModelFolder
 
 Rename = Callable[[str], str | None]  # a tensor's name in the files, to a network's; None for none
 
+_MOST_TOKENS = 1 << 16
+
 
 @contextmanager
 def refused_if_damaged(folder: ModelFolder) -> Iterator[None]:
     """Turn errors inside the block, which reads the folder's files, into a `Problem`."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
         why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise Problem(
             f"What {folder.path} says of pictures is damaged: {' '.join(why.split())[:200]}.",
@@ -46,31 +55,46 @@ def processor_settings(folder: ModelFolder) -> Mapping[str, Any]:
     return settings
 
 
+def special_token(folder: ModelFolder, name: str, usual: int) -> tuple[int, str]:
+    """Return the id and the text of the token that config.json calls `name`, which is `usual` where
+    it does not say. Raises `Problem`."""
+    config = folder.config
+    number = int(config.get(f"{name}_token_id", config.get(f"{name}_token_index", usual)))
+    return number, folder.tokens.tokens[number]
+
+
+def repeated(token: str, count: int) -> str:
+    """Return the text of a picture's rows. Raises `ValueError` for an absurd number of them."""
+    if count > _MOST_TOKENS:
+        raise ValueError(f"a picture has {count} tokens")
+    return token * count
+
+
 def sizes(folder: ModelFolder, rename: Rename) -> int:
     """Return how many bytes the tower's tensors have; 0 if the folder holds none. Raises
     `Problem`."""
     return sum(layout.size_bytes for name, layout in folder.layouts.items() if rename(name))
 
 
-def fill(
-    network: nn.Module,
+def loaded[Network: nn.Module](
+    make: Callable[[], Network],
     folder: ModelFolder,
     rename: Rename,
     change: Callable[[str, mx.array], mx.array] = lambda name, tensor: tensor,
-) -> None:
-    """Give a network its tensors, and no others than its own; `change` puts a tensor into our
-    layout. Matrices stay quantized, except on the CPU, where all weights become float32. Raises
-    `Problem`."""
-    with refused_if_damaged(folder):
-        tensors: dict[str, mx.array] = {}
-        for file in folder.headers:
-            loaded: Any = mx.load(str(file))
-            for name, tensor in loaded.items():
-                if ours := rename(name):
-                    tensors[ours] = change(ours, tensor)
-        quantize_as(network, tensors)
-        network.load_weights(list(tensors.items()))
-        if backend().own_functions:
-            cpu.expand(network)
-        network.eval()
-        mx.eval(network.parameters())
+) -> Network:
+    """Return the network that `make` makes with its tensors, and no others than its own; `change`
+    puts a tensor into our layout. Matrices stay quantized, except on the CPU, where all weights
+    become float32."""
+    network, tensors = make(), dict[str, mx.array]()
+    for file in folder.headers:
+        read: Any = mx.load(str(file))
+        for name, tensor in read.items():
+            if ours := rename(name):
+                tensors[ours] = change(ours, tensor)
+    quantize_as(network, tensors)
+    network.load_weights(list(tensors.items()))
+    if backend().own_functions:
+        cpu.expand(network)
+    network.eval()
+    mx.eval(network.parameters())
+    return network

@@ -98,12 +98,11 @@ def minimum_macos(
 def libraries(programs: Programs) -> Iterator[Finding]:
     """Find libraries that are not in the bundle, and names that lead out of it."""
     for program in programs.readable:
-        for rpath in program.image.rpaths:
+        wanted = [each for each in program.image.libraries if not each.name.startswith(_SYSTEM)]
+        for rpath in program.image.rpaths if wanted else ():  # else nothing is looked for
             if rpath.startswith("/") and not rpath.startswith(_SYSTEM):
                 yield Finding("libraries", program.path, f"looks for libraries in {rpath}")
-        for library in program.image.libraries:
-            if library.name.startswith(_SYSTEM):
-                continue
+        for library in wanted:
             if not library.name.startswith("@"):
                 yield Finding("libraries", program.path, f"wants {library.name}: not in the bundle")
             elif not library.weak and resolve(programs, program, library.name) is None:

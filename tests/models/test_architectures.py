@@ -11,7 +11,7 @@ def test_the_list_of_others_is_that_of_mlx_lm():
 
 
 def test_known(subtests: pytest.Subtests):
-    for model_type in ["llama", "qwen3", "mistral", "gpt_oss", "lfm2-vl", "phi-msft"]:
+    for model_type in ["llama", "qwen3", "mistral", "gpt_oss", "lfm2-vl", "lfm2_vl", "phi-msft"]:
         with subtests.test(model_type=model_type):
             assert known_to_mlx(model_type)
 

@@ -24,8 +24,10 @@ from engine.events import (
     WrittenToken,
 )
 from engine.stretches import Kind, Stretch
+from engine.tools.steps import StepCall
+from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Talk
+from tests.support.app.talk import Begin, Talk
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -242,3 +244,64 @@ def test_marks_that_are_tokens_are_never_shown(
     row.copy()
     assert QApplication.clipboard().text() == "It is **4**"
     talk.close()
+
+
+def test_a_call_is_asked_about_runs_and_is_a_line(
+    begin: Begin, formats: Formats, qtbot: QtBot, tmp_path: Path
+) -> None:
+    steps = (called("I look.\n", ("read_file", '{"path": "a.md"}')), made_trace("All is well."))
+    files = (events_file(tmp_path, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
+    played = " ".join(f"take play:{file}" for file in files)
+    tools = FakeTools(READ)
+    shown = Shown(begin(f"ready take load {played} serve", tools), formats)
+    qtbot.addWidget(shown.transcript)
+    whole: list[StepCall] = []
+    shown.presenter.call_asked.connect(whole.append)
+    shown.talk.conversation.say("How are things?")
+    shown.talk.until(lambda: shown.transcript.messages[1:])
+    row = shown.transcript.messages[1]
+    shown.talk.until(lambda: row.approval is not None)
+    shown.settle()
+    assert row.view.toPlainText().split("\n") == ["I look.", "▸ read_file a.md, waits for you"]
+    assert row.widget is not None
+    assert row.widget.approval is not None
+    row.widget.approval.buttons["once"].click()
+    shown.talk.until(lambda: tools.calls)
+    assert row.widget.approval is None
+    tools.progress(1, 2, "half\u202e")
+    shown.settle()
+    assert row.view.toPlainText().endswith("running, 50%, half")
+    tools.end("Well.")
+    shown.talk.until_told("saved")
+    shown.settle()
+    lines = row.view.toPlainText().split("\n")
+    assert lines == ["I look.", "▸ read_file a.md, 5 bytes, 0.1 s", "All is well."]
+    row.copy()
+    assert QApplication.clipboard().text() == "I look.\n\n\nAll is well."
+    row.view.aside_asked.emit(0)
+    assert [call.result for call in whole] == ["Well."]
+    shown.talk.conversation.open(shown.talk.conversation.branch[0].conversation)
+    shown.talk.until(
+        lambda: shown.transcript.messages[1:] and shown.transcript.messages[1] is not row
+    )
+    shown.settle()
+    assert shown.transcript.messages[1].view.toPlainText().split("\n") == lines
+
+
+def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends(
+    begin: Begin, formats: Formats, qtbot: QtBot, tmp_path: Path
+) -> None:
+    step = events_file(tmp_path, called("", ("read_file", '{"path": "a.md"}')))
+    shown = Shown(begin(f"ready take load take play:{step} serve", FakeTools(READ)), formats)
+    qtbot.addWidget(shown.transcript)
+    shown.talk.conversation.say("How are things?")
+    shown.talk.until(lambda: shown.transcript.messages[1:])
+    row = shown.transcript.messages[1]
+    shown.talk.until(lambda: row.approval is not None)
+    shown.talk.conversation.stop()
+    shown.talk.until_told("saved")
+    shown.settle()
+    assert row.approval is None
+    assert row.view.toPlainText() == "▸ read_file a.md, cancelled"
+    assert row.widget is not None
+    assert not row.widget.go_on.isHidden()

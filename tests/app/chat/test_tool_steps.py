@@ -297,6 +297,35 @@ def test_a_call_that_cannot_be_stored_runs_all_the_same(
     assert [call.state for call in steps.stored()] == ["done"]
 
 
+def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin: Begin, tmp_path: Path) -> None:
+    steps = Steps(begin, tmp_path, called("", NOTES, SUM), made_trace(LAST))
+    steps.talk.conversation.say("go")
+    call = steps.until_asked("read_file")
+    steps.tools.tools = (ADD,)
+    steps.decide(call, "once")
+    steps.decide(steps.until_asked("add"), "once")
+    steps.until_run(1)
+    steps.tools.end("3")
+    steps.talk.until_told("saved")
+    assert [call.tool for call in steps.tools.calls] == ["add"]
+    assert [call.state for call in steps.stored()] == ["failed", "done"]
+
+
+def test_a_call_that_comes_after_stop_does_not_run(begin: Begin, tmp_path: Path) -> None:
+    events = called("I look.", NOTES)
+    half = events_file(tmp_path, events[:9], name="half.jsonl")
+    rest, go = events_file(tmp_path, events[9:], name="rest.jsonl"), tmp_path / "go"
+    steps = Steps(begin, tmp_path, rest=f"take play:{half} wait:{go} play:{rest} rest")
+    steps.tools.believed = frozenset(("files",))
+    steps.talk.conversation.say("go")
+    steps.talk.until(lambda: steps.talk.conversation.writing and steps.writing.begun)
+    steps.talk.conversation.stop()
+    go.touch()
+    steps.talk.until_told("saved")
+    assert steps.talk.conversation.branch[-1].state == "cancelled"
+    assert not steps.tools.calls
+
+
 def test_without_tools_nothing_is_offered(begin: Begin, tmp_path: Path) -> None:
     steps = Steps(begin, tmp_path, made_trace(LAST))
     steps.tools.tools = ()

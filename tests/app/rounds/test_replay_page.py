@@ -43,6 +43,12 @@ class Page(HTMLParser):
             self._inside = False
 
 
+def test_a_call_stands_as_a_line_in_its_place() -> None:
+    lines = [(len(text_of(EVENTS)), "read_file </script>\u202e")]
+    data = json.loads(Page(replay_page(Replay(EVENTS, lines), title="A story")).data)
+    assert data["rounds"][-1]["pieces"][-1] == ["\n▸ read_file </script>\n", "line"]
+
+
 def test_it_has_every_round_with_its_tokens() -> None:
     page = Page(replay_page(Replay(EVENTS), title="A story", question="Tell a story"))
     data = json.loads(page.data)

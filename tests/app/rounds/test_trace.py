@@ -21,6 +21,7 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
+from tests.support.app.store_samples import round_of
 from tests.support.app.traces import recorded, text_of, traces, tree_round
 
 
@@ -265,3 +266,16 @@ def test_text_without_rounds_is_replayed_too() -> None:
     replay = Replay([Text("g", "old")])
     assert len(replay) == 0
     assert [piece.text for piece in replay.pieces_until(0)] == ["old"]
+
+
+def test_lines_stand_behind_the_pieces_at_their_places() -> None:
+    events = [Text("g", "one two"), *round_of(1, "x "), Text("g", "three")]
+    replay = Replay(events, [(7, "read_file a.md"), (7, "add 1"), (11, "read_file b.md")])
+    texts = [piece.text for piece in replay.pieces]
+    assert texts == ["one two", "x ", "x ", "three"]
+    assert list(replay.lines) == [0, 2]
+    assert [line.split("\n")[1] for line in replay.lines.values()] == [
+        "▸ read_file a.md",
+        "▸ read_file b.md",
+    ]
+    assert "▸ add 1" in replay.lines[0]

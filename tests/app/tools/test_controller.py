@@ -17,6 +17,7 @@ from tests.support.app.window_maker import (
     Open,
     Until,
     fake_tools_host,
+    toolbox,
 )
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -31,7 +32,7 @@ def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
         if servers:
             have = {name: {"command": command} for name, command in servers.items()}
             (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
-        window = open_window(tools=fake_tools_host(tmp_path, tools))
+        window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, tools)))
         until(lambda: len(window.application.tools.configuration.servers) == len(servers))
         window.menus.actions["tools"].trigger()
         (panel,) = window.findChildren(ToolsPanel)
@@ -55,7 +56,7 @@ def test_nothing_runs_before_a_person_looks(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    window = open_window(tools=fake_tools_host(tmp_path, "ready serve"))
+    window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
     tools = window.application.tools
     until(lambda: tools.set_up)
     assert tools.process.pid == 0
@@ -77,7 +78,9 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert tools.trusted() == {"files"}
     window.close()
     assert tools.process.pid == 0, "quitting ends it"
-    again = open_window(tools=fake_tools_host(tmp_path, "ready serve")).application.tools
+    again = open_window(
+        tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve"))
+    ).application.tools
     until(again.offered)
     assert [tool.name for tool in again.offered()] == ["read"]
     assert again.trusted() == {"files"}
@@ -96,6 +99,23 @@ def test_a_server_that_failed_says_so_and_is_restarted(open_panel: OpenPanel, un
     assert states == ["starting", "failed"]
 
 
+def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    for number, switched in enumerate(({}, {"git": {"tools": {"log": "digest"}}})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        have = {"mcpServers": {"git": {"command": "broken"}}, "slipstream": {"servers": switched}}
+        (folder / "tools.json").write_text(json.dumps(have))
+        box = toolbox(folder, fake_tools_host(folder, "ready serve"))
+        window = open_window(tools=box)
+        until(lambda box=box: box.set_up)
+        box.look()
+        until(lambda box=box: box.process.state("git").state == "failed")
+        assert ("tools" in window.notices.texts) == bool(switched)
+        window.close()
+
+
 def test_a_server_is_added_edited_switched_off_and_removed(
     open_panel: OpenPanel, until: Until, tmp_path: Path
 ) -> None:
@@ -105,7 +125,7 @@ def test_a_server_is_added_edited_switched_off_and_removed(
         panel.add.click()
         dialog = dialog_of(panel, until)
         dialog.form.name.setText("notes")
-        dialog.form.runs.setText(f"notes --number {number}")
+        dialog.form.runs.textEdited.emit(f"notes --number {number}")
         dialog.ok.click()
         until(lambda: not panel.findChildren(ServerDialog))
     assert [server.name for server in tools.configuration.servers] == ["notes", "notes 2"]
@@ -156,11 +176,16 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     row = panel.page.tools.rows["read"]
     assert not row.fine.isHidden()
     assert "description" in row.changed.text
-    assert "other" in row.details.toPlainText().partition("Before")[0]
-    assert "Reads files" in row.details.toPlainText().partition("Before")[2]
+    row.more.click()
+    before, _, after = row.details.toPlainText().partition("Now:")
+    assert "Reads files." in before
+    assert "Reads other." in after
+    assert ("properties" in before, "properties" in after) == (False, True)
     assert not row.switch.isChecked()
     assert tools.offered() == ()
+    assert "read" in window.notices.texts["tools"], "the panel may be closed"
     row.fine.click()
+    assert "tools" not in window.notices.texts
     assert [tool.name for tool in tools.offered()] == ["read"]
     assert row.fine.isHidden()
 
@@ -184,8 +209,8 @@ def test_folders_are_chosen_and_dropped(
 
 
 def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log" / "tools-files.log").write_text("-- started\nIt complains.\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
     _, panel = open_panel(files="files")
     panel.choose("files")
     until(lambda: "It complains." in panel.page.log.toPlainText())
@@ -221,6 +246,26 @@ def test_a_damaged_file_is_said_and_kept(
     assert panel.line.text == ""
     until(lambda: (tmp_path / "tools.damaged.json").exists() and kept(tmp_path))
     assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
+
+
+def test_what_was_edited_by_hand_is_read_when_a_person_looks(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    window, panel = open_panel(files="files")
+    box = window.application.tools
+    path = tmp_path / "tools.json"
+    for text, names in (
+        ("{ damaged", ["files"]),
+        ('{"mcpServers": {"a": {"command": "a"}}}', ["a"]),
+    ):
+        panel.close()
+        until(lambda: not window.findChildren(ToolsPanel))
+        path.write_text(text)
+        window.menus.actions["tools"].trigger()
+        until(lambda damaged=text[-1] == "d": (box.problem is not None) == damaged)
+        assert [server.name for server in box.configuration.servers] == names
+        (panel,) = window.findChildren(ToolsPanel)
+    assert not (tmp_path / "tools.damaged.json").exists()
 
 
 def test_there_is_one_panel_and_settings_lead_to_it(open_panel: OpenPanel, until: Until) -> None:

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 READ = Offered("files", "read", "", "Reads a file.", '{"type": "object"}', True)
 WRITE = Offered("files", "write", "", "Writes.", "{}")
-SEEN = {"files": {"read": digest(READ), "write": "of another description"}}
+WROTE = replace(WRITE, description="Never overwrites.")
+SEEN = {"files": {"read": digest(READ), "write": digest(WROTE)}}
 KEY = {"KEY": "secret"}
 SETUP = Configuration(
     (Server("files", "npx", ("files",), KEY), Server("git", "uvx")), seen=SEEN, folders=("/notes",)
@@ -98,20 +99,13 @@ def test_what_is_done_on_a_page_is_told(panel: ToolsPanel) -> None:
     panel.choose("files")
     page = panel.page
     for signal, button, told in (
-        (page.switched, page.switch, (False,)),
-        (page.trusted, page.trust, (True,)),
-        (page.restart_asked, page.restart, ()),
-        (page.edit_asked, page.edit, ()),
-        (page.removal_asked, page.remove, ()),
-        (page.tool_switched, page.tools.rows["read"].switch, ("read", False)),
-        (page.seen, page.tools.rows["write"].fine, ("write",)),
-        (page.folder_asked, page.folders.add, ()),
-        (panel.add_asked, panel.add, ()),
+        (page.tools.switched, page.tools.rows["read"].switch, ("read", False)),
+        (page.tools.seen, page.tools.rows["write"].fine, ("write",)),
     ):
         emitted = heard(signal)
         button.click()
         assert emitted == [told]
-    dropped = heard(page.folder_dropped)
+    dropped = heard(page.folders.dropped)
     panel.choose(OWN)
     drop = next(
         one for one in page.folders.findChildren(QPushButton) if "/notes" in one.accessibleName()
@@ -124,6 +118,10 @@ def test_a_changed_tool_says_so(panel: ToolsPanel) -> None:
     panel.choose("files")
     read, write = (panel.page.tools.rows[name] for name in ("read", "write"))
     assert (seen(read.fine), seen(write.fine)) == (False, True)
+    assert [part in write.changed.text for part in ("description", "arguments")] == [True, False]
+    of_old = replace(SETUP, seen={"files": {"write": "from another version"}})
+    panel.show_servers([replace(FILES, setup=of_old)])
+    assert write.changed.text
     panel.show_servers([replace(FILES, setup=SETUP.switched(WRITE, on=True))])
     assert not seen(write.fine)
 
@@ -142,15 +140,19 @@ def test_texts_of_servers_are_text(panel: ToolsPanel) -> None:
     panel.show_servers([replace(FILES, state=state, log=nasty)])
     (row,) = panel.page.tools.rows.values()
     row.more.click()
-    assert len(row.details.toPlainText()) <= 20_000
+    assert len(row.details.toPlainText()) <= 20_002
     panel.grab()
+    inner = panel.page.tools.widget()
+    assert inner is not None
+    assert inner.minimumSizeHint().width() <= panel.minimumWidth()
+    assert panel.minimumSizeHint().width() <= panel.minimumWidth()
     assert {one.textFormat() for one in panel.findChildren(QLabel) if one.text()} == {
         Qt.TextFormat.PlainText
     }
     shown = [one.text() for one in panel.findChildren(QLabel)]
     shown += [one.toPlainText() for one in panel.findChildren(QPlainTextEdit)]
     assert not any("\u202e" in text for text in (*shown, *entries(panel)))
-    assert max(map(len, shown)) <= 20_000
+    assert max(map(len, shown)) <= 20_002
 
 
 def test_everything_has_a_name_and_is_reached_by_tab(panel: ToolsPanel) -> None:

@@ -2,11 +2,13 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -44,9 +46,9 @@ def test_a_server_is_typed_as_in_a_terminal(parent: QWidget) -> None:
     form = dialog.form
     assert not dialog.ok.isEnabled()
     form.name.setText(" notes ")
-    form.runs.setText("npx -y 'a server' \"~/My Notes")
+    form.runs.textEdited.emit("npx -y 'a server' \"~/My Notes")
     assert not dialog.ok.isEnabled()
-    form.runs.setText("npx -y 'a server' ~/Notes")
+    form.runs.textEdited.emit("npx -y 'a server' ~/Notes")
     form.pairs[0][0].setText("KEY")
     form.pairs[0][1].setText("v a l")
     dialog.ok.click()
@@ -56,7 +58,7 @@ def test_a_server_is_typed_as_in_a_terminal(parent: QWidget) -> None:
 def test_an_address_has_headers(parent: QWidget) -> None:
     dialog, made = open_dialog(parent)
     dialog.form.name.setText("web")
-    dialog.form.runs.setText(WEB.url)
+    dialog.form.runs.textEdited.emit(WEB.url)
     dialog.form.pairs[0][0].setText("Authorization")
     dialog.form.pairs[0][1].setText("Bearer secret")
     dialog.ok.click()
@@ -72,7 +74,8 @@ def test_what_is_edited_and_left_alone_stays_as_it_is(parent: QWidget, server: S
 
 
 def test_keys_are_dots_unless_a_person_is_at_them(parent: QWidget, qtbot: QtBot) -> None:
-    dialog, _ = open_dialog(parent, GIT)
+    server = replace(GIT, args=("--api-key", "a-secret-key", "--repo", "/my code"))
+    dialog, made = open_dialog(parent, server)
     key = dialog.form.pairs[0][1]
     for field in dialog.findChildren(QLineEdit):
         assert "secret" not in field.displayText()
@@ -84,6 +87,15 @@ def test_keys_are_dots_unless_a_person_is_at_them(parent: QWidget, qtbot: QtBot)
     qtbot.waitUntil(lambda: not key.hasFocus())
     assert "secret" not in key.displayText()
     assert isinstance(key, SecretField)
+    dialog.form.runs.setFocus()
+    qtbot.waitUntil(dialog.form.runs.hasFocus)
+    assert "--api-key a-secret-key" in dialog.form.runs.text()
+    QTest.keyClicks(dialog.form.runs, " --more")
+    dialog.form.name.setFocus()
+    qtbot.waitUntil(lambda: not dialog.form.runs.hasFocus())
+    assert "secret" not in dialog.form.runs.text()
+    dialog.ok.click()
+    assert made == [(replace(server, args=(*server.args, "--more")),)]
 
 
 def test_servers_are_pasted(parent: QWidget) -> None:
@@ -94,8 +106,16 @@ def test_servers_are_pasted(parent: QWidget) -> None:
     assert (dialog.line.tone, dialog.ok.isEnabled()) == ("warning", False)
     dialog.paste.setPlainText(saved(Configuration((GIT, WEB))))
     assert dialog.line.tone != "warning"
+    assert all(words in dialog.line.text for words in ("uvx mcp-server-git", WEB.url, "TOKEN ••••"))
+    assert "secret" not in dialog.line.text
     dialog.ok.click()
     assert made == [(GIT, WEB)]
+    many = tuple(replace(GIT, name=str(number), args=("x" * 1000,)) for number in range(50))
+    dialog, made = open_dialog(parent)
+    dialog.tabs.setCurrentIndex(1)
+    dialog.paste.setPlainText(saved(Configuration(many)))
+    assert "45 more" in dialog.line.text
+    assert len(dialog.line.text) < 1_000
 
 
 def test_servers_are_copied_from_other_programs(parent: QWidget) -> None:

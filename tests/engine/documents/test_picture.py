@@ -94,10 +94,9 @@ def test_a_large_one_is_scaled_down() -> None:
         ((10, 9000), (4, 4096)),
         ((5000, 1), (4096, 1)),
     ):
-        for format in ("PNG", "JPEG"):
-            read = read_picture(saved(Image.new("RGB", size), format))
-            assert (read.width, read.height) == wanted
-    read = read_picture(saved(Image.new("L", (4000, 3000)), "JPEG"))
+        read = read_picture(saved(Image.new("L", size), "PNG"))
+        assert (read.width, read.height) == wanted
+    read = read_picture(saved(Image.new("L", (3000, 2100)), "JPEG"))
     assert 5_900_000 < read.width * read.height <= 6_000_000
 
 
@@ -133,6 +132,7 @@ def test_what_is_cut_off_is_damaged() -> None:
     "name",
     [
         "png of 2^31 - 1 by 2^31 - 1",
+        "jpeg of 65,500 by 65,500",
         "gif of 65,535 by 65,535",
         "bmp of 2^31 - 1 by 2^31 - 1",
         "tiff of 10^9 by 10^9",

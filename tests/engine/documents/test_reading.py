@@ -16,7 +16,7 @@ from engine.request import Picture
 from models.errors import Problem
 from tests.support.documents.office_samples import office_samples
 from tests.support.documents.pdfs import line, pdf, with_stream
-from tests.support.documents.pictures import bombs, drawn, saved
+from tests.support.documents.pictures import drawn, saved
 from tests.support.documents.samples import SAMPLES
 from tests.support.mostly_slow import mostly_slow
 
@@ -145,9 +145,10 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path:
             normalize(source, into)
         assert caught.value.message == message
         assert caught.value.remedy
-    data = bombs()["tiff of 100 megapixels"]()
-    with pytest.raises(Problem, match="more than 150 MB of memory") as caught:
-        normalize(data, into, effort=Effort(memory_bytes=150_000_000))
+    with pytest.raises(Problem, match="cannot be kept"):
+        normalize(saved(drawn(), "PNG"), tmp_path / "gone")
+    with pytest.raises(Problem, match=r"longer than 0\.001 seconds") as caught:
+        normalize(saved(drawn(), "PNG"), into, effort=Effort(seconds=0.001))
     assert caught.value.remedy == "Save it as JPEG or PNG."
     assert [*into.iterdir()] == []
 

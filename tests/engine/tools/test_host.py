@@ -1,19 +1,15 @@
 """Servers that behave and servers that do not: each call ends once, and the host goes on."""
 
 import json
+import os
 from pathlib import Path
 
+import anyio
+import psutil
 import pytest
 
-from engine.tools.protocol import (
-    Call,
-    Cancel,
-    Restart,
-    Result,
-    Server,
-    State,
-)
-from tests.support.tools.hosted import hosted, scripted
+from engine.tools.protocol import OWN, Call, Cancel, Progress, Restart, Result, Server, Start, State
+from tests.support.tools.hosted import TIMEOUT_SECONDS, Hosted, hosted, scripted
 
 pytestmark = pytest.mark.anyio
 
@@ -99,3 +95,149 @@ async def test_a_server_that_does_not_start_has_a_reason(tmp_path: Path) -> None
         assert "no-such-program" in missing.message
         assert "/no/such/folder" in elsewhere.message
         assert all(each.remedy for each in (dies, hangs, missing, elsewhere))
+
+
+async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as host:
+        for tool, amount in (("many_lines", "40000000"), ("ask_back", "20000")):
+            await host.start(scripted(), scripted(name="other"))
+            assert (await host.call(tool, amount)).ending == "failed", tool
+            state = await host.until(State, lambda each: each.state == "failed")
+            assert "floods" in state.message, tool
+            assert (await host.call("echo", "on", server="other")).text == "on", tool
+            await host.start()
+
+
+async def test_what_a_server_describes_has_limits(tmp_path: Path) -> None:
+    async with hosted(tmp_path, start_seconds=5) as host:
+        modes = ("many", "huge", "odd", "endless", "deep")
+        many, huge, odd, endless, deep = await host.start(
+            *(scripted(mode, name=mode) for mode in modes)
+        )
+        assert len(many.tools) == 256
+        assert [each.name for each in huge.tools] == ["long"]
+        assert len(huge.tools[0].description) == 8000
+        assert [(each.name, each.description) for each in odd.tools] == [("read", "ab")]
+        assert (odd.tools[0].title, odd.tools[0].read_only) == ("Read", True)
+        assert endless.state == "running"
+        assert all(each.message and each.remedy for each in (many, huge, odd, endless, deep))
+        assert deep.state == "failed"
+
+
+async def test_pieces_that_are_no_text_become_lines(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as host:
+        await host.start(scripted())
+        image = await host.call("image")
+        assert (image.ending, image.text, image.bytes) == (
+            "done",
+            "[image: image/png, 3.00 kB]",
+            3000,
+        )
+        assert (await host.call("pieces")).text.split("\n") == [
+            "one",
+            "[audio: audio/wav, 3 bytes]",
+            "[resource: file:///a.txt, 6 bytes]",
+            "inside",
+            "[resource: file:///a.bin, 10 bytes]",
+            "[link: b file:///b]",
+        ]
+        assert (await host.call("structure")).text == '{"value":[1,2.5,"x"]}'
+        long = await host.call("big", "3000000")
+        assert long.bytes == 3_000_000
+        assert 1 << 20 < len(long.text) < 1.1 * (1 << 20)
+        error = await host.call("error")
+        assert (error.ending, error.text) == ("failed", "no such luck[31m")
+
+
+async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as host:
+        await host.start(scripted())
+        assert (await host.call("report")).text == "reported"
+        told = [each for each in host.heard if isinstance(each, Progress)]
+        assert told
+        assert {(each.total, each.message) for each in told} == {(3.0, "on it")}
+        assert (await host.call("report", "20000")).text == "reported"
+        assert len([each for each in host.heard if isinstance(each, Progress)]) < 200
+        assert (await host.call("change")).text == "changed"
+        state = await host.until(State, lambda each: len(each.tools) == 2)
+        assert [each.name for each in state.tools] == ["echo", "new"]
+
+
+async def test_only_servers_that_are_set_up_otherwise_start_again(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as host:
+        await host.start(scripted(), scripted(name="other"))
+        pids = {name: await pid(host, name) for name in ("s", "other")}
+        host.heard.clear()
+        await host.send(Start((scripted(env={"A": "b"}), scripted(name="other"))))
+        await host.until(State, lambda each: (each.server, each.state) == ("s", "starting"))
+        await host.settled("s")
+        assert await pid(host, "other") == pids["other"]
+        assert await pid(host, "s") != pids["s"]
+        await host.start()
+        assert (await host.call("echo")).ending == "failed"
+        await gone(pids["other"])
+
+
+async def pid(host: Hosted, server: str) -> int:
+    return int((await host.call("pid", server=server)).text)
+
+
+async def gone(pid: int) -> None:
+    with anyio.fail_after(TIMEOUT_SECONDS):
+        while psutil.pid_exists(pid):
+            await anyio.sleep(0.01)
+
+
+async def test_a_program_gets_what_it_needs_and_none_of_our_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "ours-alone")
+    monkeypatch.setenv("THEIR_KEY", "for-them")
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".local" / "bin").mkdir(parents=True)
+    async with hosted(tmp_path) as host:
+        missing, fine = await host.start(
+            scripted(name="missing", env={"A": "${env:NO_SUCH}"}),
+            scripted(env={"A": "b", "KEY": "${env:THEIR_KEY}"}),
+        )
+        assert (missing.state, fine.state) == ("failed", "running")
+        assert "NO_SUCH" in missing.message
+        found = json.loads((await host.call("environment")).text)
+        assert (found["A"], found["KEY"]) == ("b", "for-them")
+        assert "HF_TOKEN" not in found
+        places = found["PATH"].split(os.pathsep)
+        assert places[0] == "/usr/bin"
+        assert str(tmp_path / ".local" / "bin") in places
+
+
+async def test_complaints_are_kept_within_limits_and_without_keys(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as host:
+        await host.start(scripted(env={"TOKEN": "very-secret"}))
+        await host.call("complain", "2000000")
+        await host.send(Call("x", "s", "die", "{}"))
+        state = await host.until(State, lambda each: each.state == "failed")
+        assert "it hurts" in state.message
+    files = sorted(tmp_path.glob("tools-s*"))
+    assert [each.name for each in files] == ["tools-s.log", "tools-s.old.log"]
+    assert all(each.stat().st_size <= 600_000 for each in files)
+    kept = "".join(each.read_text() for each in files)
+    assert "a complaint •••" in kept
+    assert "very-secret" not in kept
+
+
+async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the text")
+    async with hosted(tmp_path / "logs") as host:
+        await host.start(folders=(str(tmp_path),))
+        state = await host.settled(OWN)
+        assert [each.name for each in state.tools] == [
+            "list_files", "read_file", "calculate", "today",
+        ]  # fmt: skip
+        assert all(each.read_only for each in state.tools)
+        await host.send(Call("x", OWN, "read_file", json.dumps({"path": "a.txt"})))
+        assert (await host.result("x")).text == "the text"
+        await host.start()  # without the folder
+        await host.settled(OWN)
+        await host.send(Call("y", OWN, "read_file", json.dumps({"path": "a.txt"})))
+        assert (await host.result("y")).ending == "failed"

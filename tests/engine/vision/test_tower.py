@@ -8,14 +8,15 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
+from engine.device import CPU, GPU
 from engine.vision import Tower
 from engine.vision.tower import require_tower, tower_of
 from models.errors import Problem
 from models.model_folder import ModelFolder
-from tests.lab.parity import lfm2_vl
+from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
 from tests.lab.parity.sight import Sight, picture
 from tests.lab.parity.subjects import numbers
-from tests.support.engine.backends import on_a_mac
+from tests.support.engine.backends import computing_as
 
 
 def tower(subject: Sight, folder: Path) -> Tower:
@@ -38,19 +39,42 @@ def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("subject", "place", "value"),
     [
-        {"image_token_id": "seven"},
-        {"vision_config": {}},
-        {"downsample_factor": 0},
-        {"projector_hidden_size": 20},
+        (gemma3.BY_MLX, "mm_tokens_per_image", -1),
+        (gemma3.BY_MLX, "vision_config.num_attention_heads", 0),
+        (gemma3.BY_MLX, "vision_config.num_hidden_layers", 10**12),
+        (gemma4.LAYERED, "text_config", None),
+        (gemma4.LAYERED, "settings.patch_size", 10**12),
+        (gemma4.UNIFIED, "settings.max_soft_tokens", 0),
+        (gemma4.UNIFIED, "image_token_id", 7),
+        (lfm2_vl.BY_MLX, "image_token_id", "seven"),
+        (lfm2_vl.BY_MLX, "projector_hidden_size", 20),
+        (lfm2_vl.BY_MLX, "settings.downsample_factor", 0),
+        (lfm2_vl.BY_MLX, "settings.tile_size", 10**9),
+        (qwen3_vl.DEEP, "vision_config.out_hidden_size", 9),
+        (qwen3_vl.DEEP, "settings.merge_size", -1),
     ],
 )
-def test_damaged_settings_are_a_problem(changes: dict[str, object], tmp_path: Path) -> None:
+def test_damaged_settings_are_a_problem(
+    subject: Sight, place: str, value: object, tmp_path: Path
+) -> None:
+    table, _, key = place.rpartition(".")
+    whole = dict(subject.settings if table == "settings" else subject.config)
+    if table in whole:
+        whole[table] = dict(whole[table]) | {key: value}
+    else:
+        whole[key] = value
+    kind = "settings" if table == "settings" else "config"
     with pytest.raises(Problem):
-        tower(
-            replace(lfm2_vl.BY_MLX, config=lfm2_vl.config(**changes), settings={}), tmp_path
-        ).embed(picture(20, 20))
+        tower(replace(subject, **{kind: whole}), tmp_path).embed(picture(200, 90))  # type: ignore[arg-type]
+
+
+def test_a_picture_too_narrow_for_its_family_is_a_problem(tmp_path: Path) -> None:
+    seen = tower(qwen3_vl.DEEP, tmp_path)
+    assert seen.size_of(2, 400).tokens > 0
+    with pytest.raises(Problem, match="too narrow"):
+        seen.size_of(2, 401)
 
 
 def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
@@ -71,33 +95,28 @@ def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
     assert described.weights_bytes == sum(each.nbytes for each in subject.weights().values())
 
 
-def test_quantized_layers_stay_quantized_on_a_mac(tmp_path: Path) -> None:
-    subject = lfm2_vl.BY_MLX
-    wide = replace(
-        subject,
-        config=lfm2_vl.config(
-            projector_hidden_size=32,
-        ),
-        shapes=subject.shapes
-        | {
-            "multi_modal_projector.linear_1.weight": (32, 64),
-            "multi_modal_projector.linear_1.bias": (32,),
-            "multi_modal_projector.linear_2.weight": (8, 32),
-        },
-    )
+def test_quantized_layers_stay_quantized_on_a_mac(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lfm2_vl, "WIDTH", 32)
+    monkeypatch.setattr(lfm2_vl, "HIDDEN", 64)
+    shapes = lfm2_vl.shapes("vision_tower", "multi_modal_projector")
+    wide = replace(lfm2_vl.BY_MLX, config=lfm2_vl.config(), shapes=shapes)
     whole = tower(wide, tmp_path / "whole").embed(picture(20, 20)).rows
     path = wide.write(tmp_path / "quantized") / "model.safetensors"
     tensors = dict(mx.load(str(path)))
-    for name in ("linear_1", "linear_2"):
-        place = f"multi_modal_projector.{name}"
-        packed = mx.quantize(tensors[f"{place}.weight"], group_size=32, bits=8)
-        kinds = ("weight", "scales", "biases")
-        tensors |= {f"{place}.{kind}": part for kind, part in zip(kinds, packed, strict=True)}
+    for name, tensor in list(tensors.items()):
+        if tensor.ndim == 2 and tensor.shape[1] % 32 == 0:  # the table of positions, too
+            place = name.removesuffix(".weight")
+            packed = mx.quantize(tensor, group_size=32, bits=8)
+            kinds = ("weight", "scales", "biases")
+            tensors |= {f"{place}.{kind}": part for kind, part in zip(kinds, packed, strict=True)}
     mx.save_safetensors(str(path), tensors)
     for mac in (False, True):
-        with on_a_mac() if mac else pytest.MonkeyPatch.context():
+        with computing_as(GPU if mac else CPU):
             seen = require_tower(ModelFolder(path.parent))
             rows = seen.embed(picture(20, 20)).rows
             layers = [part for _, part in seen._network.named_modules()]  # type: ignore[attr-defined]
-            assert any(isinstance(each, nn.QuantizedLinear) for each in layers) == mac
-        assert np.abs(numbers(rows) - numbers(whole)).max() < 0.05
+            for kind in (nn.QuantizedLinear, nn.QuantizedEmbedding):
+                assert any(isinstance(each, kind) for each in layers) == mac
+        assert np.abs(numbers(rows) - numbers(whole)).max() < 0.1

@@ -11,6 +11,7 @@ from models.errors import Problem
 from models.starter import ensure_starter
 from tests.lab.clients.environments import CLIENTS, Client, prepare
 from tests.lab.clients.scenario import Outcome, Served, play
+from tests.lab.clients.seeing import write_seeing_folder
 from tests.lab.clients.servers import model_name, serving
 
 ENVIRONMENTS = Path(".cache/clients")
@@ -19,16 +20,18 @@ ENVIRONMENTS = Path(".cache/clients")
 def main(
     *,
     server: Annotated[
-        str, typer.Option(help="slipstream, slipstream-plain, mlx-lm, or an address.")
+        str,
+        typer.Option(help="slipstream, slipstream-plain, slipstream-sees, mlx-lm, or an address."),
     ] = "slipstream",
     only: Annotated[list[str] | None, typer.Option(help="A client's name.")] = None,
     environments: Annotated[Path, typer.Option(help="Where clients are installed.")] = ENVIRONMENTS,
 ) -> None:
     """What passes and what does not; exit code 1 where anything does not."""
     console = Console(highlight=False, soft_wrap=True)
-    chosen = [client for client in CLIENTS if not only or client.name in only]
+    there = [each for each in CLIENTS if each.sees or server != "slipstream-sees"]
+    chosen = [client for client in there if not only or client.name in only]
     if not chosen:
-        raise typer.BadParameter(f"The clients are {', '.join(each.name for each in CLIENTS)}.")
+        raise typer.BadParameter(f"The clients are {', '.join(each.name for each in there)}.")
     outcomes: list[Outcome] = []
     for client in chosen:
         console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
@@ -46,9 +49,11 @@ def _tried(client: Client, server: str, environments: Path) -> Iterator[Outcome]
     """Each client has a server of its own, so that none suffers from what another one did to it."""
     try:
         environment = prepare(client, environments)
-        target = ensure_starter().path
-        with serving(server, target, environments / "servers") as address:
-            served = Served(address, model_name(address), target)
+        sees = server == "slipstream-sees"
+        own = environments / "servers"
+        target = write_seeing_folder(own / "tiny-vl") if sees else ensure_starter().path
+        with serving(server, target.absolute(), own) as address:
+            served = Served(address, model_name(address), target, sees)
             yield from play(client.scenario, environment, served)
     except Problem as problem:
         yield Outcome("to begin", str(problem))

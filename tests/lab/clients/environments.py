@@ -18,23 +18,24 @@ _MARKER = "requirements.txt"  # written when all is there
 class Client:
     """A client: what installs it, and the file in scenarios/ that tries it.
 
-    `npm` says that npm installs it, and not pip.
+    `npm` says that npm installs it, and not pip; `sees`, that its scenario has steps with pictures.
     """
 
     name: str
     requirements: tuple[str, ...]
     scenario: str
     npm: bool = False
+    sees: bool = False
 
 
 CLIENTS = (
-    Client("openai", ("openai==3.54.0",), "openai_python.py"),
+    Client("openai", ("openai==3.54.0",), "openai_python.py", sees=True),
     Client("openai-node", ("openai@7.57.0", "zod@4.6.7"), "openai_node.cjs", npm=True),
-    Client("anthropic", ("anthropic==2.12.0",), "anthropic_python.py"),
+    Client("anthropic", ("anthropic==2.12.0",), "anthropic_python.py", sees=True),
     Client("anthropic-node", ("@anthropic-ai/sdk@1.12.0",), "anthropic_node.cjs", npm=True),
-    Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), "litellm_python.py"),
+    Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), "litellm_python.py", sees=True),
     Client("instructor", ("instructor==1.17.0",), "instructor_python.py"),
-    Client("ollama", ("ollama==0.6.3",), "ollama_python.py"),
+    Client("ollama", ("ollama==0.6.3",), "ollama_python.py", sees=True),
     Client("ollama-node", ("ollama@0.6.4",), "ollama_node.cjs", npm=True),
     Client("llm-ollama", ("llm==0.36", "llm-ollama==0.19.1"), "llm_ollama_command.py"),
     Client("llm", ("llm==0.36",), "llm_command.py"),

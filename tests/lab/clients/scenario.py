@@ -35,11 +35,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What clients are pointed at: the server's address, its model, and that one's folder."""
+    """What clients are pointed at: the server's address, its model, and that one's folder. `sees`:
+    it is a tiny one that is only asked about pictures."""
 
     address: str
     model: str
     tokenizer: Path
+    sees: bool = False
 
 
 def play(scenario: str, environment: Environment, served: Served) -> Iterator[Outcome]:
@@ -50,6 +52,7 @@ def play(scenario: str, environment: Environment, served: Served) -> Iterator[Ou
         "CLIENTS_SERVER": served.address,
         "CLIENTS_MODEL": served.model,
         "CLIENTS_TOKENIZER": str(served.tokenizer),
+        "CLIENTS_SEES": "yes" if served.sees else "",
         "CLIENTS_COMMANDS": str(environment.commands),
         "NODE_PATH": str(environment.modules),
         "PATH": f"{environment.commands}{os.pathsep}{os.environ['PATH']}",

@@ -21,6 +21,7 @@ _MLX_LM = "import engine; from mlx_lm.server import main; main()"
 KINDS = {
     "slipstream": _OURS,
     "slipstream-plain": (*_OURS, "--drafter", "none"),
+    "slipstream-sees": _OURS,
     "mlx-lm": ("-c", _MLX_LM, "--model", "{target}", "--port", "{port}"),
 }
 _STARTING_SECONDS = 120.0

@@ -7,8 +7,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.vision import Pixels
 from tests.lab.parity import sight
-from tests.lab.parity.sight import Sight, text
+from tests.lab.parity.sight import Sight, taken, text
 from tests.lab.parity.subjects import Arrays, numbers
 
 WIDTH, HIDDEN, TEXT = 16, 24, 8
@@ -61,7 +62,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 def siglip_layers(
-    prefix: str, count: int, *, width: int = WIDTH, hidden: int = HIDDEN
+    prefix: str, count: int, *, width: int, hidden: int
 ) -> dict[str, tuple[int, ...]]:
     """The tensors of SigLIP's layers and of the norm behind them."""
     sizes = {f"self_attn.{name}_proj": (width, width) for name in ("q", "k", "v", "out")}
@@ -80,7 +81,7 @@ def siglip_layers(
 
 def shapes(prefix: str, projector: str, *, normed: bool = True) -> dict[str, tuple[int, ...]]:
     """All tensors but the text half's."""
-    found: dict[str, tuple[int, ...]] = siglip_layers(prefix, 2) | {
+    found: dict[str, tuple[int, ...]] = siglip_layers(prefix, 2, width=WIDTH, hidden=HIDDEN) | {
         f"{prefix}.embeddings.patch_embedding.weight": (WIDTH, 48),
         f"{prefix}.embeddings.patch_embedding.bias": (WIDTH,),
         f"{prefix}.embeddings.position_embedding.weight": (25, WIDTH),
@@ -134,20 +135,28 @@ def theirs(subject: Sight) -> Arrays:
     words = SimpleNamespace(
         image_token="<image>", **{f"image_{name}_token": word for name, word in names.items()}
     )
-    found: Arrays = {}
-    for index, pixels in enumerate(subject.drawn()):
+
+    def prepared(pixels: Pixels) -> tuple[Any, str]:
         made = processor.preprocess([pixels])
+        tall, wide = made["image_sizes"][0] // 8
+        rows, columns = int(made["image_rows"][0]), int(made["image_cols"][0])
+        return made, Lfm2VlProcessor._build_image_tokens(
+            words, rows, columns, 9, tall * wide, True, True
+        )
+
+    def measured(pixels: Pixels) -> tuple[int, int]:
+        made, shown = prepared(pixels)
+        return int(np.prod(made["spatial_shapes"], axis=1).sum()), shown.count("<image>")
+
+    found: Arrays = {"taken": taken(measured)}
+    for index, pixels in enumerate(subject.drawn()):
+        made, shown = prepared(pixels)
         rows = model.encode_images(
             mx.array(made["pixel_values"]),
             spatial_shapes=mx.array(made["spatial_shapes"]),
             pixel_attention_mask=mx.array(made["pixel_attention_mask"]),
         )
-        tall, wide = made["image_sizes"][0] // 8
-        shown = Lfm2VlProcessor._build_image_tokens(
-            words, *(int(made[name][0]) for name in ("image_rows", "image_cols")), 9, tall * wide,
-            True, True,
-        )  # fmt: skip
         found[f"rows {index}"] = numbers(mx.concatenate(rows))
         found[f"text {index}"] = text(shown)
-        found[f"patches {index}"] = np.array(int(np.prod(made["spatial_shapes"], axis=1).sum()))
+        found[f"patches {index}"] = np.array(measured(pixels)[0])
     return found

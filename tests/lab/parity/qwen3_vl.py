@@ -8,9 +8,10 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.vision import Pixels
 from engine.vision.positions import axes, set_back, three_dimensional
 from tests.lab.parity import sight
-from tests.lab.parity.sight import Sight, text
+from tests.lab.parity.sight import Sight, taken, text
 from tests.lab.parity.subjects import Arrays, numbers
 
 WIDTH, HIDDEN, TEXT = 16, 24, 8
@@ -148,7 +149,12 @@ def theirs(subject: Sight) -> Arrays:
     settings.setdefault("min_pixels", area["shortest_edge"])
     settings.setdefault("max_pixels", area["longest_edge"])
     processor = Qwen3VLImageProcessor(**settings)
-    found: Arrays = {}
+
+    def measured(pixels: Pixels) -> tuple[int, int]:
+        patches = len(processor([np.transpose(pixels, (2, 0, 1))])["pixel_values"])
+        return patches, patches // 4
+
+    found: Arrays = {"taken": taken(measured)}
     grids, tokens = [], []
     for index, pixels in enumerate(subject.drawn()):
         made = processor([np.transpose(pixels, (2, 0, 1))])

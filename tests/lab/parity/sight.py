@@ -2,7 +2,7 @@
 a seed."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,18 +16,26 @@ from engine.vision.tower import require_tower
 from models.model_folder import ModelFolder
 from tests.lab.parity.subjects import Arrays, Subject, numbers
 
+_DRAWN = np.exp(np.random.RandomState(5).uniform(0, np.log(400), (60, 2))).astype(int)
+SIZES = [(wide, tall) for wide, tall in _DRAWN.tolist() if max(wide / tall, tall / wide) < 150]
+"""Pictures of which only what they take is compared."""
+
 
 @dataclass(frozen=True)
 class Sight(Subject):
     """A model that sees, without its text half. `settings`: its preprocessor_config.json;
-    `pictures`: the width and height of each."""
+    `words`: its special tokens; `pictures`: the width and height of each."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[int, str] = field(default_factory=dict)
     pictures: Sequence[tuple[int, int]] = ()
 
     def write(self, folder: Path) -> Path:
         super().write(folder)
         (folder / "preprocessor_config.json").write_text(json.dumps(dict(self.settings)))
+        added = [{"id": number, "content": word} for number, word in self.words.items()]
+        tokenizer = {"model": {"vocab": {}}, "added_tokens": added}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         return folder
 
     def drawn(self) -> list[Pixels]:
@@ -42,6 +50,11 @@ def picture(width: int, height: int, *, seed: int = 0) -> Pixels:
     waves = np.sin(down / 5 + colour) + np.cos(across / 7 - 2 * colour)
     drawn = 128 + 40 * waves + 12 * state.standard_normal((height, width, 3))
     return np.clip(drawn, 0, 255).astype(np.uint8)
+
+
+def taken(measure: Callable[[Pixels], tuple[int, int]]) -> Any:
+    """The patches and tokens that `measure` gives for pictures of all sizes, (sizes, 2)."""
+    return np.array([measure(np.zeros((height, width, 3), np.uint8)) for width, height in SIZES])
 
 
 def text(shown: str) -> Any:
@@ -68,4 +81,6 @@ def ours(subject: Sight) -> Arrays:
             found[f"patches {index}"] = np.array(grid.patches)
             for place, deeper in enumerate(seen.deeper):
                 found[f"deeper {index} {place}"] = numbers(deeper)
+        grids = [tower.size_of(*size) for size in SIZES]
+        found["taken"] = np.array([(grid.patches, grid.tokens) for grid in grids])
     return found

@@ -26,6 +26,7 @@ from verify.run import REPOSITORY, verify_bundle
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 OLD_QT = TinyMacho(file_type=MODULE, minimum_macos=(15, 0), libraries=(SYSTEM, CPP))
+SEARCHING = TinyMacho(exports=("_mlx_add",), rpaths=("/Users/somebody/lib",))
 PYC = b"\xf3\r\r\n\x01\0\0\0" + bytes(8)
 
 
@@ -133,7 +134,7 @@ BEFORE_SIGNING = [
     ),
     Fault(
         "search path of the build machine",
-        put(tiny_bundle.LIBMLX, TinyMacho(rpaths=("/Users/somebody/lib",))),
+        put(tiny_bundle.LIBMLX, replace(SEARCHING, libraries=(SYSTEM, "@rpath/libx.dylib"))),
         "libraries",
         "looks for libraries in /Users/somebody/lib",
     ),
@@ -428,6 +429,12 @@ def test_what_may_be_missing_is_no_fault(app: Path) -> None:
         imports=(("_os_sync_wait_on_address", 1, True),),
     )
     write(app / tiny_bundle.QT_CORE_BINDING, weak.build())
+    tiny_bundle.sign(app)
+    assert verify_bundle(app, config=configuration()) == []
+
+
+def test_a_search_path_in_which_nothing_is_looked_for_is_no_fault(app: Path) -> None:
+    write(app / tiny_bundle.LIBMLX, SEARCHING.build())
     tiny_bundle.sign(app)
     assert verify_bundle(app, config=configuration()) == []
 

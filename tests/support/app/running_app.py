@@ -67,12 +67,14 @@ def tell_flushes(window: Window) -> None:
     """Tell what was flushed, once that is on the disk."""
     flush = window.store.flush_answer
 
-    def flush_and_tell(id: int, content: str, events: Sequence[Event]) -> Future[None]:
+    def flush_and_tell(
+        id: int, content: str, events: Sequence[Event], **options: Any
+    ) -> Future[None]:
         def tell_it(future: Future[Any]) -> None:
             if future.exception() is None:
                 tell("streaming", id, content)
 
-        done = flush(id, content, events)
+        done = flush(id, content, events, **options)
         done.add_done_callback(tell_it)
         return done
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
 from app.application import Application
+from app.chat.tool_runner import ToolRunner
 from app.commands import CommandRunner
 from app.conversations.store import Store
 from app.documents.attachments import Read
@@ -55,6 +56,12 @@ def fake_tools_host(folder: Path, steps: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.support.app.fake_tools_host", str(counter), *steps.split())
 
 
+def toolbox(folder: Path, command: Sequence[str]) -> Toolbox:
+    """The tools that are set up in a folder, run by this command."""
+    process = ToolProcess(EngineLog(folder / "log", name="tools"), command=command)
+    return Toolbox(folder / "tools.json", process, logs=folder / "logs")
+
+
 def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.jsonl") -> Path:
     """A file of events, for the fake host to play."""
     path = folder / name
@@ -73,15 +80,15 @@ def make_windows(
     dark: bool = False,
     commands: CommandRunner | None = None,
     server: Sequence[str] = ("no", "such", "server"),
-    tools: Sequence[str] = ("no", "such", "tools"),
     read: Read = read_document,
     cluster: CommandRunner | None = None,
+    tools: ToolRunner | None = None,
 ) -> Windows:
     """What opens windows on the data in `folder`. `target` is what is taken for the starter model,
     unless the commands `loading` prepare it, and `commands`, which otherwise say nothing, for those
-    on models; `server` is the command that starts a local one, `tools` the one that starts the
-    process of tools; `read` reads files that are attached; `cluster` runs commands on several Macs,
-    which otherwise say nothing."""
+    on models; `server` is the command that starts a local one; `read` reads files that are
+    attached; `cluster` runs commands on several Macs, which otherwise say nothing; `tools` runs
+    what models call, which otherwise is nothing."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -103,11 +110,7 @@ def make_windows(
                 key_file=folder / "server-key",
                 command=server,
             ),
-            tools=Toolbox(
-                folder / "tools.json",
-                ToolProcess(EngineLog(folder / "log", name="tools"), command=tools),
-                logs=folder / "log",
-            ),
+            tools=tools or toolbox(folder, ("no", "such", "tools")),
             read=read,
             cluster=cluster or FakeCommandRunner(),
         )

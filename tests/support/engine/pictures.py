@@ -16,9 +16,9 @@ from engine.core.model_parts import embedding
 from engine.request import ChatMessage, Picture
 from engine.vision import Grid, Pixels, Seen, Tower
 from models.model_folder import ModelFolder
-from tests.support.engine.sessions import END
 from tests.support.engine.tiny import CHAT_TEMPLATE, byte_tokenizer
 
+END = 256
 VOCABULARY = 264  # the bytes, the special tokens, and these
 MARK, ROW = "<picture>", "<row>"
 PATCH = 4
@@ -61,12 +61,14 @@ class NoiseTower(Tower):
     placeholder: int
     width: int
     mutual: bool = False
+    windows_only: bool = False
     sections: tuple[int, ...] = ()
     deep: int = 0
     parts: int = 1
     seen: int = 0
     mark = MARK
     weights_bytes = 1
+    read_as = 0
 
     def size_of(self, width: int, height: int) -> Grid:
         across, down = width // PATCH, height // PATCH
@@ -96,8 +98,8 @@ TOWERS: dict[str, dict[str, Any]] = {
     "gemma3_text": {"mutual": True},
     "qwen3_5": {"sections": (1, 1, 0)},
     "lfm2": {"parts": 2},
-    "large": {"mutual": True},
-    "small": {"mutual": True},
+    "large": {"mutual": True, "windows_only": True},
+    "small": {},
 }
 """By tiny target, what the towers of its family are like; Gemma 4's are "large" and "small"."""
 

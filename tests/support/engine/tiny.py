@@ -129,13 +129,13 @@ def build(
     not as many as usual; two are one of each kind. Heads and embeddings are as in the real
     families: Gemma and LFM2 tie them, the others do not.
     """
-    config = _config(architecture, vocabulary=vocabulary, sizes=sizes, layers=layers)
+    config = config_of(architecture, vocabulary=vocabulary, sizes=sizes, layers=layers)
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
     model: nn.Module = model_class(arguments_class.from_dict(config))
     gemma3 = architecture in ("gemma3", "gemma3_text")
     if gemma3:
-        model.sanitize({})  # ties the head, which a weight file without one does
+        model.get("language_model", model).sanitize({})  # ties the head, as files without one do
     model.eval()
 
     # The norms of Gemma 3 multiply by 1 + weight.
@@ -233,7 +233,7 @@ def write_folder(
     model = build(
         architecture, seed=seed, vocabulary=vocabulary, dtype=dtype, bits=bits, layers=layers
     )
-    save(model, _config(architecture, vocabulary=vocabulary, bits=bits, layers=layers), folder)
+    save(model, config_of(architecture, vocabulary=vocabulary, bits=bits, layers=layers), folder)
     return model
 
 
@@ -243,7 +243,7 @@ def save(model: nn.Module, config: Config, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2))
 
 
-def _config(
+def config_of(
     architecture: str,
     *,
     vocabulary: int,

@@ -15,9 +15,15 @@ SCRIPT = Path(__file__).with_name("scripted_server.py")
 TIMEOUT_SECONDS = 120.0  # for hangs only
 
 
-def scripted(mode: str = "well", *, name: str = "s", env: dict[str, str] | None = None) -> Server:
-    """A server that runs `scripted_server`."""
-    return Server(name, sys.executable, ("-S", "-E", str(SCRIPT), mode), env or {})
+def scripted(
+    mode: str = "well",
+    *,
+    name: str = "s",
+    env: dict[str, str] | None = None,
+    script: tuple[str, ...] = (str(SCRIPT),),
+) -> Server:
+    """A server that runs `scripted_server`, or another script."""
+    return Server(name, sys.executable, ("-S", "-E", *script, mode), env or {})
 
 
 class Hosted:

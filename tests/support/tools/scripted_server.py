@@ -18,7 +18,7 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = (
     "echo", "die", "hang", "late", "flood", "many_lines", "big", "complain", "wrong_id", "noise",
     "deep", "error", "refuse", "image", "pieces", "structure", "report", "nothing", "environment",
-    "ask_back", "change", "leave_child", "unheard", "surrogates",
+    "ask_back", "change", "leave_child", "unheard", "surrogates", "pid",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
         case "flood":
             write(b"x" * int(given) + b"\n")
         case "many_lines":
-            block = b"nonsense\n" * 10_000
+            block = (b"nonsense " * 10 + b"\n") * 1_000
             for _ in range(int(given) // len(block)):
                 write(block)
             answer(id, text("after the flood"))
@@ -63,8 +63,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             answer(id, text("x" * int(given)))
         case "complain":
             line = f"a complaint {os.environ.get('TOKEN', '')}\n".encode()
-            for _ in range(max(int(given) // len(line), 1)):
-                os.write(2, line)
+            for _ in range(max(int(given) // len(line) // 1000, 1)):
+                os.write(2, line * 1000)
             answer(id, text("complained"))
         case "wrong_id":
             answer(4711, text("of another"))
@@ -100,7 +100,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             for done in range(int(given or 3)):
                 params = {"progressToken": meta["progressToken"], "progress": done, "total": 3}
                 say(method="notifications/progress", params={**params, "message": "on it"})
-                time.sleep(0.12 if not given else 0)
+                if not given:
+                    time.sleep(0.12)
             answer(id, text("reported"))
         case "nothing":
             say(id=id, result={"some": "thing"})
@@ -110,6 +111,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             for number in range(int(given)):
                 say(id=number, method="sampling/createMessage", params={})
             answer(id, text("asked"))
+        case "pid":
+            answer(id, text(str(os.getpid())))
         case "change":
             listed[:] = ["echo", "new"]
             say(method="notifications/tools/list_changed")
@@ -132,6 +135,8 @@ def described() -> list[dict[str, Any]]:
     match MODE:
         case "many":
             return [{"name": f"t{n}", "inputSchema": TEXT} for n in range(1000)]
+        case "million":
+            return [{"name": f"t{n}", "inputSchema": {}} for n in range(1_000_000)]
         case "huge":
             long = {"name": "long", "description": "y" * 1_000_000, "inputSchema": TEXT}
             wide = {**TEXT, "title": "z" * 1_000_000}

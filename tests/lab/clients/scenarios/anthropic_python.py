@@ -4,7 +4,18 @@ import json
 from functools import partial
 
 import anthropic
-from steps import MODEL, QUESTION, SERVER, WEATHER, refused, same, step
+from steps import (
+    ADDRESS,
+    ADDRESS_REFUSED,
+    MODEL,
+    PICTURE,
+    QUESTION,
+    SERVER,
+    WEATHER,
+    refused,
+    same,
+    step,
+)
 
 client = anthropic.Anthropic(base_url=SERVER, api_key="x", max_retries=0, timeout=120)
 # The library has no `temperature` any more; older ones and other clients still send it.
@@ -143,3 +154,49 @@ def _():
     ask = partial(client.messages.create, **GREEDY | {"messages": message})
     body = refused(anthropic.BadRequestError, ask).body
     assert "prompt is too long" in body["error"]["message"], body
+
+
+IMAGE = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": PICTURE},
+}
+
+
+def shown(*blocks):
+    """A message that shows these."""
+    text = {"type": "text", "text": QUESTION[0]["content"]}
+    return GREEDY | {"messages": [{"role": "user", "content": [*blocks, text]}]}
+
+
+@step("a message with a picture, whole, streamed and counted", sees=True)
+def _():
+    whole = client.messages.create(**shown(IMAGE))
+    with client.messages.stream(**shown(IMAGE)) as stream:
+        same(texts(stream.get_final_message()), texts(whole))
+    counted, blind, two = (
+        client.messages.count_tokens(model=MODEL, messages=shown(*blocks)["messages"]).input_tokens
+        for blocks in ([IMAGE], [], [IMAGE, IMAGE])
+    )
+    same(two - counted, counted - blind)
+    assert counted > blind
+    used = whole.usage
+    same(used.input_tokens + (used.cache_read_input_tokens or 0), counted)
+
+
+@step("a picture in a tool's result", sees=True)
+def _():
+    call = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [IMAGE]}
+    said = [
+        *QUESTION,
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+    assert client.messages.create(**GREEDY | {"messages": said}).usage.output_tokens
+
+
+@step("an address of a picture is refused", sees=True)
+def _():
+    image = {"type": "image", "source": {"type": "url", "url": ADDRESS}}
+    ask = partial(client.messages.create, **shown(image))
+    assert ADDRESS_REFUSED in str(refused(anthropic.BadRequestError, ask))

@@ -5,7 +5,18 @@ import json
 from functools import partial
 
 import litellm
-from steps import BASE, MODEL, QUESTION, SERVER, WEATHER, refused, same, step
+from steps import (
+    ADDRESS_REFUSED,
+    BASE,
+    MODEL,
+    PICTURE_URL,
+    QUESTION,
+    SERVER,
+    WEATHER,
+    refused,
+    same,
+    step,
+)
 
 litellm.telemetry = False
 OPENAI = {"model": f"openai/{MODEL}", "api_base": BASE, "api_key": "x"}
@@ -68,3 +79,26 @@ def _():
     message = [{"role": "user", "content": "word " * 9_000}]
     ask = partial(litellm.completion, **OPENAI, **GREEDY | {"messages": message})
     refused(litellm.ContextWindowExceededError, ask)
+
+
+def shown(url):
+    """A chat that shows a picture."""
+    image = {"type": "image_url", "image_url": {"url": url}}
+    content = [{"type": "text", "text": QUESTION[0]["content"]}, image]
+    return GREEDY | {"messages": [{"role": "user", "content": content}]}
+
+
+for name, provider in (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC)):
+
+    @step(f"{name}'s endpoint: a picture", sees=True)
+    def _(provider=provider):
+        blind = litellm.completion(**provider, **GREEDY).usage.prompt_tokens
+        seen = litellm.completion(**provider, **shown(PICTURE_URL))
+        assert seen.usage.prompt_tokens > blind, seen.usage
+        assert seen.usage.completion_tokens
+
+
+@step("an address of a picture is refused", sees=True)
+def _():
+    ask = partial(litellm.completion, **OPENAI, **shown("file:///etc/passwd"))
+    assert ADDRESS_REFUSED in str(refused(litellm.BadRequestError, ask))

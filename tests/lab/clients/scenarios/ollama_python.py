@@ -4,7 +4,18 @@ import json
 from urllib.request import urlopen
 
 import ollama
-from steps import MODEL, PERSON, QUESTION, SERVER, WEATHER, refused, same, step
+from steps import (
+    ADDRESS_REFUSED,
+    MODEL,
+    PERSON,
+    PNG,
+    QUESTION,
+    SERVER,
+    WEATHER,
+    refused,
+    same,
+    step,
+)
 
 client = ollama.Client(SERVER, timeout=120)
 GREEDY = {"temperature": 0, "num_predict": 12}
@@ -116,3 +127,21 @@ def _():
 def _():
     tool = {"type": "function", "function": WEATHER}
     assert client.chat(MODEL, QUESTION, tools=[tool], options=GREEDY).done
+
+
+@step("pictures in a chat and beside a prompt", sees=True)
+def _():
+    assert "vision" in client.show(MODEL).capabilities
+    blind = client.chat(MODEL, QUESTION, options=GREEDY).prompt_eval_count
+    seen = client.chat(MODEL, [{**QUESTION[0], "images": [PNG, PNG]}], options=GREEDY)
+    assert seen.prompt_eval_count > blind, seen
+    text = client.generate(MODEL, QUESTION[0]["content"], images=[PNG], options=GREEDY)
+    assert blind < text.prompt_eval_count < seen.prompt_eval_count, text
+
+
+@step("an address of a picture is refused", sees=True)
+def _():
+    body = {"model": MODEL, "prompt": "See?", "images": ["file:///etc/passwd"]}
+    answer = client._client.post("/api/generate", json=body)
+    same(answer.status_code, 400)
+    assert ADDRESS_REFUSED in answer.text

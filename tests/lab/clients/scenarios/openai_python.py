@@ -7,7 +7,18 @@ from functools import partial
 
 import openai
 from pydantic import BaseModel, Field
-from steps import BASE, MODEL, QUESTION, WEATHER, refused, same, step
+from steps import (
+    ADDRESS,
+    ADDRESS_REFUSED,
+    BASE,
+    MODEL,
+    PICTURE_URL,
+    QUESTION,
+    WEATHER,
+    refused,
+    same,
+    step,
+)
 
 client = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120)
 GREEDY = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 12}
@@ -332,3 +343,48 @@ def _():
     message = [{"role": "user", "content": "word " * 9_000}]
     ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
     same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")
+
+
+def shown(url):
+    """A chat that shows a picture."""
+    image = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    content = [image, {"type": "text", "text": QUESTION[0]["content"]}]
+    return GREEDY | {"messages": [{"role": "user", "content": content}]}
+
+
+@step("a chat with a picture, whole and streamed, twice", sees=True)
+def _():
+    assert "vision" in next(iter(client.models.list())).capabilities
+    blind = client.chat.completions.create(**GREEDY).usage.prompt_tokens
+    whole, again = (client.chat.completions.create(**shown(PICTURE_URL)) for _ in range(2))
+    assert whole.usage.prompt_tokens > blind, whole.usage
+    same(again.choices[0].message.content, whole.choices[0].message.content)
+    chunks = client.chat.completions.create(**shown(PICTURE_URL), stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    same(text, whole.choices[0].message.content)
+
+
+@step("a chat with an address of a picture is refused", sees=True)
+def _():
+    for url in (ADDRESS, "file:///etc/passwd"):
+        ask = partial(client.chat.completions.create, **shown(url))
+        error = refused(openai.BadRequestError, ask)
+        assert ADDRESS_REFUSED in error.message, error
+        same(error.param, "messages[0].content[0]")
+
+
+@step("responses: a picture, also in a tool's result; no address", sees=True)
+def _():
+    def ask(url):
+        image = {"type": "input_image", "image_url": url, "detail": "auto"}
+        call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+        items = [
+            {"role": "user", "content": [image, {"type": "input_text", "text": "See?"}]},
+            call,
+            {"type": "function_call_output", "call_id": "c", "output": [image]},
+            {"role": "user", "content": [{"type": "input_text", "text": "And now?"}, image]},
+        ]
+        return client.responses.create(model=MODEL, input=items, max_output_tokens=8)
+
+    assert ask(PICTURE_URL).usage.input_tokens > 0
+    assert ADDRESS_REFUSED in refused(openai.BadRequestError, partial(ask, ADDRESS)).message

@@ -3,9 +3,12 @@
 It runs in each client's own environment, so it imports nothing but the standard library.
 """
 
+import base64
 import json
 import os
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,12 +35,35 @@ WEATHER = {
         "additionalProperties": False,
     },
 }
+SEES = os.environ.get("CLIENTS_SEES") == "yes"
+"""Whether the model can be shown pictures: a tiny one, of which nothing else is asked."""
 
 
-def step(name: str) -> Callable[[Callable[[], None]], None]:
-    """Runs the function at once, and reports the step as passed where it raises nothing."""
+def _png(width: int, height: int) -> bytes:
+    """A red picture."""
+    rows = (b"\0" + b"\xff\0\0" * width) * height
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+
+
+PNG = _png(40, 30)
+PICTURE = base64.b64encode(PNG).decode()
+PICTURE_URL = f"data:image/png;base64,{PICTURE}"
+ADDRESS = "https://example.com/a.png"
+ADDRESS_REFUSED = "none is ever fetched"
+
+
+def step(name: str, *, sees: bool = False) -> Callable[[Callable[[], None]], None]:
+    """Runs the function at once, and reports the step as passed where it raises nothing. `sees`:
+    it is about pictures."""
 
     def run(function: Callable[[], None]) -> None:
+        if sees != SEES:
+            return
         why = ""
         try:
             function()

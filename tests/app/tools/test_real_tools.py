@@ -1,0 +1,94 @@
+"""From the panel to an answer, with real servers: a program, and the tools that come along."""
+
+import json
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.chat.approval_card import ApprovalCard
+from app.tools.panel import ToolsPanel
+from app.window import Window
+from engine.tools.client import host_command
+from engine.tools.protocol import OWN
+from tests.support.app.fake_tools import called
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    ROOT,
+    Open,
+    Until,
+    events_file,
+    toolbox,
+)
+from tests.support.app.window_use import send
+
+pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
+SERVER = ROOT / "tests" / "support" / "tools" / "scripted_server.py"
+KEY = "a-key-that-nobody-may-see"
+LAST = "The sum is 42, and the echo came back."
+
+
+def switch_on(panel: ToolsPanel, server: str, tool: str, until: Until) -> None:
+    panel.choose(server)
+    until(lambda: tool in panel.page.tools.rows)
+    panel.page.tools.rows[tool].switch.click()
+
+
+def allow(window: Window, until: Until) -> None:
+    """Press the button that runs a call once, as a person does."""
+
+    def cards() -> list[ApprovalCard]:
+        found = window.findChildren(ApprovalCard)
+        return [card for card in found if card.isVisible() and card.buttons["once"].isEnabled()]
+
+    until(cards)
+    QTest.mouseClick(cards()[0].buttons["once"], Qt.MouseButton.LeftButton)
+
+
+def test_a_model_acts_with_what_was_switched_on(
+    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    entry = {"command": sys.executable, "args": [str(SERVER), "well"], "env": {"API_KEY": KEY}}
+    (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": {"scripted": entry}}))
+    steps = (
+        called("I add first.", ("calculate", '{"expression": "40 + 2"}')),
+        called("And now the echo.", ("echo", '{"text": "<b>hello</b>"}')),
+        made_trace(LAST),
+    )
+    files = [events_file(tmp_path, step, name=f"{n}.jsonl") for n, step in enumerate(steps)]
+    played = " ".join(f"take play:{file}" for file in files)
+    box = toolbox(tmp_path, host_command())
+    window = open_window(f"ready take load {played} serve", tools=box)
+    until(lambda: window.loader.loaded and box.set_up)
+    assert box.process.pid == 0, "nothing is on"
+    window.menus.actions["tools"].trigger()
+    (panel,) = window.findChildren(ToolsPanel)
+    switch_on(panel, OWN, "calculate", until)
+    switch_on(panel, "scripted", "echo", until)
+    panel.close()
+    until(lambda: len(box.offered()) == 2)
+    children = psutil.Process(box.process.pid).children(recursive=True)
+    send(window, "What is 40 + 2? Then say hello.")
+    for _ in range(2):
+        allow(window, until)
+    until(lambda: not window.conversation.busy and len(window.conversation.branch) == 2)
+    answer = window.store.message(window.conversation.branch[-1].id).result()
+    calls = [call for step in answer.steps for call in step.calls]
+    assert [(call.server, call.tool, call.state) for call in calls] == [
+        (OWN, "calculate", "done"),
+        ("scripted", "echo", "done"),
+    ]
+    assert "42" in calls[0].result
+    assert calls[1].result == "<b>hello</b>"
+    assert answer.content.endswith(LAST)
+    window.close()
+    assert box.process.pid == 0
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == [], "servers end with the window"
+    said = (path for path in tmp_path.rglob("*.log"))
+    assert not any(KEY in path.read_text(errors="replace") for path in said)

@@ -1,0 +1,158 @@
+"""Pictures in a terminal: `--image`, `/image`, and what the doctor says of them."""
+
+import json
+from collections.abc import Callable
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from engine.cli import doctor
+from engine.cli.attaching import Attachments
+from engine.cli.chat import TerminalChat, save
+from engine.conversation.loading import LoadedModel
+from engine.request import Picture, Request, Sampling
+from models.errors import Problem
+from models.model_folder import inspect
+from tests.engine.cli.test_chat import Watched
+from tests.support.engine.ended import Command, assert_refused
+from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
+from tests.support.engine.seeing_folders import write_seeing
+from tests.support.engine.tiny import shallow, write_folder
+
+
+class Table:
+    """A chat with pictures, which are read by a table of their names."""
+
+    def __init__(self, target: LoadedModel, pictures: list[Picture]) -> None:
+        self.session = Watched(target)
+        self.file = StringIO()
+        self.pictures = {f"{number}.jpg": each for number, each in enumerate(pictures)}
+        console = Console(file=self.file, width=200)
+        self.attachments = Attachments(self.session, console)
+        request = Request(max_tokens=6, sampling=Sampling())
+        self.chat = TerminalChat(self.session, console, request, self.attachments, see=self.read)
+
+    def read(self, source: Path, into: Path, *, cancelled: Callable[[], bool]) -> Picture:
+        if source.name not in self.pictures:
+            raise Problem(f"There is no picture {source.name}.", "Look for it.")
+        assert into.is_dir()
+        return self.pictures[source.name]
+
+    def say(self, *lines: str) -> str:
+        place, rest = self.file.tell(), iter(lines)
+
+        def read() -> str:
+            line = next(rest, None)
+            if line is None:
+                raise EOFError
+            return line
+
+        self.chat.run(read)
+        self.file.seek(place)
+        return self.file.read()
+
+    @property
+    def shown(self) -> list[tuple[Picture, ...]]:
+        return [each.pictures for each in self.chat.messages if each.role == "user"]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[Picture]:
+    return [picture(tmp_path, number) for number in range(2)]
+
+
+@pytest.fixture
+def table(tmp_path: Path, pictures: list[Picture]) -> Table:
+    tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
+    model = shallow("llama", vocabulary=VOCABULARY)
+    return Table(seeing(model, tokenizer, "llama"), pictures)
+
+
+def test_a_picture_goes_with_the_next_message(table: Table, pictures: list[Picture]) -> None:
+    printed = table.say("/image 0.jpg", "So?", "And?", "/image 1.jpg", "/image 0.jpg", "Those?")
+    assert "0.jpg: 12 x 8 pixels, 6 tokens" in printed
+    assert table.shown == [(pictures[0],), (), (pictures[1], pictures[0])]
+    table.say("/regenerate")
+    assert table.shown[-1] == (pictures[1], pictures[0])
+    table.attachments.close()
+
+
+def test_a_picture_waits_until_it_was_shown(table: Table, pictures: list[Picture]) -> None:
+    table.say("So?", "/image 0.jpg", "/regenerate")
+    assert table.shown == [()]
+    table.say("And?")
+    assert table.shown == [(), (pictures[0],)]
+    for line, why in [
+        ("/image", "no picture"),
+        ("/image 7.jpg", "Look for it"),
+        ("/sections What?", "No file"),
+    ]:
+        assert why in table.say(line)
+    table.attachments.close()
+
+
+def test_a_model_that_cannot_see_says_so_at_once(tmp_path: Path, pictures: list[Picture]) -> None:
+    target = seeing(
+        shallow("llama", vocabulary=VOCABULARY), seeing_tokenizer(tmp_path / "t"), "llama"
+    )
+    object.__setattr__(target, "tower", None)
+    table = Table(target, pictures)
+    assert "cannot see" in table.say("/image 0.jpg", "So?")
+    assert table.shown == [()]
+    table.attachments.close()
+
+
+def test_a_chat_is_saved_with_its_pictures(tmp_path: Path, pictures: list[Picture]) -> None:
+    messages = [said("So?", pictures[0]), said("It is.", role="assistant")]
+    save(messages, tmp_path / "chat.json")
+    shown, text = json.loads((tmp_path / "chat.json").read_text())["messages"][0]["content"]
+    address = shown["image_url"]["url"]
+    assert address.startswith("data:image/png;base64,")
+    assert text == {"type": "text", "text": "So?"}
+    save(messages, tmp_path / "chat.md")
+    assert (tmp_path / "chat.md").read_text().startswith("**user**\n\n*a picture*\n\nSo?\n")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model that sees, and one that does not."""
+    root = tmp_path_factory.mktemp("folders")
+    write_folder("llama", root / "blind", layers=2)
+    return {"sees": write_seeing("qwen3_vl", root / "sees"), "blind": root / "blind"}
+
+
+def test_images_of_the_command_line(run: Command, folders: dict[str, Path], tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    data = BytesIO()
+    Image.fromarray(noise).save(data, "JPEG")
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(data.getvalue())
+    options: list[object] = [
+        "--prompt",
+        "So?",
+        "--temperature",
+        "0",
+        "--max-tokens",
+        "4",
+        "--draft-length",
+        "2",
+    ]
+    options += ["--drafter", "lookup", "--image", path, "--image", path]
+    shown = run("generate", "--target", folders["sees"], *options)
+    assert shown.code == 0, shown.err
+    assert shown.err.count("photo.jpg: 40 x 30 pixels, 20 tokens") == 2
+    blind = run("generate", "--target", folders["blind"], *options)
+    assert_refused(blind, "cannot see")
+
+
+def test_the_doctor_says_whether_a_target_sees(folders: dict[str, Path]) -> None:
+    sees = doctor.check_sight(inspect(folders["sees"]))
+    assert "it can see" in sees.fact
+    assert "tokens" in sees.fact
+    blind = doctor.check_sight(inspect(folders["blind"]))
+    assert "cannot see" in blind.fact
+    assert (sees.usable, blind.usable) == (True, True)

@@ -1,0 +1,188 @@
+"""Each family of models that see, as a whole tiny model with its own tower and text half."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import pytest
+
+import engine.core.decoder
+import engine.core.sights
+from engine.conversation.eyes import Eyes
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.virtual_ids import is_virtual
+from engine.vision import Seen
+from models.errors import Problem
+from models.model_folder import inspect
+from tests.lab.parity import sees
+from tests.lab.parity.subjects import TOLERANCE, difference, kept
+from tests.support.engine.helpers import assert_as_fresh
+from tests.support.engine.pictures import picture, said
+from tests.support.engine.seeing_folders import FAMILIES, write_seeing
+from tests.support.engine.sessions import tokens_of
+from tests.support.engine.tiny import noisy
+
+GREEDY = Request(sampling=Sampling(), max_tokens=10)
+TOLD = ChatMessage("assistant", "It is it.")
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+    made: dict[str, LoadedModel] = {}
+
+    def target(family: str) -> LoadedModel:
+        if family not in made:
+            folder = write_seeing(family, tmp_path_factory.mktemp("target") / family)
+            made[family] = load(inspect(folder))
+        return made[family]
+
+    return target
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+    """Of several shapes; the last is cut into tiles by LFM2."""
+    folder = tmp_path_factory.mktemp("pictures")
+    sizes = [(9, 7), (9, 7), (5, 20), (30, 12)]
+    return [picture(folder, number, across=x, down=y) for number, (x, y) in enumerate(sizes)]
+
+
+def drafters(session: Session) -> list[Drafter]:
+    model, target = session.target.model, session.decoder
+    drafting = Decoder(noisy(model))
+    return [
+        LookupDrafter(),
+        EarlyExitDrafter(target, layers=len(model.layers) - 1),
+        ModelDrafter(drafting, vocabulary=target.vocabulary),
+    ]
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_sees_and_drafts(
+    family: str, targets: Callable[[str], LoadedModel], pictures: list[Picture]
+) -> None:
+    target = targets(family)
+    chats = [
+        [said("So?", pictures[0])],
+        [said("So?", pictures[1])],
+        [said("So?", pictures[1]), TOLD, said("And these?", *pictures[2:])],
+    ]
+
+    def plainly(messages: list[ChatMessage]) -> list[int]:
+        session = Session(target)
+        session.drafter, session.policy = NoDrafter(), Fixed(0)
+        return tokens_of(list(session.answer(messages, GREEDY)))
+
+    plain = [plainly(messages) for messages in chats]
+    assert plain[0] != plain[1]
+    session = Session(target)
+    for drafter in drafters(session):
+        session.drafter, session.policy = drafter, Fixed(3)
+        written = [tokens_of(list(session.answer(messages, GREEDY))) for messages in chats]
+        assert written == plain, drafter.name
+    fresh = Decoder(target.model, sights=session.decoder.sights)
+    assert_as_fresh(session.decoder, list(session.tokens), fresh)
+
+
+def test_the_prompt_is_that_of_the_family(
+    targets: Callable[[str], LoadedModel], pictures: list[Picture]
+) -> None:
+    """With a placeholder for each row: what stands around them is text."""
+    expected: dict[str, Any] = {
+        "lfm2-vl": ("<|image_start|>", "<image>", "<|image_end|>"),
+        "qwen3_vl": ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>"),
+        "gemma3": ("\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"),
+        "gemma4": ("<|image>", "<|image|>", "<image|>"),
+    }
+    for family, (before, row, behind) in expected.items():
+        target = targets(family)
+        session = Session(target)
+        tokens = session.encode(chat([said("So?", pictures[0])]))
+        rows = sum(map(is_virtual, tokens))
+        placeholder = target.tokenizer.convert_tokens_to_ids(row)
+        blind = [placeholder if is_virtual(token) else token for token in tokens]
+        text = target.tokenizer.decode(blind, skip_special_tokens=False)
+        assert text == f"<user>{before}{row * rows}{behind}So?<assistant>"
+
+
+def test_a_tower_that_is_left_out_is_told(tmp_path: Path) -> None:
+    folder = write_seeing("qwen3_vl", tmp_path / "blind")
+    weights: Any = mx.load(str(folder / "model.safetensors"))
+    kept = {name: each for name, each in weights.items() if not name.startswith("vision_tower")}
+    mx.save_safetensors(str(folder / "model.safetensors"), kept, {"format": "mlx"})
+    blind = load(inspect(folder))
+    assert blind.tower is None
+    shown = picture(tmp_path, 0)
+    with pytest.raises(Problem, match="left out"):
+        list(Session(blind).answer([said("So?", shown)], GREEDY))
+    assert tokens_of(list(Session(blind).answer([said("So?")], GREEDY)))
+
+
+# The logits that other programs give
+
+
+@pytest.mark.cpu
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("subject", sees.SUBJECTS, ids=lambda each: each.name)
+def test_it_gives_the_logits_that_others_give(subject: sees.Whole) -> None:
+    assert difference(sees.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def in_another_order() -> AbstractContextManager[Any]:
+    """A picture's rows are read from its last to its first."""
+    look = Eyes._look
+
+    def broken(eyes: Eyes, digest: str) -> Seen:
+        seen = look(eyes, digest)
+        return Seen(seen.rows[::-1], seen.deeper)
+
+    return mock.patch.object(Eyes, "_look", broken)
+
+
+def without_deeper_rows() -> AbstractContextManager[Any]:
+    look = Eyes._look
+    return mock.patch.object(Eyes, "_look", lambda *given: Seen(look(*given).rows))
+
+
+def without_later_rows() -> AbstractContextManager[Any]:
+    """A picture's rows see those before them alone."""
+
+    def broken(stock: Any, *, windows_only: bool) -> Any:
+        return stock
+
+    return mock.patch.object(engine.core.sights, "_mutual", broken)
+
+
+def at_their_places() -> AbstractContextManager[Any]:
+    """Text behind a picture has the positions of its places."""
+    return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("broken", "family"),
+    [
+        (in_another_order, "lfm2-vl"),
+        (without_deeper_rows, "qwen3_vl"),
+        (without_later_rows, "gemma4_unified"),
+        (at_their_places, "qwen3_5"),
+    ],
+)
+def test_the_comparison_notices_mutants(
+    broken: Callable[[], AbstractContextManager[Any]], family: str
+) -> None:
+    subject = next(each for each in sees.SUBJECTS if each.family == family)
+    with broken():
+        assert difference(sees.ours(subject), kept(subject)) > 1000 * TOLERANCE

@@ -1,0 +1,451 @@
+"""A session whose messages show pictures: what is read, counted, told, drafted and refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import engine.conversation.eyes
+import engine.core.decoder
+from engine.conversation.scheduler import Job, Scheduler
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.core.forks import first_fork
+from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.earlier_answers import begin
+from engine.events import Event, Failed, Prefill, PromptLogprobs, Source
+from engine.process.host import failure
+from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from tests.support.engine.heads import lively_drafter
+from tests.support.engine.pictures import (
+    TEMPLATE,
+    VOCABULARY,
+    NoiseTower,
+    picture,
+    said,
+    seeing,
+    seeing_tokenizer,
+)
+from tests.support.engine.sessions import check_laws, done_of, reused_of, text_of, tokens_of
+from tests.support.engine.tiny import shallow
+
+GREEDY = Request(sampling=Sampling(), max_tokens=12)
+TOLD = ChatMessage("assistant", "It is it.")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return seeing_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+    folder = tmp_path_factory.mktemp("pictures")
+    return [picture(folder, number) for number in range(3)]
+
+
+def new(tokenizer: Any, architecture: str = "llama", **changes: Any) -> Session:
+    model = shallow(architecture, vocabulary=VOCABULARY)
+    session = Session(seeing(model, tokenizer, architecture, **changes))
+    session.drafter, session.policy = LookupDrafter(), Fixed(3)
+    return session
+
+
+def answer(
+    session: Session, messages: Sequence[ChatMessage], request: Request = GREEDY
+) -> list[Event]:
+    events = list(session.answer(messages, request))
+    told = [each for each in events if not isinstance(each, PromptLogprobs)]
+    check_laws(told, session.target.tokenizer)
+    return events
+
+
+def tower_of(session: Session) -> NoiseTower:
+    assert isinstance(session.target.tower, NoiseTower)
+    return session.target.tower
+
+
+# Tokens
+
+
+def test_a_picture_is_its_rows_in_the_prompt(tokenizer: Any, pictures: list[Picture]) -> None:
+    session, first = new(tokenizer), pictures[0]
+    tokens = session.encode(chat([said("So?", first)]))
+    blind = session.encode(chat([ChatMessage("user", "()So?")]))
+    rows = list(virtual_ids(first.digest, 6))
+    assert pictures_in(tokens) == [range(2, 8)]
+    assert tokens[2:8] == rows
+    assert tokens[:2] + tokens[8:] == blind
+    prepared = session.prepare(chat([said("", first)]), GREEDY)
+    assert len(prepared.tokens) == len(tokens) - len("So?")
+
+
+def test_parts_of_a_picture_stand_apart(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer, parts=2)
+    tokens = session.encode(chat([said("So?", *pictures[:2])]))
+    assert [len(each) for each in pictures_in(tokens)] == [3, 3, 3, 3]
+    assert answer(session, [said("So?", *pictures[:2])])
+    assert tower_of(session).seen == 2
+
+
+def test_neighbours_are_told_apart(tokenizer: Any, pictures: list[Picture]) -> None:
+    """Where a family puts nothing around its rows."""
+    session = new(tokenizer)
+    grid = tower_of(session).size_of(12, 8)
+    bare = replace(grid, text=grid.text.strip("()"))
+    with mock.patch.object(NoiseTower, "size_of", return_value=bare):
+        tokens = session.encode(chat([said("So?", *pictures[:2])]))
+        assert pictures_in(tokens) == [range(1, 13)]
+        assert answer(session, [said("So?", *pictures[:2])])
+        assert tower_of(session).seen == 2
+
+
+def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer)
+    for text in ("<picture>", "<row>", "<row><picture><row>"):
+        tokens = session.encode(chat([said(text, pictures[0])]))
+        assert [len(each) for each in pictures_in(tokens)] == [6]
+        assert tokenizer.decode(tokens[9 : 9 + len(text)]) == text
+    answered = [said("So?", pictures[0]), ChatMessage("assistant", "<row>", written="<row>")]
+    for messages in (answered, [*answered, said("And?")]):
+        tokens = session.encode(chat(messages))
+        assert [len(each) for each in pictures_in(tokens)] == [6]
+
+
+# Reading
+
+
+def test_what_was_read_of_a_picture_is_not_read_again(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session, (first, second, third) = new(tokenizer), pictures
+    tower = tower_of(session)
+    chats = [
+        [said("So?", first)],
+        [said("So?", first), TOLD, said("And?")],
+        [said("So?", first), TOLD, said("And?", second)],
+        [said("So?", first), TOLD, said("And?", third)],
+        [said("So?", first), TOLD, said("And?", second)],
+        [said("So?", second)],
+    ]
+    reused, seen = [], []
+    for messages in chats:
+        with mock.patch.object(tower, "embed", wraps=tower.embed) as embed:
+            reused.append(reused_of(answer(session, messages)))
+            seen.append(embed.call_count)
+    places = [pictures_in(session.encode(chat(messages))) for messages in chats]
+    assert seen == [1, 0, 1, 1, 0, 0]  # the rows of the latest ones are held
+    assert reused[0] == 0
+    assert reused[1] >= places[1][0].stop
+    assert reused[2] == places[2][1].start - len("(")
+    assert reused[3:5] == [places[3][1].start, places[4][1].start]
+    assert reused[5] == places[5][0].start
+
+
+def test_an_answer_after_other_pictures_is_that_of_a_new_session(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    for shown in (pictures[0], pictures[1], pictures[0]):
+        expected = tokens_of(answer(new(tokenizer), [said("So?", shown)]))
+        assert tokens_of(answer(session, [said("So?", shown)])) == expected
+
+
+def only_by_row(digest: str, rows: int) -> tuple[int, ...]:
+    return virtual_ids("", rows)
+
+
+def test_pictures_with_the_same_ids_would_be_noticed(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    expected = [tokens_of(answer(new(tokenizer), [said("So?", each)])) for each in pictures]
+    assert len(set(map(tuple, expected))) == 3
+    with mock.patch.object(engine.conversation.eyes, "virtual_ids", only_by_row):
+        found = [tokens_of(answer(session, [said("So?", each)])) for each in pictures]
+    assert found[0] == expected[0]
+    assert found[1:] != expected[1:]
+
+
+def test_a_copy_goes_on_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    for architecture in ("qwen3", "lfm2"):
+        session = new(tokenizer, architecture)
+        asked = [said("So?", pictures[0]), TOLD, said("And?")]
+        answer(session, asked[:1])
+        copy = session.copy()
+        events = answer(copy, asked)
+        assert reused_of(events) > 6
+        assert tokens_of(events) == tokens_of(answer(new(tokenizer, architecture), asked))
+
+
+# Told and drafted
+
+
+def test_nothing_tells_of_a_row_as_a_token(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer)
+    request = replace(GREEDY, prompt_logprobs=True, logprobs=2)
+    events = answer(session, [said("So?", pictures[0])], request)
+    judged = next(each.tokens for each in events if isinstance(each, PromptLogprobs))
+    ids = session.tokens[: len(judged)]
+    assert [each.logprob is None for each in judged] == [
+        place == 0 or is_virtual(token) for place, token in enumerate(ids)
+    ]
+    plain = tokens_of(answer(new(tokenizer), [said("So?", pictures[0])]))
+    assert tokens_of(events) == plain
+    prefill = next(each for each in events if isinstance(each, Prefill) and each.ending)
+    assert prefill.ending.endswith(")So?<assistant>")
+    assert "row" not in prefill.ending
+
+
+def test_penalties_never_see_a_row(tokenizer: Any, pictures: list[Picture]) -> None:
+    sampling = Sampling(
+        repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=20
+    )
+    request = replace(GREEDY, sampling=sampling)
+    asked = [said("Who is who?", pictures[0])]
+    plain = new(tokenizer)
+    plain.policy = Fixed(0)
+    expected = tokens_of(answer(plain, asked, request))
+    assert tokens_of(answer(new(tokenizer), asked, request)) == expected
+    drafted = new(tokenizer)
+    drafted.drafter = ModelDrafter(Decoder(drafted.target.model), vocabulary=VOCABULARY)
+    assert tokens_of(answer(drafted, asked, request)) == expected
+
+
+def test_copies_end_before_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    """Even where the text before it is all that is ever written."""
+    for drafter in (LookupDrafter(), SuffixDrafter()):
+        session = new(tokenizer)
+        session.drafter = drafter
+        asked = [
+            said("((", pictures[0]),
+            TOLD,
+            said("((", pictures[1]),
+            TOLD,
+            said("(", pictures[2]),
+        ]
+        bias = Sampling(logit_bias={ord("("): 1000.0})
+        events = answer(session, asked, replace(GREEDY, sampling=bias))
+        assert tokens_of(events) == [ord("(")] * 12
+        assert done_of(events).stats.accepted > 0
+
+
+def test_a_drafting_model_reads_only_the_text(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer)
+    own = Decoder(session.target.model)
+    session.drafter = ModelDrafter(own, vocabulary=VOCABULARY)
+    answer(session, [said("So?", pictures[0])])
+    text = [token for token in session.tokens if not is_virtual(token)]
+    assert len(text) - 2 <= own.length <= len(text)
+
+
+def test_earlier_answers_are_kept_without_rows(
+    tokenizer: Any, pictures: list[Picture], tmp_path: Path
+) -> None:
+    folder = tmp_path / "earlier"
+    begin(folder)
+    model = shallow("llama", vocabulary=VOCABULARY)
+    target = seeing(model, tokenizer, "llama")
+    grid = NoiseTower(0, 0).size_of(12, 8)
+    bare = replace(grid, text=grid.text.strip("()"))
+    with mock.patch.object(NoiseTower, "size_of", return_value=bare):
+        for _ in range(2):
+            session = Session(target, earlier=folder)
+            session.drafter, session.policy = SuffixDrafter(session._shared.earlier), Fixed(3)
+            events = answer(session, [said("", pictures[0])], replace(GREEDY, max_tokens=24))
+    assert session._shared.earlier is not None
+    assert len(session._shared.earlier.places.text) > 24
+    assert done_of(events).stats.accepted > 0
+
+
+def test_where_the_logits_of_two_answers_fork_close_behind_a_picture(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer, "qwen3")
+    answer(session, [said("So?", pictures[0])])
+    written = list(session.tokens)
+    forked = [*written[:10], (written[10] + 1) % 256]
+    fork = first_fork(session.decoder, written, forked)
+    assert fork is not None
+    assert (fork.at, fork.plain) == (10, written[10])
+    session.decoder.rewind(0)
+    again = first_fork(session.decoder, written, forked)
+    assert again is not None
+    assert again.margin == pytest.approx(fork.margin, abs=1e-4)
+
+
+# Several answers
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen3", "gemma3_text", "qwen3_5"])
+def test_answers_side_by_side(architecture: str, tokenizer: Any, pictures: list[Picture]) -> None:
+    """With and without pictures in front, they share passes or take turns."""
+    first, second, _ = pictures
+    chats = [
+        [said("So?", first)],
+        [said("How long is a piece of string?")],
+        [said("So?", first), TOLD, said("And this?", second)],
+        [said("So?", second, first)],
+    ]
+    alone = [tokens_of(answer(new(tokenizer, architecture), each)) for each in chats]
+    session = new(tokenizer, architecture)
+    of = Scheduler(
+        session, parallel=4, room=1 << 20, batching=session.decoder.branches, fail=failure
+    )
+    seen: dict[str, list[Event]] = {str(number): [] for number in range(len(chats))}
+    for number, messages in enumerate(chats):
+        assert not list(of.add(Job(str(number), chat(messages), GREEDY, lambda: False)))[1:]
+    while of.busy:
+        for event in of.step():
+            seen[event.generation].append(event)
+    assert [tokens_of(seen[str(number)]) for number in range(len(chats))] == alone
+
+
+def test_a_race_with_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer, "qwen3")
+    of = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
+    job = Job("1", chat([said("So?", pictures[0])]), GREEDY, lambda: False, rival="plain")
+    events = [*of.add(job)]
+    while of.busy:
+        events += of.step()
+    texts = [text_of([e for e in events if e.generation == name]) for name in ("1", "plain")]
+    assert texts[0] == texts[1] != ""
+
+
+# Room
+
+
+def test_pictures_are_left_out_with_their_message(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer, context=88)
+    long = said("Some more words", *pictures)
+    asked = [long, TOLD, said("And?", pictures[1]), TOLD, said("So?")]
+    with pytest.raises(Problem):
+        answer(session, [*asked[:-1], said("So?" * 12)])
+    events = answer(session, asked, replace(GREEDY, overflow="rolling"))
+    first = next(each for each in events if isinstance(each, Prefill))
+    assert (first.left_out_from, first.left_out) == (0, 2)
+    assert [len(each) for each in pictures_in(session.tokens)] == [6]
+    alone = answer(new(tokenizer, context=88), asked[2:])
+    assert tokens_of(events) == tokens_of(alone)
+
+
+# Refused
+
+
+def test_pictures_that_nobody_can_be_shown_are_refused(
+    tokenizer: Any, pictures: list[Picture], tmp_path: Path
+) -> None:
+    session, first = new(tokenizer), pictures[0]
+    blind = Session(replace(session.target, tower=None))
+    folder = ModelFolder(Path("tiny"))
+    vars(folder)["config"] = {"model_type": "llama"}
+    told = seeing_tokenizer(tmp_path / "told", template=TEMPLATE.replace("<picture>", ""))
+    lost = replace(first, path=str(tmp_path / "lost.png"))
+    other = replace(first, path=pictures[1].path)
+    smaller = replace(first, width=4)
+    refused = [
+        (blind, said("So?", first), "cannot see"),
+        (session, said("So?", first, role="system"), "of the user"),
+        (new(told), said("So?", first), "no place"),
+        (session, said("So?", lost), "gone or damaged"),
+        (session, said("So?", other), "has changed"),
+        (session, said("So?", smaller), "gone or damaged"),
+    ]
+    for asked, message, why in refused:
+        messages = [message, *([said("So?")] if message.role == "system" else [])]
+        with pytest.raises(Problem, match=why):
+            answer(asked, messages)
+    expected = tokens_of(answer(new(tokenizer), [said("So?", first)]))
+    assert tokens_of(answer(session, [said("So?", first)])) == expected  # nothing is lost
+
+
+def test_a_picture_that_fails_fails_its_answer_alone(
+    tokenizer: Any, pictures: list[Picture], tmp_path: Path
+) -> None:
+    lost = replace(pictures[0], path=str(tmp_path / "lost.png"))
+    session = new(tokenizer)
+    of = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
+    events = []
+    for number, shown in enumerate([lost, pictures[1]]):
+        prompt = chat([said("So?", shown)])
+        events += of.add(Job(str(number), prompt, GREEDY, lambda: False))
+    while of.busy:
+        events += of.step()
+    assert [each.generation for each in events if isinstance(each, Failed)] == ["0"]
+    assert text_of([each for each in events if each.generation == "1"])
+
+
+def test_virtual_ids_without_their_picture_are_refused(tokenizer: Any) -> None:
+    session = new(tokenizer)
+    with pytest.raises(Problem, match="not known"):
+        list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
+    assert list(session.complete([1, 2], GREEDY))
+
+
+def test_one_pass_reads_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    """Rows that are read, by pass, in a chat of two turns."""
+    session, rows = new(tokenizer), list[int]()
+    read = Decoder.one_pass
+
+    def one_pass(decoder: Decoder, count: int) -> Any:
+        rows.append(count)
+        return read(decoder, count)
+
+    with mock.patch.object(engine.core.decoder.Decoder, "one_pass", one_pass):
+        begun = session.prepare(chat([said("So?", pictures[0])]), GREEDY)
+        list(session._prefill(begun))
+        assert rows == [len("<("), 6, len(")So?")]
+
+
+def test_sources_are_found_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    session = new(tokenizer)
+    asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
+    answer_ = session.prepare(chat(asked), GREEDY)
+    place = answer_.tokens.index(ord("D"))
+    assert answer_.sources.of(place) == Source(2, 0)
+    assert answer_.sources.of(place + 2) == Source(2, 2)
+    assert answer_.sources.of(answer_.tokens.index(ord("b"))) == Source(0, 1)
+    rows = pictures_in(answer_.tokens)[1]
+    assert answer_.sources.of(rows.start + 1) is None
+
+
+def test_a_pair_is_measured_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+    """As when a person changes the drafter in the middle of a chat."""
+    asked = [said("So?", pictures[0]), TOLD, said("And?", pictures[1])]
+    expected = tokens_of(answer(new(tokenizer, "qwen3"), asked))
+    session = new(tokenizer, "qwen3")
+    answer(session, asked[:1])
+    own = Decoder(shallow("llama", vocabulary=VOCABULARY))
+    for drafter in (
+        ModelDrafter(own, vocabulary=VOCABULARY),
+        lively_drafter(session.decoder, seed=5),
+        EarlyExitDrafter(session.decoder, layers=1),
+    ):
+        session.drafter, session.policy = drafter, Automatic()
+        session.calibrate()
+        assert tokens_of(answer(session, asked)) == expected
+
+
+def test_a_conversation_goes_on_with_a_target_that_cannot_see(
+    tokenizer: Any, pictures: list[Picture]
+) -> None:
+    session = new(tokenizer)
+    blind = Session(replace(session.target, tower=None))
+    earlier = [ChatMessage("user", "So?", pictures=tuple(pictures[:2])), TOLD]
+    asked = [*earlier, ChatMessage("user", "And now?")]
+    events = answer(blind, asked)
+    told = blind.encode(chat([*earlier, ChatMessage("user", "")]))
+    assert not any(map(is_virtual, told))
+    assert done_of(events).stats.prompt_tokens == len(blind.encode(chat(asked)))
+    with pytest.raises(Problem):
+        blind.encode(chat([*asked, TOLD, replace(earlier[0], content="Again?")]))

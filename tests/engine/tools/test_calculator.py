@@ -1,0 +1,81 @@
+"""Arithmetic: exact, and never without a limit."""
+
+import ast
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tools.calculator import calculate
+from models.errors import Problem
+
+NUMBERS = st.integers(0, 999).map(str) | st.decimals(0, 9, places=2).map(str)
+EXPRESSIONS = st.recursive(
+    NUMBERS,
+    lambda inside: st.tuples(inside, st.sampled_from("+-*"), inside).map(
+        lambda x: f"({''.join(x)})"
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("2 * (3 + 4) ** 2", "98"),
+        ("0.1 + 0.2", "0.3"),
+        ("1/8", "0.125"),
+        ("1/3 + 2/3", "1"),
+        ("2^10", "1024"),
+        ("3 × 4 ÷ 2", "6"),
+        ("-7 // 2", "-4"),
+        ("7 % 3", "1"),
+        ("2 ** -2", "0.25"),
+        ("123456789123456789 * 987654321", "121932631234567900112635269"),
+        ("sqrt(16) + abs(-2) + max(1, 2, 3)", "9"),
+        ("sqrt(1/4)", "0.5"),
+        ("round(2/3, 3)", "0.667"),
+        ("1/3", "≈ 0.333333333333333333333333333333"),
+        ("sqrt(2)", "≈ 1.41421356237309504880168872421"),
+        ("pi", "≈ 3.14159265358979323846264338328"),
+        ("2 ** 0.5", "≈ 1.41421356237309504880168872421"),
+    ],
+)  # fmt: skip
+def test_values(expression: str, value: str) -> None:
+    assert calculate(expression) == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "9**9**9", "9**9**9**9", "10**12000", "2**(2**64)", "0.1**99999",
+        "10**99999.5", "1e999999999", "(9**9999)*(9**9999)", "round(1, 10**9)",
+        "1/0", "0**-1", "5 % 0", "(-8)**0.5", "sqrt(-1)",
+        "", " ", "(", "(" * 400, "1+" * 200, "1 2", "x", "a.b", "[1]*9", "'a'*9", "True", "1j",
+        "1 if 1 else 2", "lambda: 1", "(1,2)", "f'{1}'", "__import__('os').system('x')", "print(1)",
+        "abs(x=1)", "abs()", "(1).real", "1 << 99999999", "1 < 2", "not 1", "x := 1", "1; 2", "\0",
+        "1" * 501,
+    ],
+)  # fmt: skip
+def test_what_is_no_arithmetic_or_too_large_is_a_problem(expression: str) -> None:
+    with pytest.raises(Problem):
+        calculate(expression)
+
+
+@given(EXPRESSIONS)
+def test_sums_and_products_are_exact(expression: str) -> None:
+    assert Fraction(calculate(expression)) == _value(ast.parse(expression, mode="eval").body)
+
+
+def _value(node: ast.expr) -> Fraction:
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left), _value(node.right)
+        match node.op:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+        return left * right
+    assert isinstance(node, ast.Constant)
+    return Fraction(str(node.value))

@@ -1,0 +1,85 @@
+"""The process itself: however it ends, nothing that it started goes on."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.tools.client import host_command
+from engine.tools.protocol import OWN, Call, Quit, Result, Start
+from tests.support.tools.host_process import HostProcess
+from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[HostProcess]:
+    with closing(HostProcess(tmp_path)) as host:
+        yield host
+
+
+def with_a_child(host: HostProcess) -> list[psutil.Process]:
+    """A stubborn server that has started a child: both, and the rest of the host's children."""
+    assert host.start(scripted("stubborn"))["s"].state == "running"
+    result = host.call("s", "leave_child")
+    children = psutil.Process(host.process.pid).children(recursive=True)
+    assert int(result.text) in [each.pid for each in children]
+    return children
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("how", ["killed", "end of input", "quit", "terminated"])
+def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
+    children = with_a_child(host)
+    assert len(children) == 3  # the server, its child, and what ends them if the host cannot
+    match how:
+        case "killed":
+            host.process.kill()
+        case "quit":
+            host.send(Quit())
+        case "end of input":
+            host.stdin.close()
+        case "terminated":
+            host.process.terminate()
+    assert host.process.wait(TIMEOUT_SECONDS) in (0, -9, -15)
+    _, alive = psutil.wait_procs(children, TIMEOUT_SECONDS)
+    assert not alive
+
+
+@pytest.mark.slow
+def test_a_killed_host_closes_the_input_of_its_servers(host: HostProcess, tmp_path: Path) -> None:
+    """So a server that ends with its input does, even if nothing else ended it."""
+    noted = tmp_path / "noted"
+    code = f"import sys; f = open({str(noted)!r}, 'w'); sys.stdin.read(); f.write('x')"
+    host.send(Start((scripted(name="s", script=("-c", code)),)))
+    found: list[psutil.Process] = []
+    while len(found) < 2 or not noted.exists():
+        found = psutil.Process(host.process.pid).children()
+        time.sleep(0.01)
+    guardian, server = sorted(found, key=lambda each: each.name() != "sh")
+    guardian.kill()
+    host.process.kill()
+    host.process.wait()
+    server.wait(TIMEOUT_SECONDS)
+    assert noted.read_text() == "x"
+
+
+def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host: HostProcess) -> None:
+    long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
+    host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
+    host.send(Start((), ()), Call("1", "nobody", "x", "{}"), Call("2", OWN, "x", "[]"))
+    for id in ("1", "2"):
+        result = host.next(Result)
+        assert (result.id, result.ending) == (id, "failed")
+    host.send(Quit())
+    assert host.process.wait(TIMEOUT_SECONDS) == 0
+
+
+@pytest.mark.slow
+def test_it_is_a_command(tmp_path: Path) -> None:
+    with closing(HostProcess(tmp_path, host_command()[1:])) as host:
+        host.stdin.close()
+        assert host.process.wait(TIMEOUT_SECONDS) == 0

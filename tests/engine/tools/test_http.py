@@ -1,0 +1,57 @@
+"""Servers over HTTP, well and ill behaved."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.tools.protocol import Progress, Server
+from tests.support.tools.hosted import hosted
+from tests.support.tools.http_server import KEY, http_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with http_server() as address:
+        yield address
+
+
+async def test_a_server_over_http_is_called_with_its_key(tmp_path: Path, address: str) -> None:
+    async with hosted(tmp_path) as host:
+        [state] = await host.start(Server("s", url=address, headers={"Authorization": KEY}))
+        assert (state.state, state.version) == ("running", "web 1")
+        for tool, text in (("json", "as JSON"), ("events", "as an event"), ("progress", "done")):
+            result = await host.call(tool)
+            assert (result.ending, result.text) == ("done", text)
+        assert [each.done for each in host.heard if isinstance(each, Progress)] == [1.0]
+
+
+async def test_what_it_does_wrong_fails_that_call(tmp_path: Path, address: str) -> None:
+    server = Server("s", url=address, headers={"Authorization": KEY})
+    async with hosted(tmp_path) as host:
+        await host.start(server)
+        for tool in ("big", "endless", "packed", "refused", "nonsense", "closed"):
+            result = await host.call(tool)
+            assert result.ending == "failed", tool
+            assert result.text, tool
+            assert (await host.call("json")).text == "as JSON", tool
+
+
+async def test_no_connection_and_no_key_are_told(tmp_path: Path, address: str) -> None:
+    async with hosted(tmp_path) as host:
+        nobody, stranger = await host.start(
+            Server("nobody", url="http://127.0.0.1:9/mcp"),
+            Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
+        )
+        for state in (nobody, stranger):
+            assert state.state == "failed"
+            assert state.message
+            assert state.remedy
+            assert "other-key" not in state.message

@@ -1,0 +1,65 @@
+"""A log of bounded size, without the keys."""
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.tools.log import ServerLog
+from engine.tools.protocol import Server
+
+KEY = "very-secret-key"
+PEM = "first line of it\nsecond line of it"
+
+
+def log_in(folder: Path) -> ServerLog:
+    return ServerLog(folder, Server("a/b", "x", env={"KEY": KEY, "PEM": PEM, "PORT": "80"}))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from([KEY, PEM, "x", "\n", "y" * 1500, "é"]), max_size=12),
+    st.integers(1, 40),
+)
+def test_no_key_is_written_however_the_pieces_come(
+    tmp_path: Path, texts: list[str], length: int
+) -> None:
+    log = log_in(tmp_path)
+    log.path.unlink(missing_ok=True)
+    data = "".join(texts).encode()
+    for start in range(0, len(data), length):
+        log.add(data[start : start + length])
+    log.close()
+    written = log.path.read_text() if log.path.exists() else ""
+    for part in (KEY, *PEM.split("\n")):
+        assert part not in written
+        assert part not in log.last
+        assert part[:-1] not in written
+
+
+def test_what_was_said_last_is_known_and_the_file_has_a_plain_name(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.add(b"one\ntwo at 80\x1b[31m\nthr")
+    assert log.last == "two at 80[31m"
+    log.close()
+    assert log.last == "thr"
+    assert log.path.parent == tmp_path
+    assert log.masked(f"no {KEY}\nhere") == "no ••• here"
+
+
+def test_a_flood_leaves_two_files_of_bounded_size(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for _ in range(100):
+        log.add(b"a line\n" * 4000)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 2
+    assert all(each.stat().st_size <= 512 << 10 for each in files)
+    assert files[0].stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log = ServerLog(tmp_path / "file", Server("a"))
+    log.add(b"a line\n")
+    log.note("on")
+    assert log.last == "a line"

@@ -1,0 +1,56 @@
+"""A model folder whose target sees: a tiny LFM2-VL of random numbers, whose tokens are bytes.
+
+`python -m tests.lab.clients.seeing FOLDER` writes it.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from tokenizers import AddedToken, Tokenizer
+
+from tests.lab.parity.lfm2_vl import HIDDEN, SETTINGS, config, shapes
+from tests.lab.parity.subjects import draw
+from tests.support.engine.tiny import CHAT_TEMPLATE, build, byte_tokenizer, config_of
+
+MARKS = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
+_SAID = (
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}"
+    "{{ '<image>' if part['type'] == 'image' else part['text'] }}"
+    "{% endfor %}{% endif %}"
+)
+
+
+def write_seeing_folder(folder: Path) -> Path:
+    """Write the folder; return it."""
+    first = byte_tokenizer(folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_special_tokens([AddedToken(each, special=True) for each in MARKS])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["chat_template"] = CHAT_TEMPLATE.replace("{{ message['content'] }}", _SAID)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "preprocessor_config.json").write_text(json.dumps(SETTINGS))
+
+    vocabulary = first + len(MARKS)
+    text = config_of("lfm2", vocabulary=vocabulary)
+    whole: dict[str, Any] = config(
+        model_type="lfm2-vl", image_token_id=first, text_config=text, eos_token_id=256
+    )
+    (folder / "config.json").write_text(json.dumps(whole))
+    model = build("lfm2", vocabulary=vocabulary)
+    weights = {f"language_model.{name}": each for name, each in tree_flatten(model.parameters())}
+    seen = shapes("vision_tower", "multi_modal_projector")
+    seen["multi_modal_projector.linear_2.weight"] = (text["hidden_size"], HIDDEN)
+    seen["multi_modal_projector.linear_2.bias"] = (text["hidden_size"],)
+    weights |= {name: mx.array(draw(name, shape, seed=0)) for name, shape in seen.items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+    return folder
+
+
+if __name__ == "__main__":
+    write_seeing_folder(Path(sys.argv[1]))

@@ -1,0 +1,108 @@
+"""An MCP server over HTTP without a library. Each of its tools answers as its name says."""
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "Bearer the-key"
+TOOLS = ("json", "events", "progress", "big", "endless", "packed", "refused", "closed", "nonsense")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.headers.get("Authorization") != KEY:
+            self.write(b"who are you?", "text/plain", status=401)
+        elif "id" not in message:
+            self.write(b"", "application/json", status=202)
+        else:
+            self.answer(message["id"], message["method"], message.get("params") or {})
+
+    def do_GET(self) -> None:
+        self.write(b"", "text/plain", status=405)
+
+    do_DELETE = do_GET
+
+    def answer(self, id: Any, method: str, params: dict[str, Any]) -> None:
+        match method, params.get("name"):
+            case "initialize", _:
+                result = {
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "web", "version": "1"},
+                }
+                self.json(id, result)
+            case "tools/list", _:
+                schema = {"type": "object"}
+                self.json(id, {"tools": [{"name": x, "inputSchema": schema} for x in TOOLS]})
+            case _, "json":
+                self.json(id, said("as JSON"))
+            case _, "events":
+                self.write(event({"id": id, "result": said("as an event")}), "text/event-stream")
+            case _, "progress":
+                note = {"progressToken": params["_meta"]["progressToken"], "progress": 1}
+                noted = event({"method": "notifications/progress", "params": note})
+                data = noted + event({"id": id, "result": said("done")})
+                self.write(data, "text/event-stream")
+            case _, "big":
+                self.json(id, said("x" * 9_000_000))
+            case _, "endless":
+                self.write(b"data: " + b"x" * 9_000_000, "text/event-stream")
+            case _, "packed":
+                data = gzip.compress(b" " * 50_000_000, 1)
+                self.write(data, "application/json", encoding="gzip")
+            case _, "refused":
+                self.write(b"<h1>No</h1>", "text/html", status=500)
+            case _, "closed":
+                self.close_connection = True
+            case _:
+                self.write(b"{nonsense", "application/json")
+
+    def json(self, id: Any, result: dict[str, Any]) -> None:
+        data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
+        self.write(data, "application/json")
+
+    def write(self, data: bytes, kind: str, *, status: int = 200, encoding: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def handle(self) -> None:
+        with suppress(OSError):  # whoever asked has heard enough
+            super().handle()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def event(message: dict[str, Any]) -> bytes:
+    return f"event: message\ndata: {json.dumps({'jsonrpc': '2.0', **message})}\n\n".encode()
+
+
+@contextmanager
+def http_server() -> Iterator[str]:
+    """The address of the server, which answers while the block runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.block_on_close = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
