@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from engine.replies.call_grammars import arguments_of, calls_of, understood
+from engine.replies.families import CallRow
 from engine.replies.json_text import value_of
 from engine.replies.lark import Rules, either, text
 from engine.replies.schemas import complaint_about, loosened
@@ -132,14 +133,23 @@ def _reply(
         return either([whole, content])
     reasoning = rules.syntax.reasoning
     opening = reasoning.opening if reasoning else ""
-    prose = rules.text_beginning_otherwise([opening, *calls.unmarked])
+    bare = [row for row in rules.syntax.row.calls[1:] if row.unmarked and not calls.unmarked]
+    begun = calls.unmarked or tuple(row.begin for row in bare)
+    prose = rules.text_beginning_otherwise([opening, *begun])
     skipped = [mark for mark in rules.syntax.row.skipped if rules.begins_special(mark)]
     if skipped and rules.begins_special(calls.trigger):
         prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"
     if calls.unmarked:
         return either([whole, prose])
     call = f"{rules.up_to(prose, calls.trigger)} {calls.behind_trigger(parallel=parallel)}"
-    return f"({call})* {prose}" if parallel else either([call, prose])
+    marked = f"({call})* {prose}" if parallel else either([call, prose])
+    return either([marked, *(_bare_call(rules, row, tool) for row in bare for tool in tools)])
+
+
+def _bare_call(rules: Rules, row: CallRow, tool: Tool) -> str:
+    """A call as JSON, whose beginning is one text, as prose may begin with a part of it."""
+    named = f"{text(row.begin)} {text(tool.name)} {text(row.named)}"
+    return f"{named} {arguments_of(rules, tool)} {text(row.end)}"
 
 
 def _channels(

@@ -409,3 +409,25 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyNa
     Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(grammar)
     loose = tools.replace('"strict": true', '"strict": false')
     assert grammar_of_calls(syntax, loose, prompt_ending="") is None
+
+
+def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
+    """As Qwen2.5-Coder writes Hermes' calls; other JSON stays free."""
+    tokenizer, _ = any_family
+    syntax = ReplySyntax("hermes")
+    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
+    grammar = grammar_for(syntax, STRICT)
+    assert grammar
+    right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'
+    for text, passes in (
+        (right, True),
+        (right.replace("3", '"x"'), False),
+        (right.replace("get_weather", "get_whether"), False),
+        ('{"city": "Bonn"}', True),
+        (f"I write {right}", True),
+    ):
+        tokens = tokenizer.encode(text, add_special_tokens=False)
+        allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
+        assert (text, allowed == len(tokens) + 1) == (text, passes)
+    assert [name for name, _ in read(syntax, [right]).calls] == ["get_weather"]
+    assert read(syntax, [f"I write {right}"]).calls == []

@@ -122,7 +122,7 @@ class InWindow:
         )
         last: Message = conversation.branch[-1]
         until(lambda: self._read(last.id))
-        said, read = last.as_chat, self._read(last.id)[-1]
+        said, read = last.as_chat[-1], self._read(last.id)[-1]
         return Asked(said.content, said.reasoning, total=read.total, reused=read.reused)
 
     def _read(self, message: int) -> list[Prefill]:
