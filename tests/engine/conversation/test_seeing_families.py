@@ -1,17 +1,12 @@
 """Each family of models that see, as a whole tiny model with its own tower and text half."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import mlx.core as mx
 import pytest
 
-import engine.core.decoder
-import engine.core.sights
-from engine.conversation.eyes import Eyes
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
@@ -22,11 +17,8 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import ChatMessage, Picture, Request, Sampling, chat
 from engine.virtual_ids import is_virtual
-from engine.vision import Seen
 from models.errors import Problem
 from models.model_folder import inspect
-from tests.lab.parity import sees
-from tests.lab.parity.subjects import TOLERANCE, difference, kept
 from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.pictures import picture, said
 from tests.support.engine.seeing_folders import FAMILIES, write_seeing
@@ -128,61 +120,3 @@ def test_a_tower_that_is_left_out_is_told(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="left out"):
         list(Session(blind).answer([said("So?", shown)], GREEDY))
     assert tokens_of(list(Session(blind).answer([said("So?")], GREEDY)))
-
-
-# The logits that other programs give
-
-
-@pytest.mark.cpu
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("subject", sees.SUBJECTS, ids=lambda each: each.name)
-def test_it_gives_the_logits_that_others_give(subject: sees.Whole) -> None:
-    assert difference(sees.ours(subject), kept(subject)) <= TOLERANCE
-
-
-def in_another_order() -> AbstractContextManager[Any]:
-    """A picture's rows are read from its last to its first."""
-    look = Eyes._look
-
-    def broken(eyes: Eyes, digest: str) -> Seen:
-        seen = look(eyes, digest)
-        return Seen(seen.rows[::-1], seen.deeper)
-
-    return mock.patch.object(Eyes, "_look", broken)
-
-
-def without_deeper_rows() -> AbstractContextManager[Any]:
-    look = Eyes._look
-    return mock.patch.object(Eyes, "_look", lambda *given: Seen(look(*given).rows))
-
-
-def without_later_rows() -> AbstractContextManager[Any]:
-    """A picture's rows see those before them alone."""
-
-    def broken(stock: Any, *, windows_only: bool) -> Any:
-        return stock
-
-    return mock.patch.object(engine.core.sights, "_mutual", broken)
-
-
-def at_their_places() -> AbstractContextManager[Any]:
-    """Text behind a picture has the positions of its places."""
-    return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
-
-
-@pytest.mark.cpu
-@pytest.mark.parametrize(
-    ("broken", "family"),
-    [
-        (in_another_order, "lfm2-vl"),
-        (without_deeper_rows, "qwen3_vl"),
-        (without_later_rows, "gemma4_unified"),
-        (at_their_places, "qwen3_5"),
-    ],
-)
-def test_the_comparison_notices_mutants(
-    broken: Callable[[], AbstractContextManager[Any]], family: str
-) -> None:
-    subject = next(each for each in sees.SUBJECTS if each.family == family)
-    with broken():
-        assert difference(sees.ours(subject), kept(subject)) > 1000 * TOLERANCE

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.lab.parity.subjects import KEPT, TOLERANCE, Unavailable, difference, keep, kept
 
 DRAFTERS = ("eagle3", "eagle_options", "mtp", "gemma_assistant", "dflash", "dspark")
-TOWERS = ("sighted", "towers", "gemma3", "gemma4", "lfm2_vl", "qwen3_vl", "sees")
+TOWERS = ("sighted", "towers", "gemma3", "gemma4", "lfm2_vl", "qwen3_vl")
 
 
 def main(

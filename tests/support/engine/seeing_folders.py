@@ -140,9 +140,8 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def write_seeing(family: str, folder: Path, *, calm: bool = False, **text: Any) -> Path:
-    """Write a model of a family as a folder; `text` changes its text half. In a `calm` one layers
-    add little, so that logits differ by little more than their rounding."""
+def write_seeing(family: str, folder: Path) -> Path:
+    """Write a model of a family as a folder."""
     made = FAMILIES[family]
     byte_tokenizer(folder)
     tokenizer: Any = load_tokenizer(folder)
@@ -154,16 +153,11 @@ def write_seeing(family: str, folder: Path, *, calm: bool = False, **text: Any) 
         name: tokenizer.convert_tokens_to_ids(word) for name, word in made.words.items()
     }
     config["video_token_id"] = 1  # which no text has
-    config["text_config"] |= made.text | text | {"vocab_size": vocabulary, "eos_token_id": 256}
+    config["text_config"] |= made.text | {"vocab_size": vocabulary, "eos_token_id": 256}
     config["text_config"]["vocab_size_per_layer_input"] = vocabulary
     named = {"model_type": spelled(config["model_type"])}
     model = build(named["model_type"], vocabulary=vocabulary, sizes=config | named)
     tensors: Any = dict(tree_flatten(model.parameters()))
-    if calm:
-        tensors = {
-            name: 0.3 * each if each.ndim == 2 and ".layers." in name else each
-            for name, each in tensors.items()
-        }
     tensors |= {name: mx.array(array) for name, array in made.tower.weights().items()}
     mx.save_safetensors(str(folder / "model.safetensors"), tensors, {"format": "mlx"})
     config |= {"vocab_size": vocabulary, "eos_token_id": 256}

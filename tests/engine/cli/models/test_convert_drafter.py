@@ -24,7 +24,7 @@ from models.files import HOME_VARIABLE
 from models.installed.resolve import Drafters, NamedDrafter
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
-from tests.lab.parity.__main__ import KINDS
+from tests.lab.parity.__main__ import DRAFTERS
 from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.helpers import task, write
@@ -35,7 +35,7 @@ from tests.support.mostly_slow import mostly_slow
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 SUBJECTS = [
-    subject for kind in KINDS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
+    subject for kind in DRAFTERS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
 ]
 MIMO = {
     "token_norm": "token_layernorm.",
