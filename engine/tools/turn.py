@@ -9,14 +9,9 @@ servers that a person trusts. What tools return is data, and never changes a rul
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
-from jsonschema.validators import extend, validator_for
-from referencing.jsonschema import EMPTY_REGISTRY
 
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex
@@ -38,9 +33,7 @@ _MOST_IDLE_STEPS = 3  # in a row, in which nothing ran
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_SCHEMA = 1 << 15  # characters of JSON: a longer one would fill the prompt
-_MOST_REFERENCES = 10_000  # that are followed to check one call
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "format", "$dynamicRef")
 _ANY_ARGUMENTS: Mapping[str, Any] = {"type": "object"}
 
 
@@ -256,53 +249,11 @@ def _alike(one: str, other: str) -> bool:
 
 
 def unfit(arguments: str, tool: GivenTool) -> str:
-    """Why these arguments do not fit the tool's schema, in a line; "" if they do.
+    """Why these arguments do not fit the tool's schema, in a line; "" if they do."""
+    # Imported when a model first calls a tool: the window opens sooner without it.
+    from engine.tools.arguments import mistake_in
 
-    The server has the last word: patterns, which may take for ever, and schemas that are none are
-    left to it.
-    """
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return "they are no JSON"
-    if not isinstance(value, dict):
-        return "they are no JSON object"
-    schema = tool.schema
-    try:
-        kind = validator_for(schema, default=Draft202012Validator)
-        checked = extend(kind, _checks(kind))
-        error = best_match(checked(schema, registry=EMPTY_REGISTRY).iter_errors(value))
-    except (
-        Exception
-    ):  # of a schema that is none, refers elsewhere or is endless: the server's fault
-        return ""
-    if error is None:
-        return ""
-    place = error.json_path.removeprefix("$.").removeprefix("$")
-    return one_line(f"{place + ': ' if place else ''}{error.message}")[:300].rstrip(".")
-
-
-def _checks(kind: Any) -> dict[str, Callable[..., Iterator[ValidationError]]]:
-    """The checks in place of those of a draft: without patterns, and with an end."""
-    left = _MOST_REFERENCES
-    followed, additional = (kind.VALIDATORS.get(key) for key in ("$ref", "additionalProperties"))
-
-    def follow(validator: Any, reference: Any, value: Any, schema: Any) -> Iterator[Any]:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise RecursionError
-        yield from followed(validator, reference, value, schema) or ()
-
-    def without_patterns(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-        if "patternProperties" not in schema:
-            yield from additional(validator, wanted, value, schema) or ()
-
-    def nothing(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-        return iter(())
-
-    own = dict.fromkeys(_LEFT_OUT, nothing)
-    return {**own, "$ref": follow, "additionalProperties": without_patterns}
+    return mistake_in(arguments, tool.schema)
 
 
 # What the model gets
