@@ -29,6 +29,7 @@ from app.tools.tool_process import ToolProcess
 from app.tools.toolbox import Toolbox
 from app.window import Window
 from app.windows import Windows
+from engine.tools.configuration import configuration_file
 from models.errors import Problem
 from models.files import HOME_VARIABLE, data_folder, log_folder
 
@@ -74,7 +75,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         theme=theme,
         library=Library(hostfile=lambda: settings.macs.hosts),
         server=server,
-        tools=Toolbox(home / "tools.json", process, logs=logs),
+        tools=Toolbox(configuration_file(home), process, logs=logs),
     )
     windows = Windows(application)
     window, *others = windows.restore()

@@ -42,6 +42,7 @@ from engine.cli.serve import epilog, serve
 from engine.cli.several_macs import Lost, leading, say_problem
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
+from engine.tools.configuration import configuration_file
 from models.errors import Problem
 from models.files import data_folder
 from models.this_process import Awake
@@ -459,7 +460,7 @@ def _with_own_tools(arguments: Sequence[str]) -> list[str]:
         found.append(word)
         behind = arguments[place + 1 : place + 2]
         if word == "--tools" and (not behind or behind[0].startswith("-")):
-            found.append(str(data_folder() / "tools.json"))
+            found.append(str(configuration_file(data_folder())))
     return found
 
 

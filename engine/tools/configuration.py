@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from engine.tools.protocol import OWN, Offered, Server
 from models.errors import Problem
-from models.files import data_folder, replacing
+from models.files import replacing
 from models.in_words import one_line, size
 from models.typed_json import WrongJson, decode
 
@@ -147,9 +147,9 @@ def digest(tool: Offered) -> str:
 # Files
 
 
-def configuration_file(home: Path | None = None) -> Path:
-    """The path of our own file."""
-    return data_folder(home) / "tools.json"
+def configuration_file(data: Path) -> Path:
+    """The path of our own file in the folder of the app's data."""
+    return data / "tools.json"
 
 
 def others_files(home: Path) -> list[tuple[str, Path]]:
