@@ -92,8 +92,9 @@ def _object(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 def _fields(incoming: Incoming, calls: Calls, *, unmarked: bool) -> Reading[None]:
     """Read one call. If no mark precedes it, it must call a known tool, and have no fields other
-    than those of a call."""
-    yield from incoming.expect("{")
+    than those of a call. Its braces may be doubled, as the template of Qwen2.5-Coder shows them."""
+    doubled = yield from incoming.comes("{{")
+    yield from incoming.expect("{{" if doubled else "{")
     name, begun = "", False
     waiting: list[str] | None = None
     while True:
@@ -122,7 +123,7 @@ def _fields(incoming: Incoming, calls: Calls, *, unmarked: bool) -> Reading[None
         if (yield from incoming.peek()) != ",":
             break
         incoming.take(1)
-    yield from incoming.expect("}")
+    yield from incoming.expect("}}" if doubled else "}")
     if not name or (unmarked and not begun and waiting is None):
         raise Unreadable
     if not begun:

@@ -419,8 +419,11 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
     grammar = grammar_for(syntax, STRICT)
     assert grammar
     right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'
+    doubled = f"{{{right}}}"
     for text, passes in (
         (right, True),
+        (doubled, True),
+        (doubled.replace("3", '"x"'), False),
         (right.replace("3", '"x"'), False),
         (right.replace("get_weather", "get_whether"), False),
         ('{"city": "Bonn"}', True),
@@ -429,5 +432,6 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
         tokens = tokenizer.encode(text, add_special_tokens=False)
         allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
         assert (text, allowed == len(tokens) + 1) == (text, passes)
-    assert [name for name, _ in read(syntax, [right]).calls] == ["get_weather"]
+    for written in (right, doubled, f"<tool_call>\n{doubled}\n</tool_call>"):
+        assert read(syntax, [written]).calls == [("get_weather", {"city": "Bonn", "days": 3})]
     assert read(syntax, [f"I write {right}"]).calls == []
