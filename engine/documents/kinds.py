@@ -104,8 +104,8 @@ def _refuse(data: bytes) -> None:
         (start.startswith(b"RIFF") and brand == b"WEBP") or (box == b"ftyp" and brand in _STILL)
     ):
         raise Problem(
-            "The file is a picture, and only text is read.",
-            "If it shows text, attach the document that it was made from.",
+            "The file is a picture, and a document has text.",
+            "Show it to a model that sees (--image), or attach the text that it was made from.",
         )
     if moving or box == b"ftyp" or (start.startswith(_SOUNDS) and _binary(start)):
         raise Problem("The file is sound or film, and only text is read.", "Attach a text of it.")
