@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from engine.stretches import Stretch
 from engine.tools.protocol import Call, Offered, Result, Server, Start
 from tests.support.engine.ended import Command
 
+NUMBERS = count()  # a late second result must not be another call's
 FAKE = (sys.executable, "-m", "tests.support.app.fake_tools_host")
 
 
@@ -37,7 +39,7 @@ def process(tmp_path: Path) -> Iterator[ToolProcess]:
 
 
 def call(do: str = "", *, seconds: float = 60.0) -> Call:
-    return Call("c", "files", "read", json.dumps({"do": do}), seconds)
+    return Call(str(next(NUMBERS)), "files", "read", json.dumps({"do": do}), seconds)
 
 
 def test_a_process_lists_tools_and_calls_them(process: ToolProcess) -> None:
