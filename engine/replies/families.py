@@ -99,6 +99,7 @@ def pieces(mark: str) -> tuple[str, ...]:
 _OBJECT = CallRow("object", begin='{"name": "', named='", "arguments": ', end="}")
 _HERMES = replace(_OBJECT, begin='<tool_call>\n{"name": "', end="}\n</tool_call>", between="\n")
 _BARE = replace(_OBJECT, unmarked=True)  # as small models write it, without the marks
+_FENCED = replace(_BARE, begin='```json\n{"name": "', end="}\n```")
 _DOUBLED = replace(_BARE, begin='{{"name": "', end="}}")  # as Qwen2.5-Coder's template shows it
 _LLAMA = replace(_OBJECT, named='", "parameters": ', between="; ", unmarked=True)
 _LIST = replace(_OBJECT, between=", ")
@@ -391,7 +392,7 @@ FAMILIES: dict[Family, FamilyRow] = {
     "qwen xml": FamilyRow((_QWEN, _QWEN_BARE, _HERMES), (("<tool_call>", "<function="),)),
     "mistral args": FamilyRow((_MISTRAL_ARGS, *_MISTRALS), (("[TOOL_CALLS]", "[ARGS]"),)),
     "mistral": FamilyRow(_MISTRALS, (("[TOOL_CALLS]",),)),
-    "hermes": FamilyRow((_HERMES, _BARE, _DOUBLED), (("<tool_call>",),)),
+    "hermes": FamilyRow((_HERMES, _BARE, _FENCED, _DOUBLED), (("<tool_call>",),)),
     "llama": FamilyRow(
         (
             _LLAMA,

@@ -175,8 +175,10 @@ class ReplyParser:
             else:
                 incoming.taken()
                 return True
-        if self._unmarked and (yield from incoming.peek()) == "{":
-            return (yield from self._call(self._unmarked, "{"))
+        if self._unmarked:
+            first = yield from incoming.peek()
+            if rows := [row for row in self._unmarked if first and row.begin.startswith(first)]:
+                return (yield from self._call(rows, first))
         space = incoming.taken()
         if space and not (self._marked and (yield from incoming.comes(*self._marked))):
             self._content(space)

@@ -222,6 +222,11 @@ def _judged(
         again = any(each.tool == call.tool and each.result.startswith(_UNFIT) for each in earlier)
         advice = "Go on without this tool." if again else "Call it again with others."
         return _refused(call, f"{_UNFIT}: {fault}. {advice}")
+    same = [each for each in earlier if each.tool == call.tool and each.server == call.server]
+    told = [each.result for each in same if each.runs and _alike(each.arguments, call.arguments)]
+    if len(told) > 1 and told[-1] == told[-2]:
+        text = "This call ran twice already, with the same result. Answer with what it said."
+        return _refused(call, text)
     return replace(call, state="running" if permissions.allows(tool) else "asked")
 
 

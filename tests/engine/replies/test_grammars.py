@@ -420,8 +420,12 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
     assert grammar
     right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'
     doubled = f"{{{right}}}"
+    fenced = f"```json\n{right}\n```"
     for text, passes in (
         (right, True),
+        (fenced, True),
+        (fenced.replace("3", '"x"'), False),
+        ("```json\n[1]\n```", True),
         (doubled, True),
         (doubled.replace("3", '"x"'), False),
         (right.replace("3", '"x"'), False),
@@ -432,6 +436,9 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
         tokens = tokenizer.encode(text, add_special_tokens=False)
         allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
         assert (text, allowed == len(tokens) + 1) == (text, passes)
-    for written in (right, doubled, f"<tool_call>\n{doubled}\n</tool_call>"):
+    spaced = fenced.replace('{"name"', '{\n  "name"')
+    for written in (right, fenced, spaced, doubled, f"<tool_call>\n{doubled}\n</tool_call>"):
         assert read(syntax, [written]).calls == [("get_weather", {"city": "Bonn", "days": 3})]
+    for written in ("```json\n[1]\n```", fenced.replace("get_weather", "get_whether"), "`a`"):
+        assert (read(syntax, [written]).calls, read(syntax, [written]).content) == ([], written)
     assert read(syntax, [f"I write {right}"]).calls == []

@@ -186,7 +186,7 @@ def test_a_schema_cannot_hold_up_the_check(name: str) -> None:
 def test_limits_of_calls_and_of_time() -> None:
     done = called(server="files", tool="read_file", state="done", seconds=20.0)
     allowed = Permissions(always=frozenset({("files", "read_file")}))
-    steps = [Step(1, (done,) * 3)]
+    steps = [Step(1, tuple(replace(done, result=text) for text in "abc"))]
     few, short = Limits(calls=4), Limits(seconds=60)
     found = judged([called(), called()], TOOLS, allowed, before=steps, limits=few)
     assert [call.state for call in found] == ["running", "refused"]
@@ -245,6 +245,17 @@ def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> No
     ran = [call for step in steps for call in step.calls if call.runs]
     assert len(ran) <= MOST_CALLS
     assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
+
+
+def test_a_call_that_returned_the_same_twice_does_not_run_again() -> None:
+    allowed = Permissions(always=frozenset({("files", "read_file")}))
+    names = {"server": "files", "tool": "read_file"}
+    ran = [called(state="done", **names, result=text) for text in "aab"]
+    states = [
+        judged([called()], TOOLS, allowed, before=[Step(1, tuple(ran[start:end]))])[0].state
+        for start, end in ((0, 1), (0, 2), (1, 3))
+    ]
+    assert states == ["running", "refused", "running"]
 
 
 def test_it_does_not_go_on_while_a_call_waits() -> None:
