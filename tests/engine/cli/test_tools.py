@@ -230,8 +230,8 @@ def test_a_tool_that_changes_is_not_called() -> None:
 def test_an_answer_that_calls_for_ever_ends() -> None:
     table = Table(Scripted(READ, results={}), [writes(("read", OBEY))], allowed=["read"])
     table.run()
-    assert len(table.ran) == 20
-    assert len(table.asked) < 30
+    assert len(table.ran) == 2
+    assert len(table.asked) < 10
 
 
 # Commands
