@@ -137,41 +137,48 @@ def tried(session: Session, task: Task, servers: Path, *, held: bool) -> Iterato
     """The lines of a task's transcript; the last says whether it is solved."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made).resolve()
-        furnish(folder)
-        process = ToolProcess(Start(server_of(task.server, folder, servers)))
-        with closing(process):
-            offered = [
-                tool
-                for tool in process.tools()
-                if tool.server == task.server and tool.name in task.tools
-            ]
-            quiet = Console(quiet=True)
-            tools = Tools(process, offered, quiet, allowed=[tool.name for tool in offered])
-            if not held:
-                tools.json = tools.json.replace('"strict": true', '"strict": false')
-            question, began = task.question.format(folder), time.monotonic()
-            answer = AnswerInSteps(
-                lambda more: session.answer(
-                    [ChatMessage("system", SYSTEM), ChatMessage("user", question), *more],
-                    Request(sampling=Sampling(), max_tokens=160),
-                    tools=tools.json,
-                    generation=uuid4().hex,
-                ),
-                tools,
-                question=question,
-            )
-            yield f"**{question}** ({', '.join(tool.name for tool in offered)})"
-            for events in answer.generations():
-                heard = list(events)
-                read = [event for event in heard if isinstance(event, Prefill)][-1]
-                said = "".join(event.delta for event in heard if isinstance(event, Text))
-                yield f"read {read.total - read.reused} of {read.total} rows"
-                yield f"```\n{said.strip().replace('```', '···')}\n```"
-            for step in answer.steps:
-                for call in step.calls:
-                    yield f"{call.state}: {call.result[:200]!r}"
-            yield f"{time.monotonic() - began:.0f} s"
-            yield "solved" if task.solved(answer.content, folder) else "not solved"
+        for line in _tried(session, task, servers, folder, held=held):
+            yield line.replace(str(folder), "FOLDER")
+
+
+def _tried(
+    session: Session, task: Task, servers: Path, folder: Path, *, held: bool
+) -> Iterator[str]:
+    furnish(folder)
+    process = ToolProcess(Start(server_of(task.server, folder, servers)))
+    with closing(process):
+        offered = [
+            tool
+            for tool in process.tools()
+            if tool.server == task.server and tool.name in task.tools
+        ]
+        quiet = Console(quiet=True)
+        tools = Tools(process, offered, quiet, allowed=[tool.name for tool in offered])
+        if not held:
+            tools.json = tools.json.replace('"strict": true', '"strict": false')
+        question, began = task.question.format(folder), time.monotonic()
+        answer = AnswerInSteps(
+            lambda more: session.answer(
+                [ChatMessage("system", SYSTEM), ChatMessage("user", question), *more],
+                Request(sampling=Sampling(), max_tokens=160),
+                tools=tools.json,
+                generation=uuid4().hex,
+            ),
+            tools,
+            question=question,
+        )
+        yield f"**{question}** ({', '.join(tool.name for tool in offered)})"
+        for events in answer.generations():
+            heard = list(events)
+            read = [event for event in heard if isinstance(event, Prefill)][-1]
+            said = "".join(event.delta for event in heard if isinstance(event, Text))
+            yield f"read {read.total - read.reused} of {read.total} rows"
+            yield f"```\n{said.strip().replace('```', '···')}\n```"
+        for step in answer.steps:
+            for call in step.calls:
+                yield f"{call.state}: {call.result[:200]!r}"
+        yield f"{time.monotonic() - began:.0f} s"
+        yield "solved" if task.solved(answer.content, folder) else "not solved"
 
 
 def main(words: Sequence[str]) -> None:
