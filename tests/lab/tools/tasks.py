@@ -120,11 +120,12 @@ def furnish(folder: Path) -> None:
 def server_of(name: str, folder: Path, servers: Path) -> tuple[Server, ...]:
     """The server of a task; none for the tools that come along."""
     bin, npm = servers / "pypi" / "bin", servers / "npm" / "node_modules" / ".bin"
+    older = servers / "older" / "bin"
     memory = {"MEMORY_FILE_PATH": str(folder / "memory.json")}
     return {
         "files": (Server(name, str(npm / "mcp-server-filesystem"), (str(folder),)),),
         "sql": (
-            Server(name, str(bin / "mcp-server-sqlite"), ("--db-path", str(folder / "books.db"))),
+            Server(name, str(older / "mcp-server-sqlite"), ("--db-path", str(folder / "books.db"))),
         ),
         "git": (Server(name, str(bin / "mcp-server-git"), ("--repository", str(folder))),),
         "memory": (Server(name, str(npm / "mcp-server-memory"), env=memory),),
@@ -152,6 +153,7 @@ def _tried(
             for tool in process.tools()
             if tool.server == task.server and tool.name in task.tools
         ]
+        assert len(offered) == len(task.tools), process.failures
         quiet = Console(quiet=True)
         tools = Tools(process, offered, quiet, allowed=[tool.name for tool in offered])
         if not held:
