@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
+from app.chat.writing import Writing
 
 _SHOWN_MS = 10_000
 _ENDINGS = {

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
 
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, ended_well
 from app.chat.tool_runner import ToolRunner
+from app.chat.writing import Writing
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Read

@@ -6,8 +6,9 @@ longer applies.
 
 from PySide6.QtCore import QObject
 
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
+from app.chat.writing import Writing
 from app.notices import Notices, Offer
 from engine.conversation.rounds import EventOrRound, Round
 from engine.events import Prefill

@@ -12,8 +12,9 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.listing import Listing
+from app.chat.writing import Writing
 from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
 from app.conversations.store import Store
 from app.documents.planner import Noting

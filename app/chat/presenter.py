@@ -13,13 +13,14 @@ from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
 from app.chat.activity import AwaitingPerson, MakingNotes, Reading, RunningTool, long_status
 from app.chat.announce import Announcer
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.approval_card import Approval
 from app.chat.conversation import OpenConversation
 from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
+from app.chat.writing import Writing
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.answer_steps import line, texts_of
 from app.conversations.records import Message

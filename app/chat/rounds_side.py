@@ -16,8 +16,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
+from app.chat.writing import Writing
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Trace

@@ -19,9 +19,10 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QMessageBox
 
 from app import files
-from app.chat.answers import Answers, Writing
+from app.chat.answers import Answers
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
+from app.chat.writing import Writing
 from app.conversations.records import Message, picture_of, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read

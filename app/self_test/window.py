@@ -13,8 +13,8 @@ import PySide6
 from PySide6.QtCore import QObject, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 
-from app.chat.answers import Writing
 from app.chat.conversation import DEFAULTS
+from app.chat.writing import Writing
 from app.conversations.records import settings_to_json
 from app.self_test.facts import (
     AnswerFacts,

@@ -12,7 +12,7 @@ from app.chat.activity import (
     short_status,
     status_of_several,
 )
-from app.chat.answers import Writing
+from app.chat.writing import Writing
 from engine.events import Prefill
 from tests.support.app.talk import Begin, Talk
 

@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer_notices import AnswerNotices
-from app.chat.answers import Writing
+from app.chat.writing import Writing
 from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from tests.support.app.talk import Begin

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from app.chat.answers import Writing
+from app.chat.writing import Writing
 from app.conversations.records import Message, from_milliseconds
 from app.rounds.trace import Trace
 from engine.events import Done, Draft, Event, Failed, Text, Verdict, Waiting

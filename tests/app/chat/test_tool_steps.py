@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.chat.activity import AwaitingPerson, RunningTool
-from app.chat.answers import Writing
+from app.chat.writing import Writing
 from app.rounds.trace import Trace
 from engine.events import Done, Draft, Event, Verdict
 from engine.request import ChatMessage
