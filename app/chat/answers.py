@@ -43,7 +43,7 @@ from engine.events import Done, Event, Failed, Prefill, Text
 from engine.process.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
-from engine.tools.turn import Decision, Permissions, goes_on, tools_json
+from engine.tools.turn import Decision, Permissions, must_answer, tools_json
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -381,6 +381,7 @@ class Answers(QObject):
                 writing.chat = lines
             else:
                 tools = ()
+        request = replace(request, may_call=not must_answer(writing.steps))
         writing.generation = self._engine.generate(
             conversation, lines, request, tools=tools_json(tools)
         )
@@ -435,16 +436,13 @@ class Answers(QObject):
             self._tool_steps.go_on(writing.calling)
 
     def _on_calls_done(self, calling: Calling) -> None:
-        """Ask for the next step, or end an answer that gets nowhere."""
+        """Ask for the next step."""
         writing = self._writing_with(calling)
         if writing is None or writing.generation or writing.message.id in self._waiting:
             return
-        if goes_on(calling.steps):
-            writing.progress = None
-            self._ask_or_wait(writing, writing.so_far, writing.request)
-            self._review(writing)
-        else:
-            self._end(writing, "complete")
+        writing.progress = None
+        self._ask_or_wait(writing, writing.so_far, writing.request)
+        self._review(writing)
 
     def _on_permitted(self, calling: Calling) -> None:
         if (writing := self._writing_with(calling)) is not None:

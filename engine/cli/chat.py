@@ -197,9 +197,9 @@ class TerminalChat:
         request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, noting(signal.SIGQUIT) as hurried:
             answer = AnswerInSteps(
-                lambda more: self._session.answer(
+                lambda more, may_call: self._session.answer(
                     [*asked, *more],
-                    request,
+                    replace(request, may_call=may_call),
                     tools=tools.json if tools else "",
                     generation=uuid4().hex,
                     cancelled=interrupted,

@@ -163,9 +163,9 @@ def generate(options: GenerateOptions) -> None:
                 text, request, before=before, more=False, passages=options.passages
             )
         answer = AnswerInSteps(
-            lambda more: session.answer(
+            lambda more, may_call: session.answer(
                 [*before, asked, *more],
-                request,
+                replace(request, may_call=may_call),
                 tools=tools.json if tools else "",
                 generation=uuid4().hex,
                 compare=lambda: True,

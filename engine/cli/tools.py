@@ -34,8 +34,8 @@ from engine.tools.turn import (
     decided,
     finished,
     given_tools,
-    goes_on,
     judged,
+    must_answer,
     seconds_left,
     tools_json,
     unfit,
@@ -318,13 +318,13 @@ def _shown(arguments: str) -> str:
 class AnswerInSteps:
     """An answer, and what is needed to ask for its next step.
 
-    `ask(messages)`: the events of a generation, behind the messages of the steps before. Attribute:
-    `events`, all so far.
+    `ask(messages, may_call)`: the events of a generation, behind the messages of the steps before;
+    whether it may call tools. Attribute: `events`, all so far.
     """
 
     def __init__(
         self,
-        ask: Callable[[Sequence[ChatMessage]], Iterator[Event]],
+        ask: Callable[[Sequence[ChatMessage], bool], Iterator[Event]],
         tools: Tools | None,
         *,
         question: str = "",
@@ -357,7 +357,8 @@ class AnswerInSteps:
         taken."""
         while True:
             begun = len(self.events)
-            yield self._heard(self._ask(self.messages if self.steps else ()))
+            messages = self.messages if self.steps else ()
+            yield self._heard(self._ask(messages, not must_answer(self.steps)))
             heard = self.events[begun:]
             done = next((event for event in heard if isinstance(event, Done)), None)
             if self._tools is None or done is None or done.reason == "cancelled":
@@ -374,7 +375,7 @@ class AnswerInSteps:
                 cancelled=self._cancelled,
             )
             self.steps.append(Step(len(self.text), found))
-            if not on or not goes_on(self.steps):
+            if not on:
                 return
 
     def _heard(self, events: Iterator[Event]) -> Iterator[Event]:

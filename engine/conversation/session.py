@@ -47,10 +47,10 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
-from engine.replies.grammars import grammar_of_calls
+from engine.replies.grammars import grammar_of_calls, grammar_of_prose
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
-from engine.replies.tools import tools_of
+from engine.replies.tools import Tool, tools_of
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
     Company,
@@ -332,7 +332,8 @@ class Session:
         texts = self._shared.token_texts
         rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
         task = replace(task, constraint=rules)
-        reader = self._reader(read, tokens, certain=constraint is not None)
+        tools = tools_of(prompt.tools) if request.may_call else ()
+        reader = self._reader(read, tokens, tools, certain=constraint is not None)
         text = AnswerText(
             tokenizer,
             request.stops,
@@ -382,24 +383,27 @@ class Session:
         self, prompt: Prompt, request: Request, tokens: Sequence[int]
     ) -> Constraint | None:
         """The grammar that a reply is held to, if there is any: the request's, or else that of the
-        calls of strict tools, as far as there is one. The rest of a reply has none."""
+        calls of strict tools, as far as there is one, or of a reply without calls."""
         constrain = self._shared.grammars.constrain
         if request.grammar is not None:
             return constrain(request.grammar)
         if prompt.tools and prompt.messages and prompt.messages[-1].role != "assistant":
             ending = ending_of(self.target.tokenizer, tokens)
             syntax = self._syntax(prompt, for_grammar=True)
-            grammar = grammar_of_calls(syntax, prompt.tools, prompt_ending=ending)
+            if request.may_call:
+                grammar = grammar_of_calls(syntax, prompt.tools, prompt_ending=ending)
+            else:
+                grammar = grammar_of_prose(syntax, prompt_ending=ending)
             with suppress(Problem):  # nobody asked for it
                 return None if grammar is None else constrain(grammar)
         return None
 
     def _reader(
-        self, prompt: Prompt, tokens: Sequence[int], *, certain: bool
+        self, prompt: Prompt, tokens: Sequence[int], tools: Sequence[Tool], *, certain: bool
     ) -> ReplyReader | None:
-        """What reads the reply to a chat; None if all of it is content. A reply that is continued
-        is read from its beginning, which is in the prompt."""
-        tokenizer, messages, tools = self.target.tokenizer, prompt.messages, tools_of(prompt.tools)
+        """What reads the reply to a chat, and calls of these tools in it; None if all of it is
+        content. A reply that is continued is read from its beginning, which is in the prompt."""
+        tokenizer, messages = self.target.tokenizer, prompt.messages
         if not messages:
             return None
         syntax = self._syntax(prompt)

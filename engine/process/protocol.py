@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 9  # since a message has pictures, and the very text that the model wrote
+PROTOCOL = 10  # since an answer can be kept from calling tools
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"

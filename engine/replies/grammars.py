@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from engine.replies.call_grammars import arguments_of, calls_of, understood
-from engine.replies.families import CallRow
+from engine.replies.families import CallRow, ReasoningMarks
 from engine.replies.json_text import value_of
 from engine.replies.lark import Rules, either, text
 from engine.replies.schemas import complaint_about, loosened
@@ -66,13 +66,7 @@ def grammar_for(
             start = _channels(rules, tools, choice, content, reasoning=reasoning)
         else:
             start = _reply(rules, tools, choice, content, parallel=parallel)
-            if marks and inside_reasoning:
-                start = f"GAP? {start}"
-            elif marks:
-                thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
-                start = f"({thought} GAP?)? {start}"
-        after = marks.closing if marks and inside_reasoning else ""
-        return Grammar("lark", rules.grammar(start), after)
+        return _whole(rules, start, marks, inside_reasoning=inside_reasoning)
     except RecursionError:
         raise Problem("A schema is nested too deeply.", "Make it flatter.") from None
 
@@ -98,6 +92,40 @@ def grammar_of_calls(syntax: ReplySyntax, tools: str, *, prompt_ending: str) -> 
         reasoning=not syntax.reasoning_is_over(prompt_ending),
         inside_reasoning=syntax.begins_inside(prompt_ending),
     )
+
+
+def grammar_of_prose(syntax: ReplySyntax, *, prompt_ending: str) -> Grammar:
+    """The grammar of a reply that says something and calls no tool, whichever row of its family's
+    table the call would follow. `prompt_ending` as for `grammar_of_calls`.
+
+    It does not begin as a call without a mark of its own begins, with a brace or a fence of code.
+    """
+    rules, row = Rules(syntax), syntax.row
+    over = syntax.reasoning_is_over(prompt_ending)
+    if syntax.family == "harmony":
+        return Grammar("lark", rules.grammar(_channels(rules, (), "auto", "", reasoning=not over)))
+    bare = [call.begin[:1] for call in row.calls if call.unmarked]
+    prose = rules.text_without(
+        [call.trigger for call in row.calls if not call.unmarked],
+        beginning_otherwise=[*bare, syntax.reasoning.opening] if syntax.reasoning else bare,
+    )
+    if skipped := [mark for mark in row.skipped if rules.begins_special(mark)]:
+        around = f"({either(list(map(rules.mark, skipped)))})*"
+        prose = f"{around} {prose} {around}"
+    inside = syntax.begins_inside(prompt_ending)
+    return _whole(rules, prose, None if over else syntax.reasoning, inside_reasoning=inside)
+
+
+def _whole(
+    rules: Rules, reply: str, marks: ReasoningMarks | None, *, inside_reasoning: bool
+) -> Grammar:
+    """The grammar of a reply with this body, behind reasoning if there are marks for it."""
+    if marks is None:
+        return Grammar("lark", rules.grammar(reply))
+    if inside_reasoning:
+        return Grammar("lark", rules.grammar(f"GAP? {reply}"), marks.closing)
+    thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
+    return Grammar("lark", rules.grammar(f"({thought} GAP?)? {reply}"))
 
 
 @lru_cache(maxsize=8)

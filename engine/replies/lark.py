@@ -88,6 +88,15 @@ class Rules:
         begun = "|".join(map(_literally, plain))
         return self.add(rf"/(.|\n)*/ & ~/(?s:\s*({begun}).*)/", terminal=True)
 
+    def text_without(self, marks: Sequence[str], *, beginning_otherwise: Sequence[str]) -> str:
+        """A terminal for text that says something and has none of `marks` in it; it begins with
+        none of `beginning_otherwise`, nor behind white space."""
+        inside = [_literally(one) for one in marks if one and not self.begins_special(one)]
+        begun = [rf"\s*{_literally(one)}" for one in beginning_otherwise if one]
+        barred = "|".join([*(f".*{one}" for one in inside), *begun])
+        without = rf" & ~/(?s:({barred}).*)/" if barred else ""
+        return self.add(rf"/(?s:.*\S.*)/{without}", terminal=True)
+
     def begins_special(self, mark: str) -> bool:
         return self._special.match(mark) is not None
 

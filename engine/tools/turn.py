@@ -29,7 +29,7 @@ MOST_CALLS = 20
 MOST_SECONDS = 300.0  # of tools, in one answer
 CALL_SECONDS = 60.0
 MOST_RESULT_TOKENS = 3000
-_MOST_IDLE_STEPS = 3  # in a row, in which nothing ran
+_MOST_IDLE_STEPS = 2  # in a row, in which nothing ran
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_SCHEMA = 1 << 15  # characters of JSON: a longer one would fill the prompt
@@ -222,11 +222,6 @@ def _judged(
         again = any(each.tool == call.tool and each.result.startswith(_UNFIT) for each in earlier)
         advice = "Go on without this tool." if again else "Call it again with others."
         return _refused(call, f"{_UNFIT}: {fault}. {advice}")
-    same = [each for each in earlier if each.tool == call.tool and each.server == call.server]
-    told = [each.result for each in same if each.runs and _alike(each.arguments, call.arguments)]
-    if len(told) > 1 and told[-1] == told[-2]:
-        text = "This call ran twice already, with the same result. Answer with what it said."
-        return _refused(call, text)
     return replace(call, state="running" if permissions.allows(tool) else "asked")
 
 
@@ -304,13 +299,28 @@ def shortened(text: str, *, question: str, name: str, count: Callable[[str], int
     )
 
 
-def goes_on(steps: Sequence[Step]) -> bool:
-    """Whether the model is asked again behind these steps: not while a call waits or runs, and not
-    if nothing ran in the last few, so that no answer goes on for ever."""
-    if not steps or any(call.state in ("asked", "running") for call in steps[-1].calls):
-        return False
-    last = steps[-_MOST_IDLE_STEPS:]
-    return len(last) < _MOST_IDLE_STEPS or any(call.runs for step in last for call in step.calls)
+def must_answer(steps: Sequence[Step], limits: Limits = _USUAL) -> bool:
+    """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
+    is reached, nothing ran in the last steps, or the calls of the last ran before with the same
+    results."""
+    *before, last = steps or (Step(0, ()),)
+    earlier = [call for step in before for call in step.calls if call.runs]
+    spent = [call for step in steps for call in step.calls]
+    idle = [step for step in steps[-_MOST_IDLE_STEPS:] if not any(call.runs for call in step.calls)]
+    return (
+        len(spent) >= limits.calls
+        or sum(call.seconds for call in spent) >= limits.seconds
+        or len(idle) == _MOST_IDLE_STEPS
+        or (bool(last.calls) and all(_repeats(call, earlier) for call in last.calls))
+    )
+
+
+def _repeats(call: StepCall, earlier: Sequence[StepCall]) -> bool:
+    return any(
+        (each.server, each.tool, each.result) == (call.server, call.tool, call.result)
+        and _alike(each.arguments, call.arguments)
+        for each in earlier
+    )
 
 
 def seconds_left(steps: Sequence[Step], limits: Limits = _USUAL) -> float:

@@ -118,19 +118,21 @@ class Generation:
 def in_steps(
     tokenizer: Any, session_for: Callable[[], Session], **sampled: Any
 ) -> Iterator[Generation]:
-    """The generations of an answer with two calls, a step at a time."""
+    """The generations of an answer with two calls, a step at a time. In the last the model would
+    call again, or end, and may not."""
     call, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<tool_call>", "<|im_end|>"))
     content, steps = "", list[Step]()
     stretches: list[Any] = []
     for number in range(3):
         last = number == 2
         sampling = Sampling(
-            logit_bias={end: -50.0 if last else 70.0, call: -50.0 if last else 60.0},
+            logit_bias={end: 70.0, call: 60.0},
             presence_penalty=0.0 if last else 55.0,
             penalty_window=150,
             **sampled,
         )
-        request = Request(sampling=sampling, max_tokens=24 if last else 200)
+        most = 24 if last else 200
+        request = Request(sampling=sampling, max_tokens=most, may_call=not last)
         messages = messages_of(content, stretches, steps) if steps else ()
         prompt = Prompt(messages=(ASKED, *messages), tools=TOOLS)
         session = session_for()
@@ -141,7 +143,10 @@ def in_steps(
         stretches += stretches_of(events)
         pieces = [piece for event in events if isinstance(event, Text) for piece in event.calls]
         calls = asked_calls(pieces, id=f"g{number}")
-        if not last:
+        if last:
+            assert call not in tokens_of(events)
+            assert text_of(events).strip()
+        else:
             assert done_of(events).reason == "stop", text_of(events)
             (asked,) = calls
             arguments = json.loads(asked.arguments)

@@ -34,10 +34,12 @@ class Steps:
         self.tools = FakeTools(READ, WRITE, ADD)
         self.talk: Talk = begin(f"ready take load {played} {rest}", self.tools)
         self.asked: list[tuple[tuple[ChatMessage, ...], str]] = []
+        self.may_call: list[bool] = []
         generate = self.talk.engine.generate
 
         def spy(conversation: str, messages: Any, request: Any, *, tools: str) -> str:
             self.asked.append((tuple(messages), tools))
+            self.may_call.append(request.may_call)
             return generate(conversation, messages, request, tools=tools)
 
         self.talk.engine.generate = spy  # type: ignore[method-assign,assignment]
@@ -191,11 +193,12 @@ def test_arguments_can_be_changed(begin: Begin, tmp_path: Path) -> None:
 
 def test_wrong_calls_are_given_back_to_the_model(begin: Begin, tmp_path: Path) -> None:
     wrong = (("delete_all", "{}"), ("read_file", '{"path": 7}'))
-    steps = Steps(begin, tmp_path, called("", *wrong), made_trace(LAST))
+    steps = Steps(begin, tmp_path, called("", *wrong), called("", *wrong[1:]), made_trace(LAST))
     steps.talk.ask("go")
     assert not steps.tools.calls
-    assert [call.state for call in steps.stored()] == ["refused", "refused"]
+    assert [call.state for call in steps.stored()] == ["refused"] * 3
     assert all(call.result for call in steps.stored())
+    assert steps.may_call == [True, True, False], "after two steps that ran nothing it is to answer"
 
 
 @pytest.mark.parametrize("running", [False, True])

@@ -22,6 +22,7 @@ from engine.replies.grammars import (
     Choice,
     grammar_for,
     grammar_of_calls,
+    grammar_of_prose,
     strict_where_possible,
 )
 from engine.replies.syntax import ReplySyntax, syntax_of
@@ -409,6 +410,40 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyNa
     Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(grammar)
     loose = tools.replace('"strict": true', '"strict": false')
     assert grammar_of_calls(syntax, loose, prompt_ending="") is None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName) -> None:
+    tokenizer, special = any_family
+    row = FAMILIES[name]
+    marks = "".join(row.marks)
+    syntax = ReplySyntax(name, row.reasoning, tuple(one for one in special if one in marks))
+    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
+    final = "<|channel|>final<|message|>" if name == "harmony" else ""
+
+    def passes(text: str, prompt_ending: str = "") -> bool:
+        tokens = tokenizer.encode(text, add_special_tokens=False)
+        grammar = grammar_of_prose(syntax, prompt_ending=prompt_ending)
+        return grammars.constrain(grammar).allowed([*tokens, EOS]) == len(tokens) + 1
+
+    assert passes(f"{final}It is {{7391}}.\n\n```json\n[1]\n```")
+    calls = [write_call(name, "get_weather", {"city": "Bonn"}).removesuffix("<|call|>")]
+    calls += [f"{call.opening}{call.begin}" for call in row.calls]
+    for call in calls:
+        written = call.replace("{gap}", "").replace("{id}", "0")
+        assert (written, passes(written), passes(f"\n{written}")) == (written, False, False)
+    for call in row.calls:
+        if not call.unmarked:
+            assert (call.trigger, passes(f"It is {call.trigger}")) == (call.trigger, False)
+    if name != "harmony":
+        assert not passes("")
+        assert not passes(" \n")
+    if syntax.reasoning:
+        opening, closing = syntax.reasoning.opening, syntax.reasoning.closing
+        assert passes(f"{opening}Hm.{closing}It is.")
+        assert not passes(f"{opening}Hm.{closing}")
+        assert passes(f"Hm.{closing}It is.", opening)
+        assert passes("It is.", f"{opening}{closing}")
 
 
 def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:

@@ -26,8 +26,8 @@ from engine.tools.turn import (
     decided,
     finished,
     given_tools,
-    goes_on,
     judged,
+    must_answer,
     seconds_left,
     shortened,
     tools_json,
@@ -238,37 +238,36 @@ def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> No
             assert running.result
             calls[place] = running
         steps.append(Step(number, tuple(calls)))
-        if not goes_on(steps):
+        if must_answer(steps):
             break
     else:
-        pytest.fail("it goes on")
+        pytest.fail("it never answers")
     ran = [call for step in steps for call in step.calls if call.runs]
     assert len(ran) <= MOST_CALLS
     assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
 
 
-def test_a_call_that_returned_the_same_twice_does_not_run_again() -> None:
-    allowed = Permissions(always=frozenset({("files", "read_file")}))
-    names = {"server": "files", "tool": "read_file"}
-    ran = [called(state="done", **names, result=text) for text in "aab"]
-    states = [
-        judged([called()], TOOLS, allowed, before=[Step(1, tuple(ran[start:end]))])[0].state
-        for start, end in ((0, 1), (0, 2), (1, 3))
-    ]
-    assert states == ["running", "refused", "running"]
+def test_limits_end_the_calls_of_an_answer() -> None:
+    steps = [Step(1, tuple(called(state="done", result=text, seconds=20.0) for text in "abc"))]
+    assert [must_answer(steps, Limits(calls=most)) for most in (3, 4)] == [True, False]
+    assert [must_answer(steps, Limits(seconds=most)) for most in (60, 61)] == [True, False]
 
 
-def test_it_does_not_go_on_while_a_call_waits() -> None:
-    waiting, done = called(), called(state="done")
-    assert not goes_on([])
-    assert not goes_on([Step(1, (done, waiting))])
-    assert goes_on([Step(1, (done,))])
+def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
+    def ran(arguments: str, result: str) -> Step:
+        return Step(1, (called("read_file", arguments, state="done", result=result),))
+
+    first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
     refused = Step(1, (called(state="refused"),))
-    assert goes_on([refused, refused])
-    assert not goes_on([refused, refused, refused])
-
-
-# What the model gets
+    assert not must_answer(())
+    assert not must_answer([first])
+    assert must_answer([first, spaced])
+    assert must_answer([first, refused, spaced])
+    assert not must_answer([first, ran('{"path": "a"}', "red")])
+    assert not must_answer([first, ran('{"path": "b"}', "blue")])
+    assert not must_answer([first, Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))])
+    assert not must_answer([first, refused])
+    assert must_answer([refused, refused])
 
 
 def test_a_result_says_how_the_call_ended() -> None:

@@ -160,9 +160,9 @@ def _tried(
             tools.json = tools.json.replace('"strict": true', '"strict": false')
         question, began = task.question.format(folder), time.monotonic()
         answer = AnswerInSteps(
-            lambda more: session.answer(
+            lambda more, may_call: session.answer(
                 [ChatMessage("system", SYSTEM), ChatMessage("user", question), *more],
-                Request(sampling=Sampling(), max_tokens=160),
+                Request(sampling=Sampling(), max_tokens=160, may_call=may_call),
                 tools=tools.json,
                 generation=uuid4().hex,
             ),
