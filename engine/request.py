@@ -234,8 +234,8 @@ class Request:
     place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
     answer's text has the names of special tokens in it, but for those that end it.
 
-    An answer that may not call the prompt's tools (`may_call`) is held to prose by a grammar, unless
-    it has another, and none of it is read as a call.
+    An answer that may not call the prompt's tools (`may_call`) is held to prose by a grammar,
+    unless it has another, and none of it is read as a call.
 
     `keep_as`: the digests of the documents that the prompt has in it. What is read of it may be
     kept on disk, where the engine keeps such things, and goes with any of them. Without documents

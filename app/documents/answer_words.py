@@ -1,4 +1,5 @@
-"""Finds which words of an answer stand in documents and where, and which stand in none.
+"""Finds which words of an answer stand in documents and where, and which stand in none. The result
+of a tool's call is a document, too.
 
 Knows documents and texts; no widget. Takes a moment: call it in a thread.
 """
@@ -6,6 +7,7 @@ Knows documents and texts; no widget. Takes a moment: call it in a thread.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
@@ -99,31 +101,36 @@ def sentence(text: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CopiedDrafts:
-    """How many drafted tokens were copied from documents, and how many of these were accepted."""
+    """How many drafted tokens were copied from documents and results, and how many of these were
+    accepted."""
 
     drafted: int = 0
     accepted: int = 0
 
     def __str__(self) -> str:
-        """ "18 of 40 tokens copied from documents accepted". Empty if nothing was copied."""
-        if not self.drafted:
-            return ""
-        return f"{self.accepted} of {self.drafted} tokens copied from documents accepted"
+        """ "18 of 40 copied tokens accepted". Empty if nothing was copied."""
+        return f"{self.accepted} of {self.drafted} copied tokens accepted" if self.drafted else ""
 
 
-def copied_drafts(events: Iterable[Event], chat: Sequence[Sent | None]) -> CopiedDrafts:
-    """Count the drafted tokens of an answer that were copied from documents.
+Given = Sent | Literal["result"] | None
+"""What of a message a draft may be copied from: its documents; all of it, as it is a tool's result;
+or nothing that counts."""
 
-    `events` are the answer's. `chat` has an item for each message of the prompt: its documents, or
-    None.
+
+def copied_drafts(events: Iterable[Event], chat: Sequence[Given]) -> CopiedDrafts:
+    """Count the drafted tokens of an answer that were copied from documents and results.
+
+    `events` are the answer's. `chat` has an item for each message of its prompts.
     """
     copied, drafted, accepted = False, 0, 0
     for event in events:
         if isinstance(event, Draft):
             source = event.source
-            sent = chat[source.message] if source and source.message < len(chat) else None
-            copied = (
-                source is not None and sent is not None and sent.source(source.offset) is not None
+            given = chat[source.message] if source and source.message < len(chat) else None
+            copied = given == "result" or (
+                isinstance(given, Sent)
+                and source is not None
+                and given.source(source.offset) is not None
             )
         elif isinstance(event, Verdict):
             if copied:

@@ -1,6 +1,8 @@
-"""Finds which words of the open conversation's answers stand in its documents.
+"""Finds which words of the open conversation's answers stand in its documents, or in the results of
+its calls.
 
-Looks at an answer when it is complete, in a thread, by the documents that the model had by then.
+Looks at an answer when it is complete, in a thread, by what the model had by then. A result has a
+number below zero among the documents.
 Knows the store, the transcript and the panel; not how words are found or marked.
 """
 
@@ -17,14 +19,15 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
-from app.documents.answer_words import AnswerWords, copied_drafts, words_of
+from app.documents.answer_words import AnswerWords, Given, copied_drafts, words_of
 from app.documents.page_panel import PagePanel
 from app.steps import Stepper, Steps, in_thread
-from engine.documents import Document
+from engine.documents import Document, Section
 from engine.documents.copied import CopiedSpan, WordIndex
-from engine.documents.prompt import Sent
 from engine.stretches import blanked
+from engine.tools.steps import StepCall, arguments_in_words
 from models.errors import Problem
+from models.in_words import one_line
 
 _Key = tuple[int, str, tuple[int, ...]]  # an answer's id, text and documents
 
@@ -52,6 +55,7 @@ class WordsInDocuments(QObject):
         self._transcript, self._store, self._panel = transcript, store, panel
         self._stepper = Stepper(self)
         self._documents: dict[int, Document] = {}
+        self._results: dict[str, int] = {}  # the numbers of results, by the ids of their calls
         self._indexes: dict[int, WordIndex] = {}
         self._known: dict[_Key, AnswerWords] = {}
         self._record = 0  # the conversation of all these values
@@ -75,6 +79,7 @@ class WordsInDocuments(QObject):
         if (record.id if record else 0) != self._record:
             self._record = record.id if record else 0
             self._documents, self._indexes, self._known = {}, {}, {}
+            self._results = {}
             self._panel.clear()
         self._forget()
         for key, row in self._keys():
@@ -98,12 +103,12 @@ class WordsInDocuments(QObject):
                 documents,
                 self._indexes,
                 said=self._questions_before(answer),
-                complete=not self._deleted_before(answer),
+                complete=max(numbers) > 0 and not self._deleted_before(answer),
             )
             found = yield in_thread(work)
             writing = self._answers.writing(answer)
             events = writing.events if writing else (yield self._store.trace(answer))
-            drafts = str(copied_drafts(events, self._chat_before(answer)))
+            drafts = str(copied_drafts(events, self._given(answer)))
             found = replace(found, line=" · ".join(filter(None, (found.line, drafts))))
             for other, row in self._keys():
                 if record == self._record and other == key:
@@ -128,25 +133,38 @@ class WordsInDocuments(QObject):
         return next((key for key, _ in reversed(self._keys()) if key not in self._known), None)
 
     def _keys(self) -> list[tuple[_Key, MessageRow]]:
-        """Return the complete answers that had documents."""
+        """Return the complete answers that had documents or results."""
         found: list[tuple[_Key, MessageRow]] = []
         numbers: set[int] = set()
         rows = self._transcript.messages
         for message, row in zip(self._conversation.branch, rows, strict=False):
             if message.sent is not None:
                 numbers |= {one.number for one in message.sent.documents if not one.deleted}
+            now = self._now(message)
+            calls = (call for step in now.steps for call in step.calls if call.runs)
+            numbers |= {self._result(call) for call in calls}
             if message.role == "assistant" and numbers:
-                text = self._text(message)
-                if text is not None:
+                writing = self._answers.writing(message.id)
+                if writing is None or writing.state != "streaming":
+                    text = blanked(now.content, now.stretches)
                     found.append(((message.id, text, tuple(sorted(numbers))), row))
         return found
 
-    def _text(self, message: Message) -> str | None:
-        """Return the text of the answer without its reasoning; None while it is written."""
-        writing = self._answers.writing(message.id)
-        if writing is None:
-            return blanked(message.content, message.stretches)
-        return None if writing.state == "streaming" else blanked(writing.text, writing.stretches)
+    def _now(self, message: Message) -> Message:
+        """Return the message as it is now, if it is not stored yet."""
+        if (writing := self._answers.writing(message.id)) is None:
+            return message
+        steps, stretches = writing.steps, writing.stretches
+        return replace(message, content=writing.text, stretches=stretches, steps=steps)
+
+    def _result(self, call: StepCall) -> int:
+        """Return the number of a call's result, which is a document from now on."""
+        number = self._results.setdefault(call.id, -1 - len(self._results))
+        if number not in self._documents:
+            section = Section("lines", 1, call.result)
+            name = f"{call.tool or one_line(call.name)} {arguments_in_words(call.arguments)}"
+            self._documents[number] = Document(name.strip(), "text", call.id, (section,))
+        return number
 
     def _before(self, answer: int) -> list[Message]:
         """Return the messages before the answer."""
@@ -160,11 +178,16 @@ class WordsInDocuments(QObject):
         sent = (each.sent.documents for each in self._before(answer) if each.sent)
         return any(one.deleted for documents in sent for one in documents)
 
-    def _chat_before(self, answer: int) -> list[Sent | None]:
-        """Return the documents of each message in the answer's prompt."""
+    def _given(self, answer: int) -> list[Given]:
+        """Return for each message of the answer's prompts what of it was given."""
         system_prompt, _ = self._conversation.configured
-        chat = [[each.sent] * len(each.as_chat) for each in self._before(answer)]
-        return [None] * bool(system_prompt) + [sent for message in chat for sent in message]
+        given: list[Given] = [None] * bool(system_prompt)
+        for each in self._conversation.branch:
+            lines = self._now(each).as_chat
+            given += ("result" if line.role == "tool" else each.sent for line in lines)
+            if each.id == answer:
+                break
+        return given
 
     def _on_built(self, row: MessageRow) -> None:
         if row.widget is not None:

@@ -87,7 +87,7 @@ def trace(source: Source | None) -> list[Event]:
 
 
 def guesses(source: Source | None) -> CopiedDrafts:
-    return copied_drafts(trace(source), [None, SENT])
+    return copied_drafts(trace(source), [None, SENT, "result"])
 
 
 def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None:
@@ -99,6 +99,7 @@ def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None
         sum(len(verdict.judgements) for verdict in verdicts),
         sum(verdict.accepted for verdict in verdicts),
     )
+    assert guesses(Source(2, 0)) == guesses(Source(1, INSIDE)), "and those from a result"
 
 
 def test_others_are_not() -> None:

@@ -16,6 +16,7 @@ from engine.documents import Document
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
 from engine.events import Draft, Source
+from engine.tools.steps import Step, StepCall
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
@@ -40,9 +41,10 @@ def seed(
     answer: str = ANSWER,
     original: Path | None = None,
     copied: bool = False,
+    steps: tuple[Step, ...] = (),
 ) -> int:
-    """A conversation with an answer about these documents; its id. `copied`: the answer's drafts
-    were copied from the first of them."""
+    """A conversation with an answer about these documents, or with these steps; its id. `copied`:
+    the answer's drafts were copied from the first document, or from the result of a call."""
     with Store.open(folder / "conversations.sqlite") as store:
         conversation = store.create().result().id
         attached = [
@@ -53,12 +55,12 @@ def seed(
         _, branch = store.ask(
             conversation, "What does it say?", sent=sent, target="t", drafter="d"
         ).result()
-        source = Source(0, sent.documents[0].ranges[0].start) if sent and copied else None
+        source = Source(0, sent.documents[0].ranges[0].start) if sent else Source(2, 0)
         events = [
             replace(event, source=source) if isinstance(event, Draft) else event
             for event in (made_trace(answer) if copied else ())
         ]
-        store.finish_answer(branch[-1].id, answer, events, state="complete").result()
+        store.finish_answer(branch[-1].id, answer, events, state="complete", steps=steps).result()
     return conversation
 
 
@@ -108,7 +110,24 @@ def test_guesses_that_were_copied_from_a_document_are_counted(
 ) -> None:
     window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
     until(lambda: words(window).copied)
-    assert "copied from documents" in words(window).line
+    assert "copied tokens" in words(window).line
+
+
+def test_words_from_the_result_of_a_call_are_marked_too(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    call = StepCall("1", "read_file", '{"path": "notes.md"}', tool="read_file", state="done")
+    ours = replace(call, id="2", state="refused", result="and Peter Stern agrees.")
+    step = Step(2, (replace(call, result=f"1. {COPY}."), ours))
+    window = opened(open_window, until, seed(tmp_path, copied=True, steps=(step,)))
+    until(lambda: words(window).copied)
+    (span,) = words(window).copied
+    assert ANSWER[span.start : span.end] == COPY
+    assert words(window).missing == (), "what no tool said may still be right"
+    assert "read_file notes.md" in words(window).line
+    assert "copied tokens" in words(window).line
+    widget(window).word_marks.asked.emit(span)
+    until(lambda: COPY in window.page_panel.text.toPlainText())
 
 
 @pytest.mark.slow
