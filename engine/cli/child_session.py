@@ -5,24 +5,19 @@ Knows the protocol and a process; nothing of Macs. Answers as `engine.conversati
 does.
 """
 
-import os
-import select
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
+from engine.cli.line_child import LineChild
 from engine.cli.several_macs import Lost
 from engine.conversation.eyes import refuse_unseen
 from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed
 from engine.process.client import (
-    FOLDER,
     Delivery,
     EngineClient,
     Garbled,
@@ -30,8 +25,14 @@ from engine.process.client import (
     Work,
     host_command,
 )
-from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
-from engine.process.supervision import GRACE_SECONDS
+from engine.process.protocol import (
+    LONGEST_RESPONSE_BYTES,
+    Generate,
+    Load,
+    Loaded,
+    Response,
+    SetDrafter,
+)
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
 from models.files import without_byte_order_marks
@@ -71,8 +72,7 @@ class ChildSession:
         self._command = tuple(command) or host_command()
         self._client = EngineClient()
         self._client.ask(replace(load, id=uuid4().hex))
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pending = b""  # the beginning of a line
+        self._child: LineChild | None = None
         self._why = ""  # the process ended, where nobody was told
         loaded = self._begin()
         with without_byte_order_marks(folder.path) as place:
@@ -166,17 +166,8 @@ class ChildSession:
 
     def _begin(self, cancelled: Callable[[], bool] = lambda: False) -> Loaded:
         """Start a process that loads what was loaded. Raises `Problem`."""
-        self._why, self._pending = "", b""
-        with tempfile.TemporaryFile() as complaints:  # of libraries, about what is said here better
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                cwd=FOLDER,
-                bufsize=0,
-                start_new_session=True,  # the terminal's Ctrl-C is this process's
-            )
+        self._why = ""
+        self._child = LineChild(self._command, longest_bytes=LONGEST_RESPONSE_BYTES)
         self._client.begin()
         try:
             while (loaded := self._client.loaded) is None:
@@ -185,7 +176,7 @@ class ChildSession:
                 for response, _ in self._hear(_GLANCE_SECONDS) or ():
                     if isinstance(response, Failed) and response.generation:
                         raise Problem(response.message, response.remedy)
-                if self._process is None:
+                if self._child is None:
                     raise Problem(self._why, _NEXT)
         except BaseException:
             self._lose("")
@@ -197,19 +188,17 @@ class ChildSession:
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
         """Whether the process has ended, as far as it says so before `seconds` of silence."""
-        while self._process is not None and self._hear(seconds) is not None:
+        while self._child is not None and self._hear(seconds) is not None:
             pass
-        return self._process is None
+        return self._child is None
 
     def _hear(self, seconds: float) -> list[Delivery] | None:
         """Send the waiting commands, and take the next line. Returns its delivery, or those of all
         lost commands if the process has ended or says that it will; None after `seconds` of
         silence."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(OSError):  # where it has ended, the next line says so
-            self._process.stdin.write(self._client.to_send())
-        if (line := self._line(seconds)) is None:
+        assert self._child is not None
+        self._child.write(self._client.to_send())
+        if (line := self._child.line(seconds)) is None:
             return None
         if not line:
             return self._lose("The engine ended.")
@@ -221,33 +210,11 @@ class ChildSession:
             return self._lose(self._client.confessed)
         return [] if delivery is None else [delivery]
 
-    def _line(self, seconds: float) -> bytes | None:
-        """The next line; None if it does not come in time, and empty at the end."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        while b"\n" not in self._pending:
-            if not select.select([self._process.stdout], [], [], seconds)[0]:
-                return None
-            data = os.read(self._process.stdout.fileno(), 1 << 16)
-            if not data:
-                return b""
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line + b"\n"
-
     def _lose(self, why: str) -> list[Delivery]:
         """End the process, if there is one. Returns the failures of all commands that are lost."""
-        process, self._process = self._process, None
-        if process is None:
+        child, self._child = self._child, None
+        if child is None:
             return []
         self._why = why
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()  # which ends it
-        try:
-            process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        child.end()
         return self._client.lose(why, _NEXT, another=True)

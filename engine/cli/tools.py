@@ -5,21 +5,17 @@ person allows it, by a key or by an option.
 """
 
 import json
-import os
-import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text as Styled
 
+from engine.cli.line_child import LineChild
 from engine.events import Done, Event, Text
-from engine.process.client import FOLDER
-from engine.process.supervision import GRACE_SECONDS
 from engine.request import ChatMessage
 from engine.stretches import Stretch, extend, joined, said
 from engine.tools.client import OtherVersion, ToolClient, host_command
@@ -62,16 +58,16 @@ class ToolProcess:
         self._command = tuple(command) or host_command()
         self._client = ToolClient()
         self._client.want(start)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pending = b""
+        self._child: LineChild | None = None
 
     def tools(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Offered, ...]:
         """The tools of all servers, once each runs or has failed."""
-        if self._process is None:
-            self._begin()
+        if self._child is None:
+            self._child = LineChild(self._command, longest_bytes=LONGEST_LINE_BYTES)
+            self._client.begin()
         names = [server.name for server in self._client.wanted.servers] + [OWN]
         states = self._client.states
-        while self._process is not None and not cancelled():
+        while self._child is not None and not cancelled():
             if all(name in states and states[name].state != "starting" for name in names):
                 break
             self._hear()
@@ -102,53 +98,27 @@ class ToolProcess:
         """End the process and its servers."""
         self._lose("")
 
-    def _begin(self) -> None:
-        self._pending = b""
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=FOLDER,
-            bufsize=0,
-            start_new_session=True,  # the terminal's Ctrl-C is this process's
-        )
-        self._client.begin()
-
     def _hear(self) -> list[Result]:
-        """Send what waits, and take what comes in a moment: the results in it."""
-        process = self._process
-        if process is None:
+        """Send what waits, and take the next line, if it comes in a moment: the results that it
+        brings."""
+        if self._child is None:
             return []
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(OSError):  # where it has ended, the next read says so
-            process.stdin.write(self._client.to_send())
-        if not select.select([process.stdout], [], [], _GLANCE_SECONDS)[0]:
+        self._child.write(self._client.to_send())
+        if (line := self._child.line(_GLANCE_SECONDS)) is None:
             return []
-        data = os.read(process.stdout.fileno(), 1 << 16)
-        *lines, self._pending = (self._pending + data).split(b"\n")
-        if not data or len(self._pending) > LONGEST_LINE_BYTES:
+        if not line:
             return self._lose("The process that runs tools ended.")
         try:
-            heard = [self._client.hear(line + b"\n") for line in lines]
+            heard = self._client.hear(line)
         except (WrongJson, OtherVersion) as problem:
             return self._lose(str(problem))
-        return [each for each in heard if isinstance(each, Result)]
+        return [heard] if isinstance(heard, Result) else []
 
     def _lose(self, why: str) -> list[Result]:
-        process, self._process = self._process, None
-        if process is None:
+        child, self._child = self._child, None
+        if child is None:
             return []
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()  # which ends it
-        try:
-            process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        child.end()
         return self._client.lose(why, another=False)
 
 
