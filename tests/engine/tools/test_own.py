@@ -10,7 +10,7 @@ import pytest
 from engine.tools.own import Shared, today
 from engine.tools.results import LONGEST_RESULT_BYTES
 from models.errors import Problem
-from tests.support.documents.pdfs import pdf
+from tests.support.documents.pdfs import line, pdf
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_is_no_text_is_refused_without_waiting(folder: Path) -> None:
 
 
 def test_a_document_is_read_as_its_text_with_places(folder: Path) -> None:
-    (folder / "a.pdf").write_bytes(pdf("Signed by Ada"))
+    (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
     assert Shared((str(folder),)).read("a.pdf") == "[page 1]\nSigned by Ada"
 
 
