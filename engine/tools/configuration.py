@@ -28,13 +28,14 @@ _LONGEST_NAME = 64
 _OURS = "slipstream"  # the field beside the servers that holds what others do not know
 _EXAMPLE = 'Write {"mcpServers": {"name": {"command": "npx", "args": ["-y", "package"]}}}.'
 _OTHERS = {
-    "Claude Desktop": "Library/Application Support/Claude/claude_desktop_config.json",
-    "LM Studio": ".lmstudio/mcp.json",
-    "Cursor": ".cursor/mcp.json",
-    "VS Code": "Library/Application Support/Code/User/mcp.json",
-    "Windsurf": ".codeium/windsurf/mcp_config.json",
-    "Claude Code": ".claude.json",
-    "Gemini": ".gemini/settings.json",
+    "Library/Application Support/Claude/claude_desktop_config.json": "Claude Desktop",
+    ".lmstudio/mcp.json": "LM Studio",
+    ".cache/lm-studio/mcp.json": "LM Studio",  # where it was first installed long ago
+    ".cursor/mcp.json": "Cursor",
+    "Library/Application Support/Code/User/mcp.json": "VS Code",
+    ".codeium/windsurf/mcp_config.json": "Windsurf",
+    ".claude.json": "Claude Code",
+    ".gemini/settings.json": "Gemini",
 }
 _COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _LEFT_OUT = re.compile(  # of JSON; and strings, which keep all that is in them
@@ -143,7 +144,7 @@ def configuration_file(data: Path) -> Path:
 
 def others_files(home: Path) -> list[tuple[str, Path]]:
     """The files of other programs that are in a person's home, with the names of the programs."""
-    return [(name, home / path) for name, path in _OTHERS.items() if (home / path).is_file()]
+    return [(name, home / path) for path, name in _OTHERS.items() if (home / path).is_file()]
 
 
 def load(path: Path) -> Configuration:
@@ -264,9 +265,6 @@ def _server(name: str, entry: object, place: str) -> Server:
         raise Problem(f"{place}.url is not an address.", "Give one that begins with https://.")
     if not all(_HEADER.fullmatch(f"{key}: {each}") for key, each in server.headers.items()):
         raise Problem(f"{place}.headers has what no header can have.", "Correct it.")
-    texts = (server.command, server.cwd, *server.args, *server.env, *server.env.values())
-    if any("\0" in each for each in texts):
-        raise Problem(f"{place} has a character that no program can be given.", "Take it out.")
     typed = not server.args and " " in server.command  # as in a terminal
     if not typed or os.path.exists(os.path.expanduser(server.command)):
         return server

@@ -62,7 +62,9 @@ def test_what_is_no_text_is_refused_without_waiting(folder: Path) -> None:
 
 def test_a_document_is_read_as_its_text_with_places(folder: Path) -> None:
     (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
-    assert Shared((str(folder),)).read("a.pdf") == "[page 1]\nSigned by Ada"
+    shared = Shared((str(folder),))
+    assert shared.read("a.pdf") == "[page 1]\nSigned by Ada"
+    assert shared.read("a.pdf", cancelled=lambda: True) == ""
 
 
 def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder: Path) -> None:
