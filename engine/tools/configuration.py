@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,46 +26,40 @@ SHORTEST_KEY = 6  # characters: "true" or "8080" would hide half of a log
 _LARGEST_BYTES = 16 << 20  # Claude Code keeps much else in the same file
 _LONGEST_NAME = 64
 _OURS = "slipstream"  # the field beside the servers that holds what others do not know
-_OTHERS = (  # on a Mac and, where it differs, on Linux
-    ("Claude Desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
-    ("Claude Desktop", ".config/Claude/claude_desktop_config.json"),
-    ("LM Studio", ".lmstudio/mcp.json"),
-    ("LM Studio", ".cache/lm-studio/mcp.json"),
-    ("Cursor", ".cursor/mcp.json"),
-    ("VS Code", "Library/Application Support/Code/User/mcp.json"),
-    ("VS Code", ".config/Code/User/mcp.json"),
-    ("Windsurf", ".codeium/windsurf/mcp_config.json"),
-    ("Claude Code", ".claude.json"),
-    ("Gemini", ".gemini/settings.json"),
+_EXAMPLE = 'Write {"mcpServers": {"name": {"command": "npx", "args": ["-y", "package"]}}}.'
+_OTHERS = {
+    "Library/Application Support/Claude/claude_desktop_config.json": "Claude Desktop",
+    ".lmstudio/mcp.json": "LM Studio",
+    ".cache/lm-studio/mcp.json": "LM Studio",  # where it was first installed long ago
+    ".cursor/mcp.json": "Cursor",
+    "Library/Application Support/Code/User/mcp.json": "VS Code",
+    ".codeium/windsurf/mcp_config.json": "Windsurf",
+    ".claude.json": "Claude Code",
+    ".gemini/settings.json": "Gemini",
+}
+_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_LEFT_OUT = re.compile(  # of JSON; and strings, which keep all that is in them
+    rf'("(?:\\.|[^"\\\n])*"?)|{_COMMENT}|,(?=(?>\s|{_COMMENT})*+(?:[}}\]]|\Z))', re.DOTALL
 )
-_STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
-_VARIABLE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
-_ENVIRONMENT = re.compile(r"([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+: [ -~]*", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?|[^}]*)\}")
 _KEY_FLAG = re.compile(r"--?[\w-]*(?:key|token|secret|password|credential)[\w-]*", re.IGNORECASE)
 _KEY_IN_URL = re.compile(r"(?<=://)[^/@]+(?=@)|(?<==)[^&#]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """The fields of a server that are read; others are left out."""
-
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    disabled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Ours:
+class _Decided:
     """What a person has decided about a server. `tools`: those that are on, with their digests."""
 
     disabled: bool = False
     trusted: bool = False
     tools: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    servers: Mapping[str, _Decided] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +83,7 @@ class Configuration:
 
     def is_on(self, tool: Offered) -> bool:
         """Whether a model may be given this tool: it was switched on as it is described now."""
-        seen = self.seen.get(tool.server, {}).get(tool.name)
-        return seen is not None and seen == digest(tool)
+        return self.seen.get(tool.server, {}).get(tool.name) == digest(tool)
 
     def has_changed(self, tool: Offered) -> bool:
         """Whether the tool was on, and is described otherwise since."""
@@ -107,11 +101,11 @@ class Configuration:
 
     def trusting(self, name: str, trusted: bool) -> Self:
         """The server `name` believed, or not, on which of its tools change nothing."""
-        return replace(self, trusted=_with(self.trusted, name, trusted))
+        return replace(self, trusted=self.trusted | {name} if trusted else self.trusted - {name})
 
     def enabling(self, name: str, enabled: bool) -> Self:
         """The server `name` set to run, or not."""
-        return replace(self, disabled=_with(self.disabled, name, not enabled))
+        return replace(self, disabled=self.disabled - {name} if enabled else self.disabled | {name})
 
     def adding(self, other: "Configuration") -> Self:
         """With the servers of another one, in place of those with the same names. What was decided
@@ -133,10 +127,6 @@ class Configuration:
         )
 
 
-def _with(names: frozenset[str], name: str, inside: bool) -> frozenset[str]:
-    return names | {name} if inside else names - {name}
-
-
 def digest(tool: Offered) -> str:
     """A digest of each thing that a server says about a tool, with a space between: its title, its
     description, the schema of its arguments, and whether it is read-only."""
@@ -154,7 +144,7 @@ def configuration_file(data: Path) -> Path:
 
 def others_files(home: Path) -> list[tuple[str, Path]]:
     """The files of other programs that are in a person's home, with the names of the programs."""
-    return [(name, home / path) for name, path in _OTHERS if (home / path).is_file()]
+    return [(name, home / path) for path, name in _OTHERS.items() if (home / path).is_file()]
 
 
 def load(path: Path) -> Configuration:
@@ -162,16 +152,14 @@ def load(path: Path) -> Configuration:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_BYTES + 1)
+        if len(data) > _LARGEST_BYTES:
+            raise Problem(f"It is over {size(_LARGEST_BYTES)}.", "Choose another file.")
+        return read(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.", "See whether you may read it."
-        ) from error
-    if len(data) > _LARGEST_BYTES:
-        raise Problem(f"{path} is over {size(_LARGEST_BYTES)}.", "Choose another file.")
-    try:
-        return read(data.decode("utf-8-sig"))
+        message = f"{path} cannot be read: {error.strerror or error}."
+        raise Problem(message, "See whether you may read it.") from error
     except UnicodeDecodeError:
         raise Problem(f"{path} is not text.", "Choose another file.") from None
     except Problem as problem:
@@ -184,9 +172,8 @@ def save(configuration: Configuration, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as partial:
             partial.unlink(missing_ok=True)
-            opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(opened, "w", encoding="utf-8") as file:
-                file.write(written(configuration))
+            partial.touch(0o600, exist_ok=False)
+            partial.write_text(written(configuration), encoding="utf-8")
     except OSError as error:
         raise Problem(
             f"{path} cannot be written: {error.strerror or error}.",
@@ -196,19 +183,17 @@ def save(configuration: Configuration, path: Path) -> None:
 
 def written(configuration: Configuration) -> str:
     """Our file: the servers as other programs have them, and a field of our own."""
-    servers, ours = {}, {}
-    for server in configuration.servers:
-        fields = ("command", "args", "env", "cwd", "url", "headers")
-        given = {name: getattr(server, name) for name in fields if getattr(server, name)}
-        servers[server.name] = given
-    for name in sorted({*configuration.disabled, *configuration.trusted, *configuration.seen}):
-        ours[name] = {
-            "disabled": name in configuration.disabled,
-            "trusted": name in configuration.trusted,
-            "tools": configuration.seen.get(name, {}),
-        }
-    own = {"servers": ours, "folders": configuration.folders}
-    return json.dumps({"mcpServers": servers, _OURS: own}, indent=2, default=dict)
+    servers = {
+        server.name: {key: each for key, each in asdict(server).items() if each and key != "name"}
+        for server in configuration.servers
+    }
+    disabled, trusted, seen = configuration.disabled, configuration.trusted, configuration.seen
+    decided = {
+        name: _Decided(name in disabled, name in trusted, seen.get(name, {}))
+        for name in sorted({*disabled, *trusted, *seen})
+    }
+    ours = asdict(_Ours(decided, configuration.folders))
+    return json.dumps({"mcpServers": servers, _OURS: ours}, indent=2)
 
 
 # Texts
@@ -218,62 +203,39 @@ def read(text: str) -> Configuration:
     """Read our file, another program's, or what a person pasted: all of such a file, or only the
     servers in it. Raises `Problem`."""
     value = _parsed(text)
-    found: Any
-    for place in ("mcpServers", "servers"):
-        if place in value:
-            found = value[place]
-            break
-    else:
-        place, found = "", value
-        if "command" in value or "url" in value:
-            raise Problem("The server has no name.", 'Write it as {"name": {"command": ...}}.')
-        if not all(isinstance(each, dict) for each in value.values()):
-            raise Problem('It has no field "mcpServers".', _EXAMPLE)
-    if not isinstance(found, dict):
-        raise Problem(f"{place} is not an object.", _EXAMPLE)
-    servers: list[Server] = []
-    disabled: set[str] = set()
-    for name, entry in found.items():
-        server, off = _server(name, entry, place=f"{place}.{name}" if place else name)
-        servers.append(server)
-        disabled.update({name} if off else ())
+    place = next((name for name in ("mcpServers", "servers") if name in value), "")
+    if not place and not all(isinstance(entry, dict) for entry in value.values()):
+        raise Problem('It has no "mcpServers", and no servers with names.', _EXAMPLE)
     try:
-        ours = decode(_OurField, value.get(_OURS, {}), place=_OURS, ignore_unknown=True)
+        entries = decode(dict[str, Any], value[place] if place else value, place=place)
+        servers = tuple(
+            _server(name, entry, f"{place}.{name}" if place else name)
+            for name, entry in entries.items()
+        )
+        ours = decode(_Ours, value.get(_OURS, {}), place=_OURS, ignore_unknown=True)
     except WrongJson as error:
         raise Problem(error.message, error.remedy) from None
+    decided = ours.servers.items()
+    disabled = {name for name, entry in entries.items() if entry.get("disabled")}
     return Configuration(
-        tuple(servers),
-        frozenset(disabled | {name for name, each in ours.servers.items() if each.disabled}),
-        frozenset(name for name, each in ours.servers.items() if each.trusted),
-        {name: each.tools for name, each in ours.servers.items() if each.tools},
+        servers,
+        frozenset(disabled.union(name for name, each in decided if each.disabled)),
+        frozenset(name for name, each in decided if each.trusted),
+        {name: each.tools for name, each in decided if each.tools},
         ours.folders,
     )
-
-
-_EXAMPLE = 'Write {"mcpServers": {"name": {"command": "npx", "args": ["-y", "package"]}}}.'
-
-
-@dataclass(frozen=True, slots=True)
-class _OurField:
-    servers: Mapping[str, _Ours] = field(default_factory=dict)
-    folders: tuple[str, ...] = ()
 
 
 def _parsed(text: str) -> dict[str, Any]:
     """The object in a text, which may have comments and commas too many, as VS Code allows them. A
     part of an object counts as one: `"git": {...}`."""
-    plain = _STRING_OR_COMMENT.sub(_kept_string, text)
-    plain = _STRING_OR_COMMA.sub(_kept_string, plain).strip()
-    if plain.startswith('"'):
-        plain = f"{{{plain.rstrip(',')}}}"
-    if not plain:
-        raise Problem("There is no text.", _EXAMPLE)
+    plain = _LEFT_OUT.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text)
     try:
-        value = json.loads(plain)
+        value = json.loads(f"{{{plain}}}" if plain.lstrip().startswith('"') else plain)
     except json.JSONDecodeError as error:
-        line = text[: len(text) - len(text.lstrip())].count("\n") + error.lineno
         raise Problem(
-            f"Line {line} is not JSON: {error.msg}.", "Correct that line, or the one before it."
+            f"Line {error.lineno} is not JSON: {error.msg}.",
+            "Correct that line, or the one before it.",
         ) from None
     except (ValueError, RecursionError):  # a number with too many digits; nested too deeply
         raise Problem("It is not JSON that can be read.", _EXAMPLE) from None
@@ -282,51 +244,35 @@ def _parsed(text: str) -> dict[str, Any]:
     return value
 
 
-def _kept_string(found: re.Match[str]) -> str:
-    """A string as it is; nothing but its line ends of a comment or a comma."""
-    text = found[0]
-    return text if text.startswith('"') else "\n" * text.count("\n")
-
-
-def _server(name: str, entry: object, *, place: str) -> tuple[Server, bool]:
-    """A server, and whether it is disabled. Raises `Problem`."""
-    if not name or len(name) > _LONGEST_NAME or one_line(name) != name or name == OWN:
+def _server(name: str, entry: object, place: str) -> Server:
+    """A server in a file. Raises `Problem` and WrongJson."""
+    if not 0 < len(name) <= _LONGEST_NAME or one_line(name) != name or name == OWN:
         raise Problem(
             f"No server can have the name {name[:_LONGEST_NAME]!r}.",
             f"Give it another of at most {_LONGEST_NAME} characters.",
         )
-    if isinstance(entry, dict):  # as Windsurf and Gemini call it; and null as if it were not there
-        url = entry.get("serverUrl") or entry.get("httpUrl")
+    if isinstance(entry, dict):  # an address as Windsurf and Gemini call it; null as if not there
+        url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
+        entry = {**entry, "name": name, "url": url}
         entry = {key: each for key, each in entry.items() if each is not None}
-        entry = {**({"url": url} if url else {}), **entry}
-    try:
-        found = decode(_Entry, entry, place=place, ignore_unknown=True)
-    except WrongJson as error:
-        raise Problem(error.message, error.remedy) from None
-    if bool(found.command) == bool(found.url):
+    server = decode(Server, entry, place=place, ignore_unknown=True)
+    if bool(server.command) == bool(server.url):
         raise Problem(
-            f'{place} has {"both" if found.url else "none"} of "command" and "url".',
+            f'{place} has {"both" if server.url else "none"} of "command" and "url".',
             'Give "command" for a program, or "url" for a server over HTTP.',
         )
-    if found.url and not re.match(r"https?://[^/\s]|\$\{", found.url):
+    if server.url and not re.match(r"https?://[^/\s]|\$\{", server.url):
         raise Problem(f"{place}.url is not an address.", "Give one that begins with https://.")
-    command, args = found.command, found.args
-    if not args and " " in command and not Path(command).expanduser().exists():
-        try:
-            command, *rest = shlex.split(command)
-        except ValueError:
-            raise Problem(f"{place}.command lacks a quote.", "Close it.") from None
-        args = tuple(rest)
-    texts = (command, found.cwd, *args, *found.env, *found.env.values())
-    if any("\0" in each for each in texts):
-        raise Problem(f"{place} has a character that no program can be given.", "Take it out.")
-    for key, each in found.headers.items():
-        if not (key.isascii() and re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", key)) or not (
-            each.isascii() and each.isprintable()
-        ):
-            raise Problem(f"{place}.headers has what no header can have.", "Correct it.")
-    server = Server(name, command, args, found.env, found.cwd, found.url, found.headers)
-    return server, found.disabled
+    if not all(_HEADER.fullmatch(f"{key}: {each}") for key, each in server.headers.items()):
+        raise Problem(f"{place}.headers has what no header can have.", "Correct it.")
+    typed = not server.args and " " in server.command  # as in a terminal
+    if not typed or os.path.exists(os.path.expanduser(server.command)):
+        return server
+    try:
+        command, *args = shlex.split(server.command)
+    except ValueError:
+        raise Problem(f"{place}.command lacks a quote.", "Close it.") from None
+    return replace(server, command=command, args=tuple(args))
 
 
 # Values that are filled in, and those that are hidden
@@ -337,9 +283,8 @@ def expanded(server: Server, variables: Mapping[str, str]) -> Server:
     environment. Raises `Problem` for one that is not there."""
 
     def value_of(found: re.Match[str]) -> str:
-        name = {"userHome": "HOME"}.get(found[1], found[1])
-        match = _ENVIRONMENT.fullmatch(name)
-        value = variables.get(match[1], match[2]) if match else None
+        name = "HOME" if found[1] == "userHome" else found[1]
+        value = variables.get(name, found[2])
         if value is None:
             raise Problem(
                 f"{server.name}: {found[0][:_LONGEST_NAME]} has no value here.",
@@ -354,24 +299,21 @@ def keys_of(server: Server) -> tuple[str, ...]:
     """The texts of a server that may be keys, longest first: all values of its environment and
     headers, arguments behind a flag such as --api-key, and what an address has in it."""
     found = {*server.env.values(), *server.headers.values(), *_KEY_IN_URL.findall(server.url)}
-    for flag, value in zip(("", *server.args), server.args, strict=False):
-        if _KEY_FLAG.fullmatch(flag):
-            found.add(value)
-        name, equals, inside = value.partition("=")
-        if equals and _KEY_FLAG.fullmatch(name):
-            found.add(inside)
     # "Bearer abc" is looked for without its first word, too.
-    found |= {value.split()[-1] for value in server.headers.values() if value.split()}
-    return tuple(sorted(filter(None, found), key=len, reverse=True))
+    found.update(value.split()[-1] for value in server.headers.values() if value.split())
+    for flag, value in pairwise(("", *server.args)):
+        name, _, inside = value.partition("=")
+        found.add(value if _KEY_FLAG.fullmatch(flag) else "")
+        found.add(inside if _KEY_FLAG.fullmatch(name) else "")
+    return tuple(sorted(found - {""}, key=len, reverse=True))
 
 
 def masked(server: Server) -> Server:
     """The server as it may be shown: dots in place of what may be a key."""
     keys = [key for key in keys_of(server) if not _VARIABLE.fullmatch(key)]
-    hidden = set(keys)
 
     def mask(text: str) -> str:
-        if text in hidden:
+        if text in keys:
             return MASK
         for key in keys:
             if len(key) >= SHORTEST_KEY:
@@ -385,7 +327,7 @@ def _each_text(server: Server, change: Callable[[str], str]) -> Server:
     return replace(
         server,
         command=change(server.command),
-        args=tuple(change(each) for each in server.args),
+        args=tuple(map(change, server.args)),
         env={name: change(each) for name, each in server.env.items()},
         cwd=change(server.cwd),
         url=change(server.url),

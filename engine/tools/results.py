@@ -5,7 +5,7 @@ there.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import mcp_types as types
@@ -58,39 +58,34 @@ def offered(server: str, tools: Iterable[types.Tool]) -> tuple[tuple[Offered, ..
 
 def result_text(result: types.CallToolResult) -> tuple[str, int]:
     """The text of a result, and the number of bytes of all of it."""
-    pieces, total = [], 0
-    for block in result.content:
-        text, size_bytes = _block(block)
-        pieces.append(text)
-        total += size_bytes
-    if not pieces and result.structured_content is not None:
-        pieces.append(_json(result.structured_content))
-        total = len(pieces[0].encode(errors="replace"))
-    return _cut("\n".join(pieces)) or "(nothing)", total
+    blocks = [_block(block) for block in result.content]
+    if not blocks and result.structured_content is not None:
+        text = _json(result.structured_content)
+        blocks = [(text, _bytes(text))]
+    return _cut("\n".join(text for text, _ in blocks)) or "(nothing)", sum(n for _, n in blocks)
 
 
 def _block(block: types.ContentBlock) -> tuple[str, int]:
+    """The text that stands for a part of a result, and the number of bytes of that part."""
     match block:
         case types.TextContent(text=text):
             return text, _bytes(text)
-        case types.ImageContent(data=data, mime_type=kind):
-            return _line("image", kind, _decoded(data)), _decoded(data)
-        case types.AudioContent(data=data, mime_type=kind):
-            return _line("audio", kind, _decoded(data)), _decoded(data)
+        case types.ImageContent(data=data) | types.AudioContent(data=data):
+            return _line(block.type, block.mime_type, _decoded(data)), _decoded(data)
         case types.ResourceLink(uri=uri, name=name, mime_type=kind, size=size_bytes):
             return _line("link", f"{name} {uri}", size_bytes or 0, kind or ""), _bytes(uri)
         case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
             return f"{_line('resource', uri, _bytes(text))}\n{text}", _bytes(text)
         case types.EmbeddedResource(resource=resource):
             assert isinstance(resource, types.BlobResourceContents)
-            uri, blob, kind = resource.uri, resource.blob, resource.mime_type
-            return _line("resource", uri, _decoded(blob), kind or ""), _decoded(blob)
+            length, kind = _decoded(resource.blob), resource.mime_type or ""
+            return _line("resource", resource.uri, length, kind), length
 
 
 def _line(what: str, name: str, size_bytes: int, kind: str = "") -> str:
     """A line for what is no text: "[image: image/png, 2.31 kB]"."""
-    parts: Sequence[str] = (short(name, _LONGEST_LINK), short(kind), size(size_bytes))
-    return f"[{what}: {', '.join(filter(None, parts if size_bytes else parts[:2]))}]"
+    parts = (short(name, _LONGEST_LINK), short(kind), size(size_bytes) if size_bytes else "")
+    return f"[{what}: {', '.join(filter(None, parts))}]"
 
 
 def _cut(text: str) -> str:

@@ -31,8 +31,7 @@ WEB = Server("web", url="https://example.org/mcp", headers={"Authorization": "Be
 LOG = Offered("git", "log", description="Show the log", schema='{"type":"object"}')
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=9)
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
-ASCII = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 PROGRAMS = st.builds(
     Server,
     NAMES.filter(lambda name: name != OWN),
@@ -43,25 +42,43 @@ PROGRAMS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "theme": 1}',
-        '{"servers": {"git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"]}},'
-        ' "inputs": []}',
-        '{"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
-        '"git": {"command": "uvx", "args": ["mcp-server-git"]},',
-        '{"mcpServers": {"git": {"command": "uvx mcp-server-git"}}}',
-        '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": null}}}',
-        """
-        // mine
-        {"mcpServers": { /* one
-        of them */ "git": {"command": "uvx", "args": ["mcp-server-git",],},
-        }}""",
-    ],
+PASTED = (
+    '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "theme": 1}',
+    '{"servers": {"git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"]}},'
+    ' "inputs": []}',
+    '{"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
+    '"git": {"command": "uvx", "args": ["mcp-server-git"]},',
+    '\n "git": {"command": "uvx", "args": ["mcp-server-git"]}, // mine',
+    '{"mcpServers": {"git": {"command": "uvx mcp-server-git"}}}',
+    '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": null}}}',
+    """
+    // mine
+    {"mcpServers": { /* one
+    of them */ "git": {"command": "uvx", "args": ["mcp-server-git", // the last one
+    ],},
+    }} /* not closed""",
 )
-def test_it_reads_what_people_have(text: str) -> None:
-    assert read(text).servers == (Server("git", "uvx", ("mcp-server-git",)),)
+
+
+def test_it_reads_what_people_have() -> None:
+    expected = (Server("git", "uvx", ("mcp-server-git",)),)
+    assert {text: read(text).servers for text in PASTED} == dict.fromkeys(PASTED, expected)
+
+
+def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_path: Path) -> None:
+    program = tmp_path / "my server"
+    program.touch()
+    for command in (str(program), "x"):
+        (server,) = read(json.dumps({"a": {"command": command}})).servers
+        assert (server.command, server.args) == (command, ())
+    (server,) = read(json.dumps({"a": {"command": f"{'x' * 5000} 'b c'"}})).servers
+    assert server.args == ("b c",)
+
+
+def test_what_never_ends_takes_no_longer() -> None:
+    for text in ("/*", ",/**/", '\\"', ', "', ",//\n"):
+        with pytest.raises(Problem):
+            read(text * 100_000)
 
 
 def test_it_reads_servers_over_http_under_each_name_of_the_address() -> None:
@@ -84,42 +101,43 @@ def test_a_server_that_is_disabled_is_kept_and_does_not_run() -> None:
     assert read(written(found)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("", ""),
-        ("[]", ""),
-        ("42", ""),
-        ('{"mcpServers": []}', "mcpServers"),
-        ('{"mcpServers": {"a": 1}}', "mcpServers.a"),
-        ('{"mcpServers": {"a": {}}}', "mcpServers.a"),
-        ('{"mcpServers": {"a": {"command": "x", "url": "https://a"}}}', "mcpServers.a"),
-        ('{"mcpServers": {"a": {"command": 1}}}', "mcpServers.a.command"),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "mcpServers.a.args"),
-        ('{"mcpServers": {"a": {"command": "x", "args": ["y", 2]}}}', "mcpServers.a.args[1]"),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "mcpServers.a.env"),
-        ('{"mcpServers": {"a": {"command": "x\\u0000"}}}', "mcpServers.a"),
-        ('{"mcpServers": {"a": {"command": "x \\"y"}}}', "mcpServers.a.command"),
-        ('{"mcpServers": {"a": {"url": "localhost:80"}}}', "mcpServers.a.url"),
-        ('{"servers": {"a": {"url": "http://a", "headers": {"b\\n": "c"}}}}', "servers.a.headers"),
-        ('{"servers": {"a": {"url": "http://a", "headers": {"b": "c\\r"}}}}', "servers.a.headers"),
-        ('{"mcpServers": {"": {"command": "x"}}}', "name"),
-        ('{"mcpServers": {"a\\nb": {"command": "x"}}}', "name"),
-        ('{"mcpServers": {"Slipstream": {"command": "x"}}}', "Slipstream"),
-        ('{"command": "x"}', "name"),
-        ('{\n"mcpServers": {\n"a": {"command" "x"}}}', "Line 3"),
-        ('\n\n{"a": // x\n {"command": "x"}}}', "Line 4"),
-        ("{" * 5000, "Line 1"),
-        ("[" * 200_000, ""),
-        ('{"mcpServers": {}, "slipstream": {"folders": "x"}}', "slipstream.folders"),
-    ],
+BAD = (
+    ("", ""),
+    ("[]", ""),
+    ("42", ""),
+    ('{"mcpServers": []}', "mcpServers"),
+    ('{"mcpServers": {"a": 1}}', "mcpServers.a"),
+    ('{"mcpServers": {"a": {}}}', "mcpServers.a"),
+    ('{"mcpServers": {"a": {"command": "x", "url": "https://a"}}}', "mcpServers.a"),
+    ('{"mcpServers": {"a": {"command": 1}}}', "mcpServers.a.command"),
+    ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "mcpServers.a.args"),
+    ('{"mcpServers": {"a": {"command": "x", "args": ["y", 2]}}}', "mcpServers.a.args[1]"),
+    ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "mcpServers.a.env"),
+    ('{"mcpServers": {"a": {"command": "x \\"y"}}}', "mcpServers.a.command"),
+    ('{"mcpServers": {"a": {"url": "localhost:80"}}}', "mcpServers.a.url"),
+    ('{"servers": {"a": {"url": "http://a", "headers": {"b\\n": "c"}}}}', "servers.a.headers"),
+    ('{"servers": {"a": {"url": "http://a", "headers": {"b": "c\\r"}}}}', "servers.a.headers"),
+    ('{"mcpServers": {"": {"command": "x"}}}', "name"),
+    ('{"mcpServers": {"a\\nb": {"command": "x"}}}', "name"),
+    ('{"mcpServers": {"Slipstream": {"command": "x"}}}', "Slipstream"),
+    ('{"command": "x"}', "name"),
+    ('{"url": "https://a", "env": {}}', "name"),
+    ('{"mcpServers": {"a": {"command": " "}}}', "mcpServers.a.command"),
+    ('{\n"mcpServers": {\n"a": {"command" "x"}}}', "Line 3"),
+    ('\n\n{"a": // x\n {"command": "x"}}}', "Line 4"),
+    ("{" * 5000, "Line 1"),
+    ("[" * 200_000, ""),
+    ('{"mcpServers": {}, "slipstream": {"folders": "x"}}', "slipstream.folders"),
 )
-def test_bad_input_is_one_problem_that_names_the_line_or_the_key(text: str, names: str) -> None:
-    with pytest.raises(Problem) as caught:
-        read(text)
-    assert names in caught.value.message
-    assert caught.value.remedy
-    assert "\n" not in str(caught.value)
+
+
+def test_bad_input_is_one_problem_that_names_the_line_or_the_key() -> None:
+    for text, names in BAD:
+        with pytest.raises(Problem) as caught:
+            read(text)
+        assert names in caught.value.message, text
+        assert caught.value.remedy
+        assert "\n" not in str(caught.value)
 
 
 ANY = st.recursive(

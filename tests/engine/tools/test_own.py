@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine.tools.own import Shared, today
+from engine.tools.results import LONGEST_RESULT_BYTES
 from models.errors import Problem
-from tests.support.documents.pdfs import pdf
+from tests.support.documents.pdfs import line, pdf
 
 
 @pytest.fixture
@@ -59,16 +60,19 @@ def test_what_is_no_text_is_refused_without_waiting(folder: Path) -> None:
             shared.read(path)
 
 
-def test_a_document_is_read_as_its_text(folder: Path) -> None:
-    (folder / "a.pdf").write_bytes(pdf("Signed by Ada"))
-    assert "Signed by Ada" in Shared((str(folder),)).read("a.pdf")
+def test_a_document_is_read_as_its_text_with_places(folder: Path) -> None:
+    (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
+    shared = Shared((str(folder),))
+    assert shared.read("a.pdf") == "[page 1]\nSigned by Ada"
+    assert shared.read("a.pdf", cancelled=lambda: True) == ""
 
 
-def test_a_long_file_is_cut_between_two_characters(folder: Path) -> None:
+def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder: Path) -> None:
     (folder / "long.txt").write_text("x" + "é" * (1 << 20))
     text = Shared((str(folder),)).read("long.txt")
     assert text.startswith("xé")
-    assert text.endswith("é\n(the first 1.05 MB)")
+    assert text.endswith("é\n(the first 1.00 MB)")
+    assert len(text.encode()) <= LONGEST_RESULT_BYTES
 
 
 def test_folders_are_listed_with_sizes_and_within_a_limit(folder: Path) -> None:
