@@ -27,7 +27,6 @@ from engine.documents.copied import CopiedSpan, WordIndex
 from engine.stretches import blanked
 from engine.tools.steps import StepCall, arguments_in_words
 from models.errors import Problem
-from models.in_words import one_line
 
 _Key = tuple[int, str, tuple[int, ...]]  # an answer's id, text and documents
 
@@ -55,7 +54,7 @@ class WordsInDocuments(QObject):
         self._transcript, self._store, self._panel = transcript, store, panel
         self._stepper = Stepper(self)
         self._documents: dict[int, Document] = {}
-        self._results: dict[str, int] = {}  # the numbers of results, by the ids of their calls
+        self._results: dict[tuple[str, str], int] = {}  # their numbers, by call and text
         self._indexes: dict[int, WordIndex] = {}
         self._known: dict[_Key, AnswerWords] = {}
         self._record = 0  # the conversation of all these values
@@ -159,11 +158,11 @@ class WordsInDocuments(QObject):
 
     def _result(self, call: StepCall) -> int:
         """Return the number of a call's result, which is a document from now on."""
-        number = self._results.setdefault(call.id, -1 - len(self._results))
+        name = f"{call.tool} {arguments_in_words(call.ran or call.arguments)}".strip()
+        number = self._results.setdefault((name, call.result), -1 - len(self._results))
         if number not in self._documents:
             section = Section("lines", 1, call.result)
-            name = f"{call.tool or one_line(call.name)} {arguments_in_words(call.arguments)}"
-            self._documents[number] = Document(name.strip(), "text", call.id, (section,))
+            self._documents[number] = Document(name, "text", call.id, (section,))
         return number
 
     def _before(self, answer: int) -> list[Message]:

@@ -113,5 +113,5 @@ def arguments_in_words(arguments: str) -> str:
         value = arguments
     values = value.values() if isinstance(value, Mapping) else [value]
     texts = ("…" if isinstance(one, dict | list) else str(one) for one in values)
-    line = one_line(", ".join(texts))
+    line = one_line(" ".join(texts))
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

@@ -44,7 +44,7 @@ def test_a_call_is_said_in_a_line() -> None:
         *("g", "files_read_file", '{"path": "notes.md", "head": [1]}', "files", "read_file"),
         *("", "done", "", 0.123, 2048),
     )
-    assert line_of(done) == "read_file notes.md, …, 2.05 kB, 0.1 s"
+    assert line_of(done) == "read_file notes.md …, 2.05 kB, 0.1 s"
 
 
 @given(st.text(), st.text(), st.sampled_from(CALL_STATES))
