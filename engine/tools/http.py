@@ -8,33 +8,12 @@ import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import streamable_http_client
 
-from engine.tools.checked import brackets, too_many_brackets
-from engine.tools.programs import LONGEST_MESSAGE_BYTES
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, refusal
 from engine.tools.protocol import Server
 from engine.tools.results import short
-from models.in_words import size
 
 _SECONDS = 30.0
 _READ_SECONDS = 3600.0  # calls have a time of their own
-
-
-class _Limited(httpx2.AsyncByteStream):
-    """The body of a response, up to a limit."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        total = inside = 0
-        async for block in self._stream:
-            total, inside = total + len(block), inside + brackets(block)
-            # On this error the SDK fails the request alone.
-            if total > LONGEST_MESSAGE_BYTES or too_many_brackets(inside):
-                raise httpx2.StreamError(f"more than {size(LONGEST_MESSAGE_BYTES)}")
-            yield block
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 class _Transport(httpx2.AsyncHTTPTransport):
@@ -43,31 +22,44 @@ class _Transport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
+            status, headers = response.status_code, response.headers
+            if headers.get("content-encoding", "identity") != "identity":
+                await response.aclose()
+                return _error(status, "The server packs what it was asked not to.")
+            kind = headers.get("content-type", "").lower()
+            if kind.startswith("text/event-stream") and status < 400:
+                return response
+            data = await _body(response)
         except httpx2.TransportError as error:
             why = short(str(error)) or type(error).__name__
             return _error(503, f"The server cannot be reached: {why}.")
-        kind = response.headers.get("content-type", "").lower()
-        packed = response.headers.get("content-encoding", "identity") != "identity"
-        bad = response.status_code >= 400 and not kind.startswith("application/json")
-        if packed or (bad and response.status_code not in (404, 405)):
-            await response.aclose()
-            status = f"{response.status_code} {response.reason_phrase}".strip()
+        if why := refusal(data):
+            return _error(status, why)
+        if status >= 400 and status not in (404, 405) and not kind.startswith("application/json"):
             return _error(
-                max(response.status_code, 400),
-                "The server packs what it was asked not to."
-                if packed
-                else f"The server said {status}.",
+                status, f"The server said {status} {response.reason_phrase}".strip() + "."
             )
-        if not kind.startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Limited(response.stream)
-        return response
+        return httpx2.Response(status, headers=headers, content=data)
+
+
+async def _body(response: httpx2.Response) -> bytes:
+    """The body of a response, or of one that is too long, its beginning."""
+    data = bytearray()
+    try:
+        async for block in response.aiter_raw():
+            data += block
+            if len(data) > LONGEST_MESSAGE_BYTES:
+                break
+    finally:
+        await response.aclose()
+    return bytes(data)
 
 
 def _error(status: int, message: str) -> httpx2.Response:
     """A response that the SDK takes for the error of its request."""
     error = {"code": types.INTERNAL_ERROR, "message": message}
-    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return httpx2.Response(max(status, 400), json=body)
 
 
 @asynccontextmanager
