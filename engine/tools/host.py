@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,7 +29,7 @@ from pydantic import ValidationError
 from engine.pipes import claim_pipes
 from engine.tools.configuration import expanded
 from engine.tools.http import http_streams
-from engine.tools.limits import Ended, LimitedStreams, Unreadable
+from engine.tools.limits import Ended, LimitedStreams
 from engine.tools.log import ServerLog
 from engine.tools.own import own_streams
 from engine.tools.programs import Guardian, program_streams
@@ -73,21 +72,11 @@ class _Running:
     of tools is another."""
 
     server: Server
-    folders: tuple[str, ...]
-    log: ServerLog
     state: State
+    log: ServerLog
     session: ClientSession | None = None
     changed: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-
-
-@dataclass(slots=True)
-class _OpenCall:
-    """A call without a result."""
-
-    command: Call
-    began: float
-    scope: anyio.CancelScope
 
 
 class Host:
@@ -105,7 +94,7 @@ class Host:
         self._start_seconds = start_seconds
         self._servers: dict[str, _Running] = {}
         self._lives: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # of the same name
-        self._calls: dict[str, _OpenCall] = {}
+        self._calls: dict[str, anyio.CancelScope] = {}  # those without a result
         self._tasks: anyio.abc.TaskGroup
 
     async def run(self, commands: AsyncIterable[Command]) -> None:
@@ -116,38 +105,37 @@ class Host:
                     case Start():
                         self._start(command)
                     case Restart(name) if name in self._servers:
-                        self._begin(self._servers[name].server, self._servers[name].folders)
-                    case Call(id) if id not in self._calls:
-                        self._call(command)
+                        self._begin(self._servers[name].server)
+                    case Call(id, seconds=seconds) if id not in self._calls:
+                        latest = anyio.current_time() + seconds
+                        self._calls[id] = anyio.CancelScope(deadline=latest)
+                        self._tasks.start_soon(self._call, command, self._calls[id])
                     case Cancel(id) if id in self._calls:
-                        self._end(self._calls[id], "cancelled", "The call was cancelled.")
-            for call in [*self._calls.values()]:
-                self._end(call, "cancelled", "The call was cancelled.")
-            self._tasks.cancel_scope.cancel()
+                        self._calls[id].cancel()
+            for running in self._servers.values():
+                running.scope.cancel()
 
     # Servers
 
     def _start(self, command: Start) -> None:
-        wanted = {server.name: server for server in (*command.servers, Server(OWN))}
+        own = Server(OWN, args=command.folders)
+        wanted = {server.name: server for server in (*command.servers, own)}
         for name in self._servers.keys() - wanted.keys():
             self._servers.pop(name).scope.cancel()
         for name, server in wanted.items():
-            folders = command.folders if name == OWN else ()
-            old = self._servers.get(name)
-            if old is not None and (old.server, old.folders) == (server, folders):
-                self._send(old.state)
+            if name in self._servers and self._servers[name].server == server:
+                self._send(self._servers[name].state)
             else:
-                self._begin(server, folders)
+                self._begin(server)
 
-    def _begin(self, server: Server, folders: tuple[str, ...]) -> None:
+    def _begin(self, server: Server) -> None:
         """Start a server, in place of one of its name."""
-        name = server.name
-        if name in self._servers:
-            self._servers[name].scope.cancel()
-        log = ServerLog(self._logs, server)
-        running = _Running(server, folders, log, State(name, "starting"))
-        self._servers[name] = running
-        self._tell(running, running.state)
+        if server.name in self._servers:
+            self._servers[server.name].scope.cancel()
+        state = State(server.name, "starting")
+        running = _Running(server, state, ServerLog(self._logs, server))
+        self._servers[server.name] = running
+        self._tell(running, state)
         self._tasks.start_soon(self._live, running)
 
     async def _live(self, running: _Running) -> None:
@@ -168,10 +156,6 @@ class Host:
         async def hear(message: Any) -> None:
             if isinstance(message, types.ToolListChangedNotification):
                 running.changed.set()
-            elif isinstance(message, Unreadable):
-                for call in [*self._calls.values()]:
-                    if call.command.server == running.server.name:
-                        self._end(call, "failed", str(message))
 
         async with self._streams(running) as streams:
             limited = LimitedStreams(*streams)
@@ -195,7 +179,7 @@ class Host:
     def _streams(self, running: _Running) -> AbstractAsyncContextManager[Any]:
         """The transport to a server. Raises `Problem` if a value of its is not there."""
         if running.server.name == OWN:
-            return own_streams(running.folders)
+            return own_streams(running.server.args)
         server = expanded(running.server, os.environ)
         running.log = ServerLog(self._logs, server)
         if server.url:
@@ -230,59 +214,45 @@ class Host:
 
     # Calls
 
-    def _call(self, command: Call) -> None:
-        scope = anyio.CancelScope(deadline=anyio.current_time() + command.seconds)
-        call = self._calls[command.id] = _OpenCall(command, time.monotonic(), scope)
+    async def _call(self, command: Call, scope: anyio.CancelScope) -> None:
+        """Call a tool, and send the result, however the call ends."""
+        began = time.monotonic()
+        outcome: tuple[Ending, str, int] = "cancelled", "The call was cancelled.", 0
+        with scope:
+            outcome = await self._outcome(command)
+        if scope.cancelled_caught and anyio.current_time() >= scope.deadline:
+            outcome = "failed", f"It took longer than {command.seconds:g} seconds.", 0
+        ending, text, size_bytes = outcome
+        seconds = round(time.monotonic() - began, 3)
+        del self._calls[command.id]
+        self._send(Result(command.id, ending, text, seconds, size_bytes))
+
+    async def _outcome(self, command: Call) -> tuple[Ending, str, int]:
+        """How a call ends, the text of its result, and the size of all that the server returned."""
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            if command.id in self._calls:
+                done, of = (each if isfinite(each) else 0.0 for each in (progress, total or 0.0))
+                self._send(Progress(command.id, done, of, short(message or "")))
+
         running = self._servers.get(command.server)
+        if running is None or running.session is None:
+            return "failed", f"The server {command.server} does not run.", 0
         try:
-            arguments = json.loads(command.arguments)
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
-            self._end(call, "failed", "The arguments are not a JSON object.")
-        elif running is None or running.session is None:
-            self._end(call, "failed", f"The server {command.server} does not run.")
-        else:
-            parameters = types.CallToolRequestParams(name=command.tool, arguments=arguments)
-            request = types.CallToolRequest(params=parameters)
-            self._tasks.start_soon(self._ask, call, request, running.session, running.log)
-
-    async def _ask(
-        self,
-        call: _OpenCall,
-        request: types.CallToolRequest,
-        session: ClientSession,
-        log: ServerLog,
-    ) -> None:
-        with call.scope:
-            try:
-                # Not `call_tool`: it checks the result by the server's schema, whose patterns may
-                # take for ever.
-                result = await session.send_request(
-                    request, types.CallToolResult, progress_callback=partial(self._progress, call)
-                )
-                text, size_bytes = result_text(result)
-                self._end(call, "failed" if result.is_error else "done", text, size_bytes)
-            except Exception as error:
-                self._end(call, "failed", log.masked(_why(error)))
-        self._end(call, "failed", f"It took longer than {call.command.seconds:g} seconds.")
-
-    async def _progress(
-        self, call: _OpenCall, progress: float, total: float | None, message: str | None
-    ) -> None:
-        """Tell how far a call is."""
-        if self._calls.get(call.command.id) is call:
-            done, of = (each if isfinite(each) else 0.0 for each in (progress, total or 0.0))
-            self._send(Progress(call.command.id, done, of, short(message or "")))
-
-    def _end(self, call: _OpenCall, ending: Ending, text: str, size_bytes: int = 0) -> None:
-        """Send the result of a call, unless one was sent."""
-        id = call.command.id
-        if self._calls.get(id) is call:
-            del self._calls[id]
-            seconds = round(time.monotonic() - call.began, 3)
-            self._send(Result(id, ending, text, seconds, size_bytes))
-            call.scope.cancel()
+            parameters = types.CallToolRequestParams(
+                name=command.tool, arguments=json.loads(command.arguments)
+            )
+            # Not `call_tool`: it checks the result by the server's schema, whose patterns may take
+            # for ever.
+            result = await running.session.send_request(
+                types.CallToolRequest(params=parameters),
+                types.CallToolResult,
+                progress_callback=tell,
+            )
+            text, size_bytes = result_text(result)
+            return "failed" if result.is_error else "done", text, size_bytes
+        except Exception as error:
+            return "failed", running.log.masked(_why(error)), 0
 
 
 async def _greet(session: ClientSession) -> None:

@@ -6,6 +6,8 @@ transport, with `refusal`; and as values, in `LimitedStreams`.
 """
 
 import time
+from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import mcp_types as types
@@ -23,12 +25,20 @@ _PROGRESS_APART_SECONDS = 0.1
 _PROGRESS = ("progressToken", "progress", "total", "message")
 
 
+Item = SessionMessage | Exception
+
+
 class Ended(Exception):
     """The connection to a server is over. The text says why."""
 
 
 class Unreadable(Exception):
-    """A message that was not parsed, and whose request is not known. The text says why."""
+    """A message that was not parsed. The text says why; `ids`: the requests that it may answer, if
+    that is known."""
+
+    def __init__(self, why: str, ids: Collection[int]) -> None:
+        super().__init__(why)
+        self.ids = ids
 
 
 def refusal(data: bytes) -> str:
@@ -40,33 +50,29 @@ def refusal(data: bytes) -> str:
     return ""
 
 
-def error_for(id: int | str, message: str) -> SessionMessage:
-    """A response that fails the request `id`."""
-    error = types.ErrorData(code=types.PARSE_ERROR, message=message)
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=error))
-
-
-class LimitedStreams(
-    ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]
-):
+class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]):
     """The streams of a transport, both in one, as a session gets them.
 
-    A result of too many values is an error instead. Of what a server asks, and tells without being
-    asked, little is let through: no parameters but those of progress. `receive` raises `Ended` if
-    the server asks more than it reads answers.
+    A result that is `Unreadable`, or of too many values, is an error instead. Of what a server asks
+    or tells unasked, little is let through: no parameters but those of progress. `receive` raises
+    `Ended` if the server asks more than it reads answers.
     """
 
     def __init__(self, reading: Any, writing: Any) -> None:
         self._reading, self._writing = reading, writing
-        self._asked = 0
+        self._ready: deque[Item] = deque()
+        self._pending: set[types.RequestId | None] = set()  # our requests without a response
+        self._asked = 0  # the server's
         self._progress_at = 0.0
 
-    async def receive(self) -> SessionMessage | Exception:
-        while (item := self._limited(await self._reading.receive())) is None:
-            pass
-        return item
+    async def receive(self) -> Item:
+        while not self._ready:
+            self._ready += self._limited(await self._reading.receive())
+        return self._ready.popleft()
 
     async def send(self, item: SessionMessage) -> None:
+        if isinstance(item.message, types.JSONRPCRequest):
+            self._pending.add(item.message.id)
         await self._writing.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             self._asked -= 1
@@ -74,29 +80,38 @@ class LimitedStreams(
     async def aclose(self) -> None:
         """Do nothing: the transport closes its streams."""
 
-    def _limited(self, item: SessionMessage | Exception) -> SessionMessage | Exception | None:
-        """What takes the place of a message."""
+    def _limited(self, item: Item) -> list[Item]:
+        """The messages that take the place of one."""
+        if isinstance(item, Unreadable):
+            ids = [id for id in item.ids if id in self._pending]
+            return self._errors(ids or [*self._pending], str(item))
         if isinstance(item, Exception):
-            return item
+            return [item]
         match message := item.message:
             case types.JSONRPCResponse() if _too_many(message.result):
                 why = f"It returned more than {_MOST_VALUES:,} values, or {_MOST_ITEMS:,} pieces."
-                return error_for(message.id, why)
+                return self._errors([message.id], why)
+            case types.JSONRPCResponse() | types.JSONRPCError():
+                self._pending.discard(message.id)
             case types.JSONRPCRequest():
                 self._asked += 1
                 if self._asked > _MOST_ASKED:
-                    raise Ended("It floods this end with requests.")
-                message.params = None
-            case types.JSONRPCNotification(method="notifications/tools/list_changed"):
+                    raise Ended("It floods its output with requests.")
                 message.params = None
             case types.JSONRPCNotification(method="notifications/progress", params=dict(params)):
                 if time.monotonic() - self._progress_at < _PROGRESS_APART_SECONDS:
-                    return None
+                    return []
                 self._progress_at = time.monotonic()
                 message.params = {name: params[name] for name in _PROGRESS if name in params}
             case types.JSONRPCNotification():
-                return None
-        return item
+                message.params = None
+        return [item]
+
+    def _errors(self, ids: Collection[types.RequestId], why: str) -> list[Item]:
+        """Responses that fail these requests."""
+        self._pending.difference_update(ids)
+        error = types.ErrorData(code=types.PARSE_ERROR, message=why)
+        return [SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=error)) for id in ids]
 
 
 def _too_many(result: dict[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from engine.pipes import Lines
 from engine.process.supervision import how_it_ended
-from engine.tools.limits import LONGEST_MESSAGE_BYTES, Ended, Unreadable, error_for, refusal
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, Ended, Item, Unreadable, refusal
 from engine.tools.log import ServerLog
 from engine.tools.protocol import Server
 from models.errors import Problem
@@ -116,20 +116,19 @@ class _Program:
     def __init__(self, process: asyncio.subprocess.Process, log: ServerLog) -> None:
         self._process, self._log = process, log
         self._lines = Lines(LONGEST_MESSAGE_BYTES)
-        self._heard: deque[SessionMessage | Exception] = deque()
+        self._heard: deque[Item] = deque()
         self._nonsense_bytes = 0
 
-    async def receive(self) -> SessionMessage | Exception:
+    async def receive(self) -> Item:
         assert self._process.stdout is not None
         while not self._heard:
+            await anyio.sleep(_BLOCKS_APART_SECONDS)
             block = await self._process.stdout.read(_BLOCK_BYTES)
             if not block:
                 raise self._ended(await _how_it_ended(self._process))
-            for line in self._lines.feed(block):
-                self._heard += self._messages(line)
+            self._heard += filter(None, map(self._message, self._lines.feed(block)))
             if self._nonsense_bytes > _NONSENSE_BYTES:
                 raise self._ended("It floods its standard output.")
-            await anyio.sleep(_BLOCKS_APART_SECONDS)
         return self._heard.popleft()
 
     async def send(self, item: SessionMessage) -> None:
@@ -139,31 +138,27 @@ class _Program:
             self._process.stdin.write(data.encode() + b"\n")
             await self._process.stdin.drain()
 
-    def _messages(self, line: bytes) -> list[SessionMessage | Exception]:
-        """The message in a line; or an error for each request that it may answer."""
-        ids = _ids(line)
+    def _message(self, line: bytes) -> Item | None:
+        """The message in a line, or an error if some request may be answered by it."""
+        is_object = line.lstrip().startswith(b"{")
+        ends = (line[:_ID_WITHIN], line[-_ID_WITHIN:]) if is_object else ()
+        ids = [int(found) for end in ends for found in _ID.findall(end)]
         if why := refusal(line):
-            return [error_for(id, why) for id in ids] or [Unreadable(why)]
+            return Unreadable(why, ids)
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            return [SessionMessage(message)]
+            return SessionMessage(message)
         except ValueError:
             if not self._nonsense_bytes:
                 start = self._log.masked(line[:_BLOCK_BYTES].decode(errors="replace"))
                 self._log.note(f"no message: {start[:_ID_WITHIN]}")
             self._nonsense_bytes += len(line)
             why = "It returned something that is no JSON, or nested too deeply."
-            return [error_for(id, why) for id in ids]
+            return Unreadable(why, ids) if ids else None
 
     def _ended(self, why: str) -> Ended:
         self._log.note(why)
         return Ended(why)
-
-
-def _ids(line: bytes) -> set[int]:
-    """The numbers of requests at the ends of a message that is not read."""
-    ends = (line[:_ID_WITHIN], line[-_ID_WITHIN:]) if line.lstrip().startswith(b"{") else ()
-    return {int(found) for end in ends for found in _ID.findall(end)}
 
 
 @asynccontextmanager
