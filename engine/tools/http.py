@@ -23,43 +23,39 @@ class _Transport(httpx2.AsyncHTTPTransport):
         try:
             response = await super().handle_async_request(request)
             status, headers = response.status_code, response.headers
+            data, why = b"", ""
             if headers.get("content-encoding", "identity") != "identity":
-                await response.aclose()
-                return _error(status, "The server packs what it was asked not to.")
-            kind = headers.get("content-type", "").lower()
-            if kind.startswith("text/event-stream") and status < 400:
+                why = "The server packs what it was asked not to."
+            elif headers.get("content-type", "").lower().startswith("application/json"):
+                data = await _body(response)
+                why = refusal(data)
+            elif status >= 400 and status not in (404, 405):
+                why = f"The server said {status} {response.reason_phrase}".rstrip() + "."
+            else:
                 return response
-            data = await _body(response)
+            await response.aclose()
         except httpx2.TransportError as error:
             why = short(str(error)) or type(error).__name__
             return _error(503, f"The server cannot be reached: {why}.")
-        if why := refusal(data):
-            return _error(status, why)
-        if status >= 400 and status not in (404, 405) and not kind.startswith("application/json"):
-            return _error(
-                status, f"The server said {status} {response.reason_phrase}".strip() + "."
-            )
+        if why:
+            return _error(max(status, 400), why)
         return httpx2.Response(status, headers=headers, content=data)
 
 
 async def _body(response: httpx2.Response) -> bytes:
     """The body of a response, or of one that is too long, its beginning."""
     data = bytearray()
-    try:
-        async for block in response.aiter_raw():
-            data += block
-            if len(data) > LONGEST_MESSAGE_BYTES:
-                break
-    finally:
-        await response.aclose()
+    async for block in response.aiter_raw():
+        data += block
+        if len(data) > LONGEST_MESSAGE_BYTES:
+            break
     return bytes(data)
 
 
 def _error(status: int, message: str) -> httpx2.Response:
     """A response that the SDK takes for the error of its request."""
     error = {"code": types.INTERNAL_ERROR, "message": message}
-    body = {"jsonrpc": "2.0", "id": None, "error": error}
-    return httpx2.Response(max(status, 400), json=body)
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 @asynccontextmanager

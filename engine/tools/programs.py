@@ -9,7 +9,6 @@ import glob
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
 from engine.pipes import Lines
@@ -224,10 +224,8 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     """End a program, and all that it started."""
     assert process.stdin is not None
     process.stdin.close()
-    if not await _ends(process, _GRACE_SECONDS):
-        _kill(process.pid, signal.SIGTERM)
-        await _ends(process, _GRACE_SECONDS)
-    _kill(process.pid, signal.SIGKILL)
+    await _ends(process, _GRACE_SECONDS)
+    await terminate_posix_process_tree(process, _GRACE_SECONDS)  # type: ignore[arg-type]
     await _ends(process, _GRACE_SECONDS)
 
 
@@ -245,8 +243,3 @@ async def _ends(process: asyncio.subprocess.Process, seconds: float) -> bool:
         while process.returncode is None:
             await anyio.sleep(_LOOKS_APART_SECONDS)
     return process.returncode is not None
-
-
-def _kill(group: int, number: int) -> None:
-    with suppress(OSError):
-        os.killpg(group, number)
