@@ -8,12 +8,31 @@ import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import streamable_http_client
 
-from engine.tools.limits import LONGEST_MESSAGE_BYTES, refusal
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance
 from engine.tools.protocol import Server
 from engine.tools.results import short
 
 _SECONDS = 30.0
 _READ_SECONDS = 3600.0  # calls have a time of their own
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The body of a response up to a limit; if it is one of `events`, each of them up to it."""
+
+    def __init__(self, stream: Any, *, events: bool) -> None:
+        self._stream, self._events = stream, events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        allowance = Allowance()
+        async for block in self._stream:
+            if self._events and b"\n\n" in block.replace(b"\r", b""):
+                allowance = Allowance()
+            if why := allowance.refusal(block):
+                raise httpx2.StreamError(why)
+            yield block
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _Transport(httpx2.AsyncHTTPTransport):
@@ -22,34 +41,26 @@ class _Transport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
-            status, headers = response.status_code, response.headers
-            data, why = b"", ""
-            if headers.get("content-encoding", "identity") != "identity":
+            status = response.status_code
+            kind = response.headers.get("content-type", "").lower()
+            response.stream = _Limited(response.stream, events=kind.startswith("text/event-stream"))
+            if response.headers.get("content-encoding", "identity") != "identity":
                 why = "The server packs what it was asked not to."
-            elif headers.get("content-type", "").lower().startswith("application/json"):
-                data = await _body(response)
-                why = refusal(data)
+            elif kind.startswith("application/json"):
+                await response.aread()
+                return response
             elif status >= 400 and status not in (404, 405):
                 why = f"The server said {status} {response.reason_phrase}".rstrip() + "."
             else:
                 return response
             await response.aclose()
+            return _error(max(status, 400), why)
         except httpx2.TransportError as error:
             why = short(str(error)) or type(error).__name__
             return _error(503, f"The server cannot be reached: {why}.")
-        if why:
-            return _error(max(status, 400), why)
-        return httpx2.Response(status, headers=headers, content=data)
-
-
-async def _body(response: httpx2.Response) -> bytes:
-    """The body of a response, or of one that is too long, its beginning."""
-    data = bytearray()
-    async for block in response.aiter_raw():
-        data += block
-        if len(data) > LONGEST_MESSAGE_BYTES:
-            break
-    return bytes(data)
+        except httpx2.StreamError as error:  # of `_Limited`
+            await response.aclose()
+            return _error(400, str(error))
 
 
 def _error(status: int, message: str) -> httpx2.Response:

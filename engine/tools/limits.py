@@ -2,7 +2,7 @@
 
 The SDK checks a message by its types, and notes each mistake: a message of 8 MB with a million
 wrong values would take gigabytes and a minute. So each is checked before: as bytes, by its
-transport, with `refusal`; and as values, in `LimitedStreams`.
+transport, with an `Allowance`; and as values, in `LimitedStreams`.
 """
 
 import time
@@ -41,13 +41,20 @@ class Unreadable(Exception):
         self.ids = ids
 
 
-def refusal(data: bytes) -> str:
-    """Why a message is not even parsed; empty if it may be."""
-    if len(data) > LONGEST_MESSAGE_BYTES:
-        return f"It returned more than {size(LONGEST_MESSAGE_BYTES)}."
-    if data.count(b"[") + data.count(b"{") > _MOST_BRACKETS:
-        return "It returned too many lists and objects."
-    return ""
+class Allowance:
+    """Adds up a message that is not parsed yet."""
+
+    def __init__(self) -> None:
+        self._bytes = self._brackets = 0
+
+    def refusal(self, data: bytes) -> str:
+        """Why a message that goes on with `data` is not even parsed; empty if it may be."""
+        self._bytes += len(data)
+        self._brackets += data.count(b"[") + data.count(b"{")
+        if self._bytes > LONGEST_MESSAGE_BYTES:
+            return f"It returned more than {size(LONGEST_MESSAGE_BYTES)}."
+        many = self._brackets > _MOST_BRACKETS
+        return "It returned too many lists and objects." if many else ""
 
 
 class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]):

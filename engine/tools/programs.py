@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from engine.pipes import Lines
 from engine.process.supervision import how_it_ended
-from engine.tools.limits import LONGEST_MESSAGE_BYTES, Ended, Item, Unreadable, refusal
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance, Ended, Item, Unreadable
 from engine.tools.log import ServerLog
 from engine.tools.protocol import Server
 from models.errors import Problem
@@ -76,7 +76,7 @@ class Guardian:
 
     @contextmanager
     def watching(self, group: int) -> Iterator[None]:
-        """End this group of processes, too, if that happens in the block."""
+        """End this group of processes, too, if this process is killed in the block."""
         self._tell(self._groups | {group})
         try:
             yield
@@ -143,7 +143,7 @@ class _Program:
         is_object = line.lstrip().startswith(b"{")
         ends = (line[:_ID_WITHIN], line[-_ID_WITHIN:]) if is_object else ()
         ids = [int(found) for end in ends for found in _ID.findall(end)]
-        if why := refusal(line):
+        if why := Allowance().refusal(line):
             return Unreadable(why, ids)
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
