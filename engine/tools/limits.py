@@ -20,10 +20,9 @@ LONGEST_MESSAGE_BYTES = 8 << 20
 _MOST_BRACKETS = 500_000  # those within texts, too
 _MOST_VALUES = 100_000
 _MOST_ITEMS = 2_000  # blocks of a result, or tools of a page
-_MOST_ASKED = 100  # requests of the server without an answer
+_MOST_ASKED = 100
 _PROGRESS_APART_SECONDS = 0.1
 _PROGRESS = ("progressToken", "progress", "total", "message")
-
 
 Item = SessionMessage | Exception
 
@@ -68,8 +67,8 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
     def __init__(self, reading: Any, writing: Any) -> None:
         self._reading, self._writing = reading, writing
         self._ready: deque[Item] = deque()
-        self._pending: set[types.RequestId | None] = set()  # our requests without a response
-        self._asked = 0  # the server's
+        self._pending: set[Any] = set()  # our requests without a response
+        self._asked = 0  # requests of the server without an answer
         self._progress_at = 0.0
 
     async def receive(self) -> Item:
