@@ -13,6 +13,7 @@ Laws, in whatever order calls, lines and deaths come:
 """
 
 import sys
+from typing import Literal
 
 from engine.tools.protocol import (
     COMMANDS,
@@ -32,8 +33,6 @@ from engine.tools.protocol import (
 )
 from models.errors import Problem
 
-_NOTHING = Start(())
-
 
 class OtherVersion(Problem):
     """The process speaks another version of the protocol."""
@@ -49,22 +48,21 @@ class ToolClient:
     of them that the process has reported, by their names; `greeted`, whether it takes commands."""
 
     def __init__(self) -> None:
-        self.wanted = _NOTHING
+        self.wanted = Start(())
         self.states: dict[str, State] = {}
         self.greeted = False
-        self._running = False
-        self._expected = False  # there is a process, or another one will follow
-        self._owed: dict[str, Call] = {}
-        self._unsent: set[str] = set()  # of the owed ones
-        self._cancelled: set[str] = set()
+        self._process: Literal["none", "expected", "running"] = "none"
+        self._waiting: dict[str, Call] = {}  # for a process
+        self._sent: dict[str, Call] = {}
+        self._cancelled: set[str] = set()  # of those that were sent
         self._lines = bytearray()
 
     @property
     def due_seconds(self) -> float | None:
         """How long the process may be silent: as long as its slowest call may take, and no longer
         once a call was cancelled. None if no result is due."""
-        sent = [call.seconds for id, call in self._owed.items() if id not in self._unsent]
-        return 0.0 if self._cancelled else max(sent, default=None)
+        slowest = max((call.seconds for call in self._sent.values()), default=None)
+        return 0.0 if self._cancelled else slowest
 
     @property
     def _names(self) -> set[str]:
@@ -86,18 +84,17 @@ class ToolClient:
         """Call a tool, now or when there is a process. Returns the result where it cannot be."""
         if len(COMMANDS.to_line(call)) > LONGEST_LINE_BYTES:
             return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")
-        if not self._expected:
+        if self._process == "none":
             return Result(call.id, "failed", "No tools are running.")
-        self._owed[call.id] = call
-        if not self._send(call):
-            self._unsent.add(call.id)
+        calls = self._sent if self._send(call) else self._waiting
+        calls[call.id] = call
         return None
 
     def cancel(self, id: str) -> Result | None:
         """End a call that is not over. Returns its result where it was not sent."""
-        if id in self._unsent:
-            return self._finish(Result(id, "cancelled", "It was stopped before it began."))
-        if id in self._owed and id not in self._cancelled:
+        if self._waiting.pop(id, None) is not None:
+            return Result(id, "cancelled", "It was stopped before it began.")
+        if id in self._sent and id not in self._cancelled:
             self._cancelled.add(id)
             self._send(Cancel(id))
         return None
@@ -112,28 +109,28 @@ class ToolClient:
 
     def expect(self) -> None:
         """A process will begin: until then, keep what is asked for."""
-        self._expected = True
+        if self._process == "none":
+            self._process = "expected"
 
     def begin(self) -> None:
         """There is a new process: ask it for the servers, and for the calls that wait."""
-        self._running = self._expected = True
+        self._process = "running"
         self._send(self.wanted)
-        for id in [id for id in self._owed if id in self._unsent]:
-            self._unsent.discard(id)
-            self._send(self._owed[id])
+        for call in self._waiting.values():
+            self._send(call)
+        self._sent, self._waiting = self._waiting, {}
 
     def lose(self, message: str, *, another: bool) -> list[Result]:
         """The process is gone. Returns a result with this text for each call that was sent; and for
         all of them unless `another` process follows."""
-        over = [id for id in self._owed if not another or id not in self._unsent]
-        cancelled = self._cancelled
-        self._cancelled, self.states = set(), {}
+        over, cancelled = [*self._sent], self._cancelled
+        if not another:
+            over += self._waiting
+            self._waiting = {}
+        self._sent, self._cancelled, self.states = {}, set(), {}
         self._lines.clear()
-        self._running, self._expected, self.greeted = False, another, False
-        return [
-            self._finish(Result(id, "cancelled" if id in cancelled else "failed", message))
-            for id in over
-        ]
+        self._process, self.greeted = "expected" if another else "none", False
+        return [Result(id, "cancelled" if id in cancelled else "failed", message) for id in over]
 
     def hear(self, line: bytes) -> State | Progress | Result | None:
         """Take a line of the process. Returns what it says, unless that is stale.
@@ -150,19 +147,15 @@ class ToolClient:
                 if response.server in self._names:
                     self.states[response.server] = response
                     return response
-            case Progress() if response.id in self._owed:
+            case Progress(id) if id in self._sent:
                 return response
-            case Result() if response.id in self._owed:
-                return self._finish(response)
+            case Result(id) if id in self._sent:
+                del self._sent[id]
+                self._cancelled.discard(id)
+                return response
         return None
 
-    def _finish(self, result: Result) -> Result:
-        del self._owed[result.id]
-        self._unsent.discard(result.id)
-        self._cancelled.discard(result.id)
-        return result
-
     def _send(self, command: Command) -> bool:
-        if self._running:
+        if self._process == "running":
             self._lines += COMMANDS.to_line(command)
-        return self._running
+        return self._process == "running"

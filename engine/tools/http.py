@@ -8,29 +8,27 @@ import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import streamable_http_client
 
-from engine.tools.checked import brackets, too_many_brackets
-from engine.tools.programs import LONGEST_MESSAGE_BYTES
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance
 from engine.tools.protocol import Server
 from engine.tools.results import short
-from models.in_words import size
 
 _SECONDS = 30.0
 _READ_SECONDS = 3600.0  # calls have a time of their own
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The body of a response, up to a limit."""
+    """The body of a response up to a limit; if it is one of `events`, each of them up to it."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, *, events: bool) -> None:
+        self._stream, self._events = stream, events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        total = inside = 0
+        allowance = Allowance()
         async for block in self._stream:
-            total, inside = total + len(block), inside + brackets(block)
-            # On this error the SDK fails the request alone.
-            if total > LONGEST_MESSAGE_BYTES or too_many_brackets(inside):
-                raise httpx2.StreamError(f"more than {size(LONGEST_MESSAGE_BYTES)}")
+            if self._events and b"\n\n" in block.replace(b"\r", b""):
+                allowance = Allowance()
+            if why := allowance.refusal(block):
+                raise httpx2.StreamError(why)
             yield block
 
     async def aclose(self) -> None:
@@ -43,25 +41,26 @@ class _Transport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
+            status = response.status_code
+            kind = response.headers.get("content-type", "").lower()
+            response.stream = _Limited(response.stream, events=kind.startswith("text/event-stream"))
+            if response.headers.get("content-encoding", "identity") != "identity":
+                why = "The server packs what it was asked not to."
+            elif kind.startswith("application/json"):
+                await response.aread()
+                return response
+            elif status >= 400 and status not in (404, 405):
+                why = f"The server said {status} {response.reason_phrase}".rstrip() + "."
+            else:
+                return response
+            await response.aclose()
+            return _error(max(status, 400), why)
         except httpx2.TransportError as error:
             why = short(str(error)) or type(error).__name__
             return _error(503, f"The server cannot be reached: {why}.")
-        kind = response.headers.get("content-type", "").lower()
-        packed = response.headers.get("content-encoding", "identity") != "identity"
-        bad = response.status_code >= 400 and not kind.startswith("application/json")
-        if packed or (bad and response.status_code not in (404, 405)):
+        except httpx2.StreamError as error:  # of `_Limited`
             await response.aclose()
-            status = f"{response.status_code} {response.reason_phrase}".strip()
-            return _error(
-                max(response.status_code, 400),
-                "The server packs what it was asked not to."
-                if packed
-                else f"The server said {status}.",
-            )
-        if not kind.startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Limited(response.stream)
-        return response
+            return _error(400, str(error))
 
 
 def _error(status: int, message: str) -> httpx2.Response:

@@ -4,7 +4,8 @@
     restart  -> State..., of that server
     call     -> Progress..., Result: exactly one, whatever the server does
     cancel   -> no response of its own; the call with that id ends, `cancelled`
-    quit     -> the process and all servers end, as they do when its standard input does
+
+The process and all servers end when its standard input does.
 
 A server that dies, hangs or sends nonsense ends its own calls alone. Texts are the servers' own:
 whoever shows them treats them as text.
@@ -87,12 +88,7 @@ class Cancel:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quit:
-    """End all servers and the process."""
-
-
-Command = Start | Restart | Call | Cancel | Quit
+Command = Start | Restart | Call | Cancel
 
 
 @dataclass(frozen=True, slots=True)

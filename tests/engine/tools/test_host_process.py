@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from engine.tools.client import host_command
-from engine.tools.protocol import OWN, Call, Quit, Result, Start
+from engine.tools.protocol import OWN, Call, Result, Start
 from tests.support.tools.host_process import HostProcess
 from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
 
@@ -31,15 +31,13 @@ def with_a_child(host: HostProcess) -> list[psutil.Process]:
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("how", ["killed", "end of input", "quit", "terminated"])
+@pytest.mark.parametrize("how", ["killed", "end of input", "terminated"])
 def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
     children = with_a_child(host)
     assert len(children) == 3  # the server, its child, and what ends them if the host cannot
     match how:
         case "killed":
             host.process.kill()
-        case "quit":
-            host.send(Quit())
         case "end of input":
             host.stdin.close()
         case "terminated":
@@ -74,7 +72,7 @@ def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host: HostPro
     for id in ("1", "2"):
         result = host.next(Result)
         assert (result.id, result.ending) == (id, "failed")
-    host.send(Quit())
+    host.stdin.close()
     assert host.process.wait(TIMEOUT_SECONDS) == 0
 
 

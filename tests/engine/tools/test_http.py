@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools.protocol import Progress, Server
+from engine.tools.protocol import Progress, Server, State
 from tests.support.tools.hosted import hosted
 from tests.support.tools.http_server import KEY, http_server
 
@@ -37,11 +37,18 @@ async def test_what_it_does_wrong_fails_that_call(tmp_path: Path, address: str) 
     server = Server("s", url=address, headers={"Authorization": KEY})
     async with hosted(tmp_path) as host:
         await host.start(server)
-        for tool in ("big", "endless", "packed", "refused", "nonsense", "closed"):
+        for tool in ("big", "endless", "lists", "packed", "refused", "nonsense", "closed"):
             result = await host.call(tool)
             assert result.ending == "failed", tool
             assert result.text, tool
             assert (await host.call("json")).text == "as JSON", tool
+
+
+async def test_a_server_that_floods_is_ended(tmp_path: Path, address: str) -> None:
+    async with hosted(tmp_path) as host:
+        await host.start(Server("s", url=address, headers={"Authorization": KEY}))
+        assert (await host.call("ask_back")).ending == "failed"
+        await host.until(State, lambda each: each.state == "failed")
 
 
 async def test_no_connection_and_no_key_are_told(tmp_path: Path, address: str) -> None:

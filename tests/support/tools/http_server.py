@@ -9,7 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 KEY = "Bearer the-key"
-TOOLS = ("json", "events", "progress", "big", "endless", "packed", "refused", "closed", "nonsense")
+TOOLS = (
+    "json", "events", "progress", "big", "endless", "lists", "packed", "refused", "closed",
+    "nonsense", "ask_back",
+)  # fmt: skip
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -19,7 +22,7 @@ class _Handler(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers.get("Authorization") != KEY:
             self.write(b"who are you?", "text/plain", status=401)
-        elif "id" not in message:
+        elif "method" not in message or "id" not in message:
             self.write(b"", "application/json", status=202)
         else:
             self.answer(message["id"], message["method"], message.get("params") or {})
@@ -54,6 +57,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.json(id, said("x" * 9_000_000))
             case _, "endless":
                 self.write(b"data: " + b"x" * 9_000_000, "text/event-stream")
+            case _, "lists":
+                self.write(b'data: {"content":[' + b"[]," * 1_000_000, "text/event-stream")
+            case _, "ask_back":
+                asked = {"id": 1, "method": "sampling/createMessage"}
+                self.write(event(asked) * 1_000, "text/event-stream")
             case _, "packed":
                 data = gzip.compress(b" " * 50_000_000, 1)
                 self.write(data, "application/json", encoding="gzip")

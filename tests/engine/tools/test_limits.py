@@ -1,0 +1,113 @@
+"""What a session gets of the messages of a server, and what it does not."""
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.shared.message import SessionMessage
+
+from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance, Ended, LimitedStreams, Unreadable
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def request(id: int, **params: Any) -> SessionMessage:
+    return SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=id, method="ping", params=params))
+
+
+def response(id: int, **result: Any) -> SessionMessage:
+    return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
+
+
+def notification(method: str, **params: Any) -> SessionMessage:
+    return SessionMessage(types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
+
+
+class Ends:
+    """A session's end of the streams, and the server's."""
+
+    def __init__(self) -> None:
+        self.heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](1000)
+        writing, self.said = anyio.create_memory_object_stream[SessionMessage](1000)
+        self.session = LimitedStreams(reading, writing)
+        self.streams = (self.heard, reading, writing, self.said)
+
+    async def __aenter__(self) -> "Ends":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for stream in self.streams:
+            stream.close()
+
+    async def pass_on(self, *items: SessionMessage | Exception) -> list[Any]:
+        """The messages that a session gets of these, up to a last response."""
+        for item in (*items, response(-1)):
+            await self.heard.send(item)
+        found: list[Any] = []
+        while True:
+            item = await self.session.receive()
+            assert isinstance(item, SessionMessage)
+            if getattr(item.message, "id", None) == -1:
+                return found
+            found.append(item.message)
+
+
+def test_bytes_add_up_before_they_are_parsed() -> None:
+    allowance = Allowance()
+    half = b"x" * (LONGEST_MESSAGE_BYTES // 2)
+    assert not allowance.refusal(half)
+    assert not allowance.refusal(half)
+    assert allowance.refusal(b"x")
+    assert Allowance().refusal(b"[{" * 300_000)
+
+
+async def test_results_of_too_many_values_fail_alone() -> None:
+    async with Ends() as ends:
+        few = {"content": [{"type": "text", "text": "a"}] * 2_000}
+        wide = {"content": [{}] * 2_001}
+        deep = {"structuredContent": {"rows": [[1] * 100] * 1_000}}
+        found = await ends.pass_on(response(1, **few), response(2, **wide), response(3, **deep))
+        assert [type(each) for each in found] == [
+            types.JSONRPCResponse, types.JSONRPCError, types.JSONRPCError,
+        ]  # fmt: skip
+        assert [each.id for each in found] == [1, 2, 3]
+
+
+async def test_what_cannot_be_read_fails_its_request_or_all() -> None:
+    async with Ends() as ends:
+        for id in (1, 2, 3, 4):
+            await ends.session.send(request(id))
+        assert [each.id for each in await ends.pass_on(Unreadable("long", [2, 7]))] == [2]
+        await ends.pass_on(response(3))
+        assert [each.id for each in await ends.pass_on(Unreadable("long", []))] == [1, 4]
+        assert await ends.pass_on(Unreadable("long", [])) == []
+
+
+async def test_of_what_it_is_told_unasked_little_is_let_through() -> None:
+    async with Ends() as ends:
+        junk = [1.5] * 10
+        ping, change, log, progress = await ends.pass_on(
+            request(1, junk=junk),
+            notification("notifications/tools/list_changed", junk=junk),
+            notification("notifications/message", data=junk),
+            notification("notifications/progress", progressToken=1, progress=0.5, junk=junk),
+            notification("notifications/progress", progressToken=1, progress=0.6),
+        )
+        assert ping.params is change.params is log.params is None
+        assert progress.params == {"progressToken": 1, "progress": 0.5}
+
+
+async def test_a_server_that_does_not_read_its_answers_is_given_up() -> None:
+    async with Ends() as ends:
+        for _ in range(3):
+            await ends.pass_on(*map(request, range(90)))
+            for id in range(90):
+                await ends.session.send(response(id))
+        with pytest.raises(Ended):
+            await ends.pass_on(*map(request, range(101)))
