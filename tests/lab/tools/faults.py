@@ -36,6 +36,7 @@ class Fault:
 FAULTS = (
     Fault("dies in a call", "die"),
     Fault("hangs in a call", "hang", seconds=0.3),
+    Fault("is stopped in a call", "stop", seconds=0.3),
     Fault("answers late, after the call's time", "late", "0.4", seconds=0.2),
     Fault("answers with other ids", "wrong_id", seconds=0.3),
     Fault("other lines before its answer", "noise", ending="done"),
@@ -63,27 +64,34 @@ FAULTS = (
 def fault_table() -> list[str]:
     """Run every fault. Returns the rows of a table in Markdown."""
     rows = [
-        "| the server | as expected | the other server answers | largest memory of the host |",
-        "|---|---|---|---|",
+        "| the server | as expected | the other server answers | host’s memory | left running |",
+        "|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as name:
         for fault in FAULTS:
+            started: set[psutil.Process] = set()
             with closing(HostProcess(Path(name))) as host:
-                outcomes = list(_outcomes(host, fault))
+                outcomes = list(_outcomes(host, fault, started))
                 peak = _peak_bytes(host.process.pid) / MEGABYTE
             good, others = (sum(each) for each in zip(*outcomes, strict=True))
+            _, left = psutil.wait_procs(started, 5)
             rows.append(
-                f"| {fault.name} | {good} of {TIMES} | {others} of {TIMES} | {peak:.0f} MB |"
+                f"| {fault.name} | {good} of {TIMES} | {others} of {TIMES} | {peak:.0f} MB "
+                f"| {len(left)} of {len(started)} |"
             )
             print(rows[-1], file=sys.stderr)
     return [*rows, killed_row()]
 
 
-def _outcomes(host: HostProcess, fault: Fault) -> Iterator[tuple[bool, bool]]:
-    """Whether each time the fault ended as expected, and whether another server still answers."""
+def _outcomes(
+    host: HostProcess, fault: Fault, started: set[psutil.Process]
+) -> Iterator[tuple[bool, bool]]:
+    """Whether each time the fault ended as expected, and whether another server still answers. Adds
+    the processes of the host to `started`."""
     other = scripted(name="other")
     for _ in range(TIMES):
         state = host.start(fault.server, other)["s"]
+        started.update(psutil.Process(host.process.pid).children(recursive=True))
         if fault.tool:
             ending = host.call(
                 "s", fault.tool, f'{{"text": "{fault.text}"}}', seconds=fault.seconds
@@ -108,7 +116,7 @@ def killed_row() -> str:
                 host.process.kill()
                 _, alive = psutil.wait_procs(children, 5)
                 good += len(children) == 3 and not alive
-    return f"| (the host is killed; all end) | {good} of {TIMES} | | |"
+    return f"| (the host is killed; all end) | {good} of {TIMES} | | | |"
 
 
 def _peak_bytes(pid: int) -> int:

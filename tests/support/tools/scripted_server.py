@@ -129,6 +129,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             listed[:] = ["echo", "new"]
             say(method="notifications/tools/list_changed")
             answer(id, text("changed"))
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         case "leave_child":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             answer(id, text(str(child.pid)))
