@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -21,7 +21,7 @@ from engine.tools.turn import Decision
 from models.in_words import clean, one_line
 
 _MOST_LINES = 10  # of the arguments, before they scroll
-_PADDING = 5  # pixels: of the field, with its edge
+_PADDING = 8  # pixels: of the field, with its edge
 _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab key
     ("once", "Run once", "Run this call, and ask again about the next"),
     ("refuse", "Refuse", "Do not run this call. The model goes on without it"),
@@ -64,6 +64,7 @@ class ApprovalCard(Card):
         self.arguments.setTabChangesFocus(True)
         self.arguments.textChanged.connect(self._check)
         self.arguments.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.arguments.verticalScrollBar().rangeChanged.connect(self._fit)  # as it wraps otherwise
         self.buttons: dict[Decision, QPushButton] = {}
         column = QVBoxLayout(self)
         column.setContentsMargins(14, 10, 14, 12)
@@ -98,6 +99,11 @@ class ApprovalCard(Card):
             for button in self.buttons.values():  # a button that was pressed would be pressed again
                 button.clearFocus()
         self._check()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def _check(self) -> None:
         """Say what is wrong with the arguments. Then the call can only be refused."""

@@ -3,6 +3,7 @@
 Knows both; no process, and no pixels.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -75,15 +76,28 @@ class ToolsController(QObject):
 
     def _add(self) -> None:
         def steps() -> Steps:
-            dialog = ServerDialog(found=(yield self._toolbox.others()), parent=self._panel)
-            dialog.made.connect(self._take)
-            dialog.open()
+            self._open(None, found=(yield self._toolbox.others()))
 
         self._stepper.run(steps(), failed=lambda problem: self._panel.line.say(str(problem)))
 
-    def _take(self, servers: tuple[Server, ...]) -> None:
-        """Add these, each with a name that no other server has."""
+    def _edit(self) -> None:
+        name = self._panel.chosen.server
+        self._open(next(one for one in self._now.servers if one.name == name), found={})
+
+    def _open(self, edited: Server | None, *, found: Mapping[str, Sequence[Server]]) -> None:
+        dialog = ServerDialog(edited, found=found, parent=self._panel)
+        dialog.accepted.connect(lambda: self._take(dialog.servers, edited))
+        dialog.open()
+
+    def _take(self, servers: Sequence[Server], edited: Server | None) -> None:
+        """Have these in place of the one that was edited, each with a name of its own."""
         now = self._now
+        if edited and servers[0].name == edited.name:  # tools that are as they were stay on
+            kept = (servers[0] if one.name == edited.name else one for one in now.servers)
+            self._toolbox.change(replace(now, servers=tuple(kept)))
+            return
+        if edited:
+            now = now.without(edited.name)
         for server in servers:
             if server in now.servers:
                 continue
@@ -94,33 +108,16 @@ class ToolsController(QObject):
             self._panel.chosen = Place(name)
         self._toolbox.change(now)
 
-    def _edit(self) -> None:
-        before = next(one for one in self._now.servers if one.name == self._panel.chosen.server)
-
-        def take(servers: tuple[Server, ...]) -> None:
-            (server,) = servers
-            if server.name == before.name:  # its tools stay on, as far as they are as they were
-                kept = (server if one.name == before.name else one for one in self._now.servers)
-                self._toolbox.change(replace(self._now, servers=tuple(kept)))
-            else:
-                self._toolbox.change(self._now.without(before.name))
-                self._take(servers)
-
-        dialog = ServerDialog(before, found={}, parent=self._panel)
-        dialog.made.connect(take)
-        dialog.open()
-
     def _remove(self) -> None:
         place, now = self._panel.chosen, self._now
         if place.kind == "folder":
             kept = tuple(one for one in now.folders if one != place.name)
             self._toolbox.change(replace(now, folders=kept))
             return
-        box = QMessageBox(self._panel)
+        words = f"Remove {one_line(place.server)}?"
+        box = QMessageBox(QMessageBox.Icon.Warning, "", words, parent=self._panel)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setIcon(QMessageBox.Icon.Warning)
         box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(f"Remove {one_line(place.server)}?")
         box.setInformativeText("Its command, its keys and its switches are forgotten.")
         remove = box.addButton("Remove", QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))

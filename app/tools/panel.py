@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import sign_icon
 from app.theme.labels import ToneLabel, closing
+from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, colours_of, zoomed
-from app.tools.row_tree import RowTree
 from app.tools.server_rows import Place, Row
 from engine.tools.protocol import OWN
 from models.in_words import clean, one_line
@@ -71,6 +71,7 @@ class ToolsPanel(QDialog):
         self.setMinimumSize(zoomed(self, 640), 440)
         wished = QSize(zoomed(self, 820), zoomed(self, 680))
         self.resize(wished.boundedTo(self.screen().availableSize()))
+        self.tree.setFocus()
         self.tree.currentItemChanged.connect(self._on_chosen)
         self.tree.itemChanged.connect(self._on_changed)
 

@@ -7,7 +7,7 @@ Knows servers as values; reads no file.
 from collections.abc import Mapping, Sequence
 from itertools import compress
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import (
     QDialog,
@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.theme.labels import StatusLine, ToneLabel
+from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, zoomed
-from app.tools.row_tree import RowTree
 from app.tools.written_servers import hidden, servers_in, shown
 from engine.tools.protocol import Server
 from models.errors import Problem
@@ -30,7 +30,10 @@ _WRITE = (
     "A command as you would type it in Terminal, an address, or the JSON that a server’s page has "
     "for Claude Desktop, LM Studio or Cursor."
 )
-_EDIT = "Dots stand for what is hidden. Leave them, or write another value in their place."
+_EDIT = (
+    "Dots stand for keys, which are not shown: leave them, or write a value in their place. The "
+    "name can be another, too."
+)
 _EXAMPLES = """npx -y @modelcontextprotocol/server-filesystem ~/Notes
 
 https://search.example/mcp
@@ -42,12 +45,7 @@ _MOST, _LONGEST = 5, 200  # servers whose commands are shown before they run; ch
 
 class ServerDialog(QDialog):
     """Attributes: `text`, the field; `line`, what is understood of it, or what is wrong; `list`,
-    the servers in other programs; `ok`.
-
-    Signals: `made(object)`: a person accepted these servers, a tuple.
-    """
-
-    made = Signal(object)
+    the servers in other programs; `ok`. It can be accepted only while `servers` are right."""
 
     def __init__(
         self,
@@ -84,7 +82,7 @@ class ServerDialog(QDialog):
                 item = QTreeWidgetItem(self.list, [one_line(one.name), f"{program}: {shown(one)}"])
                 item.setCheckState(0, Qt.CheckState.Unchecked)
         roles = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(roles.Ok | roles.Cancel, self)
+        buttons = QDialogButtonBox(roles.Ok | roles.Cancel)
         self.ok = buttons.button(roles.Ok)
         self.ok.setText("Save" if server else "Add")
         column = QVBoxLayout(self)
@@ -95,7 +93,7 @@ class ServerDialog(QDialog):
         self.resize(zoomed(self, 600), 460)
         self.text.textChanged.connect(self._follow)
         self.list.itemChanged.connect(self._follow)
-        buttons.accepted.connect(self._accept)
+        buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self._follow()
 
@@ -123,7 +121,3 @@ class ServerDialog(QDialog):
             lines.append(f"and {len(servers) - _MOST} more")
         self.line.say("\n".join(lines))
         self.ok.setEnabled(bool(servers))
-
-    def _accept(self) -> None:
-        self.made.emit(self.servers)
-        self.accept()

@@ -109,3 +109,12 @@ def test_long_arguments_scroll(card: ApprovalCard) -> None:
     long = '{"path": "' + "x\\n" * 200 + '", ' + ", ".join(f'"{n}": {n}' for n in range(60)) + "}"
     card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
     assert short < card.arguments.height() < 400
+
+
+def test_arguments_that_wrap_are_seen_whole(card: ApprovalCard, qtbot: QtBot) -> None:
+    long = '{"path": "' + "x " * 150 + '"}'
+    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
+    bar = card.arguments.verticalScrollBar()
+    for width in (500, 560, 400):
+        card.resize(width, 600)
+        qtbot.waitUntil(lambda: bar.maximum() == 0)

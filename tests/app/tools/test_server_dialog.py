@@ -32,7 +32,7 @@ def open_dialog(
 ) -> tuple[ServerDialog, list[tuple[Server, ...]]]:
     dialog = ServerDialog(server, found=found, parent=parent)
     made: list[tuple[Server, ...]] = []
-    dialog.made.connect(made.append)
+    dialog.accepted.connect(lambda: made.append(dialog.servers))
     dialog.show()
     return dialog, made
 

@@ -110,7 +110,7 @@ def save(folder: Path, name: str, part: QWidget, *, dark: bool) -> None:
 def draw(take: Callable[[str, QWidget], None]) -> None:
     """The panel and its dialogs, in each state."""
     panel = ToolsPanel()
-    panel.say("")
+    panel.line.say("")
     panel.show()
     panel.show_rows(shown(NONE, 1))
     take("empty", panel)
@@ -139,7 +139,8 @@ def draw(take: Callable[[str, QWidget], None]) -> None:
     take("wrong", add)
     add = ServerDialog(found=found, parent=panel)
     add.show()
-    (first, _), *_ = add.ticks
+    first = add.list.topLevelItem(0)
+    assert first is not None
     first.setCheckState(0, Qt.CheckState.Checked)
     take("import", add)
     add.text.setPlainText(written(Configuration(SERVERS)))

@@ -1,4 +1,4 @@
-"""A tree of rows that may be ticked: a name, and a muted line about it. Knows no servers."""
+"""A tree of rows that may be ticked: a name, and a muted line about it."""
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QPalette
