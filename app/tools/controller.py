@@ -3,7 +3,7 @@
 Knows both; no process, and no pixels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -82,9 +82,9 @@ class ToolsController(QObject):
 
     def _edit(self) -> None:
         name = self._panel.chosen.server
-        self._open(next(one for one in self._now.servers if one.name == name), found={})
+        self._open(next(one for one in self._now.servers if one.name == name), found=())
 
-    def _open(self, edited: Server | None, *, found: Mapping[str, Sequence[Server]]) -> None:
+    def _open(self, edited: Server | None, *, found: Sequence[tuple[str, Server]]) -> None:
         dialog = ServerDialog(edited, found=found, parent=self._panel)
         dialog.accepted.connect(lambda: self._take(dialog.servers, edited))
         dialog.open()

@@ -4,8 +4,7 @@ of those that other programs have.
 Knows servers as values; reads no file.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import compress
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
@@ -51,45 +50,45 @@ class ServerDialog(QDialog):
         self,
         server: Server | None = None,
         *,
-        found: Mapping[str, Sequence[Server]],
+        found: Sequence[tuple[str, Server]],
         parent: QWidget,
     ) -> None:
-        """Edits `server`, or adds some. `found` are the servers in programs on this machine, by the
-        programs' names."""
+        """Edits `server`, or adds some. `found` are those in other programs on this machine, with
+        the programs' names."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Edit {one_line(server.name)}" if server else "Add a server")
         self.setStyleSheet(STYLE_SHEET)
         self._edited = server
-        self._found = [one for servers in found.values() for one in servers]
-        self.line, how, copy = (
-            StatusLine(wraps=True),
-            ToneLabel(tone="muted"),
-            ToneLabel(tone="muted"),
-        )
-        how.say(_EDIT if server else _WRITE)
-        copy.say(_FOUND if found else "")
         self.text = QPlainTextEdit(hidden(server)[0] if server else "")
         self.text.setTabChangesFocus(True)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("Command, address or JSON")
         self.text.setPlaceholderText(_EXAMPLES)
-        self.list = RowTree("Servers in other programs", wide=150)
+        self.line, self.list = (
+            StatusLine(wraps=True),
+            RowTree("Servers in other programs", wide=150),
+        )
         self.list.setRootIsDecorated(False)
-        self.list.setVisible(bool(found))
-        for program, servers in found.items():
-            for one in servers:
-                item = QTreeWidgetItem(self.list, [one_line(one.name), f"{program}: {shown(one)}"])
-                item.setCheckState(0, Qt.CheckState.Unchecked)
+        self._found = [
+            (QTreeWidgetItem(self.list, [one_line(one.name), f"{program}: {shown(one)}"]), one)
+            for program, one in found
+        ]
+        for item, _ in self._found:
+            item.setCheckState(0, Qt.CheckState.Unchecked)
         roles = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(roles.Ok | roles.Cancel)
         self.ok = buttons.button(roles.Ok)
         self.ok.setText("Save" if server else "Add")
+        how, copy = ToneLabel(tone="muted"), ToneLabel(tone="muted")
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(10)
         for part in (how, self.text, self.line, copy, self.list, buttons):
             column.addWidget(part)
+        how.say(_EDIT if server else _WRITE)
+        copy.say(_FOUND if found else "")
+        self.list.setVisible(bool(found))
         self.resize(zoomed(self, 600), 460)
         self.text.textChanged.connect(self._follow)
         self.list.itemChanged.connect(self._follow)
@@ -100,13 +99,9 @@ class ServerDialog(QDialog):
     @property
     def servers(self) -> tuple[Server, ...]:
         """Those that are written, and those that are ticked. Raises Problem."""
-        text = self.text.toPlainText()
-        items = (self.list.topLevelItem(row) for row in range(len(self._found)))
-        ticks = [item.checkState(0) == Qt.CheckState.Checked for item in items if item]
-        return (
-            *(servers_in(text, self._edited) if text.strip() else ()),
-            *compress(self._found, ticks),
-        )
+        text, ticked = self.text.toPlainText(), Qt.CheckState.Checked
+        written = servers_in(text, self._edited) if text.strip() else ()
+        return (*written, *(one for item, one in self._found if item.checkState(0) == ticked))
 
     def _follow(self) -> None:
         """Say what is understood or wrong, and whether it can be accepted."""

@@ -3,7 +3,6 @@
 Knows what is set up and how servers are; not how either is shown.
 """
 
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -117,8 +116,8 @@ class Toolbox(ToolRunner):
 
         self._stepper.run(steps(), failed=self._fail)
 
-    def others(self) -> Future[Mapping[str, tuple[Server, ...]]]:
-        """Find the servers that other programs have, by the programs' names."""
+    def others(self) -> Future[list[tuple[str, Server]]]:
+        """Find the servers that other programs have, with the programs' names."""
         return self._disk.submit(_others)
 
     def log_of(self, server: str) -> str:
@@ -154,11 +153,10 @@ def _save(configuration: Configuration, file: Path) -> None:
     save(configuration, file)
 
 
-def _others() -> Mapping[str, tuple[Server, ...]]:
+def _others() -> list[tuple[str, Server]]:
     """The servers in files of other programs, as far as these can be read."""
-    found: dict[str, tuple[Server, ...]] = {}
+    found: list[tuple[str, Server]] = []
     for program, path in others_files(Path.home()):
         with suppress(Problem):
-            if servers := load(path).servers:
-                found[program] = (*found.get(program, ()), *servers)
+            found += [(program, server) for server in load(path).servers]
     return found

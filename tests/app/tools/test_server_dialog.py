@@ -28,7 +28,7 @@ def parent(qtbot: QtBot) -> QWidget:
 
 
 def open_dialog(
-    parent: QWidget, server: Server | None = None, **found: Sequence[Server]
+    parent: QWidget, server: Server | None = None, found: Sequence[tuple[str, Server]] = ()
 ) -> tuple[ServerDialog, list[tuple[Server, ...]]]:
     dialog = ServerDialog(server, found=found, parent=parent)
     made: list[tuple[Server, ...]] = []
@@ -85,7 +85,7 @@ def test_a_server_is_edited_without_its_keys(parent: QWidget) -> None:
 
 
 def test_servers_are_copied_from_other_programs(parent: QWidget) -> None:
-    dialog, made = open_dialog(parent, Claude=[GIT], Cursor=[WEB])
+    dialog, made = open_dialog(parent, found=[("Claude", GIT), ("Cursor", WEB)])
     assert not dialog.ok.isEnabled()
     items = [dialog.list.topLevelItem(row) for row in range(2)]
     assert not any("secret" in item.text(1) for item in items if item)
