@@ -90,7 +90,7 @@ class ToolsController(QObject):
         dialog.open()
 
     def _take(self, servers: Sequence[Server], edited: Server | None) -> None:
-        """Have these in place of the one that was edited, each with a name of its own."""
+        """Have these in place of the edited server, each with a name of its own."""
         now = self._now
         if edited and servers[0].name == edited.name:  # tools that are as they were stay on
             kept = (servers[0] if one.name == edited.name else one for one in now.servers)

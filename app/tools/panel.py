@@ -76,7 +76,7 @@ class ToolsPanel(QDialog):
         self.tree.itemChanged.connect(self._on_changed)
 
     def show_rows(self, rows: Iterable[Row]) -> None:
-        """Show these: each server's, and those below it. There is at least one."""
+        """Show these rows, a server's in front of those below it. There must be some."""
         self._rows = {row.place: row for row in rows}
         with QSignalBlocker(self.tree):
             if [*self._rows] != [*self.items]:

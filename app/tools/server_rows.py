@@ -1,4 +1,4 @@
-"""What the panel says of a server, its folders and its tools, as they are now.
+"""The rows of the panel: how a server, its folders and its tools are now.
 
 Knows values; no widget, no process.
 """
@@ -24,8 +24,8 @@ _PARTS = ("its title", "its description", "its arguments", "whether it is read-o
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Names a row: that of a server or one below it, of a tool, of a folder that the file tools
-    read, or of whether the server is believed."""
+    """Names a row: of a server, or below it of whether the server is believed, of a folder that the
+    file tools read, or of a tool."""
 
     server: str
     kind: Literal["server", "trust", "folder", "tool"] = "server"
@@ -54,14 +54,16 @@ def rows_of(
     line, warns = _line(state, on=on, changed=sum(map(setup.has_changed, tools)))
     note = f"{sum(map(setup.is_on, tools))} of {len(tools)} tools on" if tools else line
     if name == OWN:
-        yield Row(Place(OWN), "Comes with Slipstream", note, lambda: _OWN, warns=warns)
+        yield Row(Place(OWN), "Comes with Slipstream", note, text=lambda: _OWN, warns=warns)
         for folder in setup.folders:
-            yield Row(Place(OWN, "folder", folder), folder, "The file tools read it", lambda: _OWN)
+            place = Place(OWN, "folder", folder)
+            yield Row(place, folder, "The file tools read it", text=lambda: _OWN)
     else:
-        yield Row(Place(name), name, note, partial(_about, line, server, state, log), on, warns)
+        about = partial(_about, line, server, state, log)
+        yield Row(Place(name), name, note, text=about, on=on, warns=warns)
     if any(tool.read_only for tool in tools):
-        trusted = name in setup.trusted
-        yield Row(Place(name, "trust"), "Believe “read-only”", _TRUST, lambda: _TRUST, trusted)
+        place, trusted = Place(name, "trust"), name in setup.trusted
+        yield Row(place, "Believe “read-only”", _TRUST, text=lambda: _TRUST, on=trusted)
     for tool in tools:
         yield _tool_row(tool, setup)
 
@@ -78,7 +80,7 @@ def _line(state: State, *, on: bool, changed: int) -> tuple[str, bool]:
 
 
 def _about(line: str, server: Server, state: State, log: Callable[[], str]) -> str:
-    """Return how a server is, what it runs, what it says of itself, and its log."""
+    """Return the state of a server, its command, its words about itself, and its log."""
     end = log()
     words = (line, shown(server), state.version, state.instructions, end and f"Log:\n{end}")
     return "\n\n".join(filter(None, words))
@@ -90,14 +92,14 @@ def _tool_row(tool: Offered, setup: Configuration) -> Row:
         Place(tool.server, "tool", tool.name),
         tool.name,
         changed or (f"read-only · {says}" if tool.read_only else says),
-        partial(_details, tool, changed),
-        setup.is_on(tool),
-        bool(changed),
+        text=partial(_details, tool, changed),
+        on=setup.is_on(tool),
+        warns=bool(changed),
     )
 
 
 def _changed(tool: Offered, setup: Configuration) -> str:
-    """Return what is not as it was when a person switched the tool on; empty if nothing is."""
+    """Return how a tool differs from when a person switched it on; empty if it does not."""
     if not setup.has_changed(tool):
         return ""
     seen, now = setup.seen[tool.server][tool.name].split(), digest(tool).split()

@@ -9,7 +9,6 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import PurePath
-from urllib.parse import urlsplit
 
 from engine.tools.configuration import MASK, Configuration, masked, read, written
 from engine.tools.protocol import Server
@@ -19,6 +18,7 @@ from models.in_words import one_line
 _JSON = re.compile(r'[{\[]|//|/\*|"[^"]*"\s*:')
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_HOST = re.compile(r"://(?:[^/@]*@)?([\w.-]+)")
 _NO_NAMES = re.compile(  # of a server: programs that run others, their words, parts of a host
     r"[\dA-Z_/]*|npx|bunx|uvx|pnpm|yarn|pipx|uv|node|bun|deno|docker|podman|python[\d.]*"
     r"|run|exec|dlx|tool|dist|index.js|www|mcp|api|mcp-remote"
@@ -26,26 +26,27 @@ _NO_NAMES = re.compile(  # of a server: programs that run others, their words, p
 
 
 def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
-    """Return the servers that a person wrote. `kept` is the one that is edited: its values stand
+    """Return the servers that a person wrote. `kept` is the server that is edited: its values stand
     for the dots of `hidden`. Raises Problem."""
     text = text.strip()
-    if _JSON.match(text):
-        behind = hidden(kept)[1] if kept else {}
+    is_json = _JSON.match(text)
+    if is_json and kept:
+        behind = hidden(kept)[1]
         text = _STRING.sub(lambda found: behind.get(found[0], found[0]), text)
-    else:
-        server = _typed(text)
-        text = _json(replace(server, name=kept.name if kept else _name_of(server)))
     if MASK in text:
         raise Problem(f"{MASK} stands for no value here.", "Write the value in its place.")
+    if not is_json:
+        server = _typed(text)
+        text = _json(replace(server, name=kept.name if kept else _name_of(server)))
     servers = read(text).servers
     if kept and len(servers) != 1:
-        raise Problem("This is not one server.", "Write the one that you edit.")
+        raise Problem("This is not one server.", "Write the server that you edit, and no other.")
     return servers
 
 
 def hidden(server: Server) -> tuple[str, dict[str, str]]:
-    """Return a server as JSON with dots in place of keys, and by each of its strings with dots the
-    one that it stands for."""
+    """Return a server as JSON with dots in place of keys, and the whole strings by those with
+    dots."""
     strings = iter(_STRING.findall(_json(server)))
     behind: dict[str, str] = {}
 
@@ -62,7 +63,7 @@ def hidden(server: Server) -> tuple[str, dict[str, str]]:
 
 
 def shown(server: Server) -> str:
-    """Return what a server runs and the names of its keys, without their values."""
+    """Return the command or address of a server and the names of its keys, without their values."""
     dots = masked(server)
     runs = dots.url or shlex.join((dots.command, *dots.args)).replace(f"'{MASK}'", MASK)
     keys = (f"{name} {MASK}" for name in (*server.env, *server.headers))
@@ -93,7 +94,7 @@ def _typed(text: str) -> Server:
 
 def _name_of(server: Server) -> str:
     """Return a name from the host of an address, or from the program or package of a command."""
-    host = urlsplit(server.url).hostname or ""
+    host = "".join(_HOST.findall(server.url)[:1])
     words = [word for word in (server.command, *masked(server).args) if MASK not in word]
     parts = [part for word in words if word[:1] != "-" for part in PurePath(word).parts[::-1]]
     names = (one_line(part.partition("@")[0]) for part in (*host.split("."), *parts))

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,13 @@ def test_what_is_no_server_is_a_problem() -> None:
     for text in ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''"):
         with pytest.raises(Problem):
             servers_in(text)
+
+
+@given(st.sampled_from(["", "https://", "https://[", "{", '"a":', "A=", MASK]), st.text())
+def test_whatever_is_written_is_a_server_or_a_problem(begun: str, rest: str) -> None:
+    for kept in (None, GIT):
+        with suppress(Problem):
+            assert all(server.name for server in servers_in(begun + rest, kept))
 
 
 @given(st.text(min_size=1), st.lists(st.text()))
