@@ -12,6 +12,7 @@ from typing import Literal
 from app.tools.written_servers import shown
 from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
+from models.in_words import one_line
 
 _OWN = """With tools a model can act: read your notes, calculate, ask another program.
 Tick what it may use. You see each call before it runs.
@@ -51,7 +52,7 @@ def rows_of(
     """Return the row of a server and those below it. `log` returns the end of its log."""
     name, on = server.name, server.name not in setup.disabled
     tools = {tool.name: tool for tool in state.tools if on}.values()
-    line, warns = _line(state, on=on, changed=sum(map(setup.has_changed, tools)))
+    line, warns = state_line(state, setup)
     note = f"{sum(map(setup.is_on, tools))} of {len(tools)} tools on" if tools else line
     if name == OWN:
         yield Row(Place(OWN), "Comes with Slipstream", note, text=lambda: _OWN, warns=warns)
@@ -68,14 +69,15 @@ def rows_of(
         yield _tool_row(tool, setup)
 
 
-def _line(state: State, *, on: bool, changed: int) -> tuple[str, bool]:
+def state_line(state: State, setup: Configuration) -> tuple[str, bool]:
     """Return the state of a server, and whether something is wrong with it."""
-    if not on:
+    if state.server in setup.disabled:
         return "Off: none of its tools can be used.", False
     if state.state == "failed":
         return f"{state.message} {state.remedy}".strip(), True
-    if changed:
-        return f"Running. {changed} of its tools changed since you switched them on.", True
+    if changed := [tool.name for tool in state.tools if setup.has_changed(tool)]:
+        names = one_line(", ".join(changed))
+        return f"It describes {names} otherwise than when you switched that on.", True
     return "Starting…" if state.state == "starting" else "Running.", False
 
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject
 
 from app.chat.tool_runner import ToolRunner
 from app.steps import Stepper, Steps
+from app.tools.server_rows import state_line
 from app.tools.tool_process import ToolProcess
 from engine.tools.configuration import Configuration, load, others_files, save
 from engine.tools.log import ServerLog
@@ -52,14 +53,9 @@ class Toolbox(ToolRunner):
     def trouble(self) -> str:
         now = self.configuration
         for server in (OWN, *(server.name for server in now.enabled())):
-            state, name = self.process.state(server), one_line(server)
-            if server in now.seen and state.state == "failed":
-                return f"The tools of {name} cannot be used. {one_line(state.message)}"
-            if changed := [one_line(tool.name) for tool in state.tools if now.has_changed(tool)]:
-                return (
-                    f"{name} describes {', '.join(changed)} otherwise than when you switched that "
-                    "on. It is off until you have looked."
-                )
+            line, warns = state_line(self.process.state(server), now)
+            if warns and server in now.seen:
+                return f"The tools of {one_line(server)}: {one_line(line)}"
         return ""
 
     def offered(self) -> tuple[Offered, ...]:

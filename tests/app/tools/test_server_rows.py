@@ -46,7 +46,7 @@ def test_all_is_said_of_a_server_but_its_keys() -> None:
 def test_the_state_of_a_server_is_said() -> None:
     failed = State("files", "failed", message="There is no npx.", remedy="Install it.")
     for state, on, warns, words in (
-        (RUNS, True, True, "changed"),
+        (RUNS, True, True, "write"),
         (replace(RUNS, tools=(READ,)), True, False, "Running"),
         (State("files", "starting"), True, False, "Starting"),
         (failed, True, True, "Install it."),
