@@ -9,21 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase, QFontMetricsF
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.conversations.answer_steps import laid_out
-from app.markdown.formats import Formats
 from app.theme.card import Card
-from app.theme.labels import plain_label
-from app.theme.style import set_ink, small_font
+from app.theme.labels import ToneLabel
 from engine.tools.steps import StepCall
 from engine.tools.turn import Decision
 from models.in_words import clean, one_line
 
 _MOST_LINES = 10  # of the arguments, before they scroll
-_PADDING = 5  # pixels: of the field, with its edge
+_PADDING = 8  # pixels: of the field, with its edge
 _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab key
     ("once", "Run once", "Run this call, and ask again about the next"),
     ("refuse", "Refuse", "Do not run this call. The model goes on without it"),
@@ -54,38 +52,33 @@ class ApprovalCard(Card):
 
     decided = Signal(str, str, str)
 
-    def __init__(self, formats: Formats) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._approval: Approval | None = None
-        self._title = plain_label(wraps=True)
-        self._about = plain_label(wraps=True)
-        self.arguments = QPlainTextEdit()
+        self._title, self._about = ToneLabel(scale=1.1, bold=True), ToneLabel(tone="muted")
+        self.arguments, self.fault = QPlainTextEdit(), ToneLabel(tone="warning")
+        fixed = QFont()  # without a size of its own, so that it is zoomed with the window
+        fixed.setFamilies(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).families())
+        self.arguments.setFont(fixed)
         self.arguments.setAccessibleName("Arguments, as JSON")
         self.arguments.setTabChangesFocus(True)
         self.arguments.textChanged.connect(self._check)
         self.arguments.document().documentLayout().documentSizeChanged.connect(self._fit)
-        self.fault = plain_label(wraps=True)
+        self.arguments.verticalScrollBar().rangeChanged.connect(self._fit)  # as it wraps otherwise
         self.buttons: dict[Decision, QPushButton] = {}
-        for decision, words, tip in _BUTTONS:
-            button = self.buttons[decision] = QPushButton(words)
-            button.setToolTip(tip)
-            button.setAutoDefault(True)  # so that Return presses it when it has the focus
-            button.clicked.connect(partial(self._decide, decision))
-        self._arrange()
-        self.set_formats(formats)
-
-    def _arrange(self) -> None:
         column = QVBoxLayout(self)
         column.setContentsMargins(14, 10, 14, 12)
         column.setSpacing(6)
         for part in (self._title, self._about, self.arguments, self.fault):
             column.addWidget(part)
-        once, refuse, *of_all = self.buttons.values()
-        for buttons in ((once, refuse), of_all):
-            row = QHBoxLayout()
-            row.setSpacing(8)
-            for button in buttons:
-                row.addWidget(button)
+        rows = QHBoxLayout(), QHBoxLayout()
+        for place, (decision, words, tip) in enumerate(_BUTTONS):
+            button = self.buttons[decision] = QPushButton(words)
+            button.setToolTip(tip)
+            button.setAutoDefault(True)  # so that Return presses it when it has the focus
+            button.clicked.connect(partial(self._decide, decision))
+            rows[place // 2].addWidget(button)
+        for row in rows:
             row.addStretch(1)
             column.addLayout(row)
 
@@ -95,11 +88,11 @@ class ApprovalCard(Card):
         before, self._approval = self._approval, approval
         call = approval.call
         name = one_line(call.tool or call.name)
-        self._title.setText(f"May the model call {name}?")
+        self._title.say(f"May the model call {name}?")
         more = f"{approval.among - 1} more after this" if approval.among > 1 else ""
         reads = "it says that this changes nothing" if approval.read_only else ""
         server = f"A tool of the server {one_line(call.server)}"
-        self._about.setText(" · ".join(filter(None, (server, reads, more))))
+        self._about.say(" · ".join(filter(None, (server, reads, more))))
         self.setAccessibleName(f"The model wants to call {name}")
         if before is None or before.call.id != call.id:
             self.arguments.setPlainText(clean(laid_out(call.arguments)))
@@ -107,47 +100,27 @@ class ApprovalCard(Card):
                 button.clearFocus()
         self._check()
 
-    def set_formats(self, formats: Formats) -> None:
-        """Use another font and other colours."""
-        colours = formats.colours
-        small = small_font(formats.font, scale=0.9)
-        fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        fixed.setPointSizeF(small.pointSizeF())
-        self.arguments.setFont(fixed)
-        for part in (self._about, self.fault, *self.buttons.values()):
-            part.setFont(small)
-        title = formats.font.__class__(formats.font)
-        title.setBold(True)
-        self._title.setFont(title)
-        for label, colour in (
-            (self._title, colours.text),
-            (self._about, colours.muted),
-            (self.fault, colours.warning),
-        ):
-            set_ink(label, colour)
-        self._fit()
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def _check(self) -> None:
         """Say what is wrong with the arguments. Then the call can only be refused."""
         if self._approval is None:
             return
         fault = self._approval.fault(self.arguments.toPlainText())
-        line = f"This cannot run: {fault}." if fault else ""
-        self.fault.setText(clean(line))
-        self.fault.setVisible(bool(line))
+        self.fault.say(f"This cannot run: {fault}." if fault else "")
         for decision in ("once", "always"):
             self.buttons[decision].setEnabled(not fault)
 
     def _fit(self, *_: object) -> None:
         """Make the field as high as its lines."""
         document = self.arguments.document()
-        lines = max(1, round(document.size().height()))  # it is in lines, not in pixels
-        policy = Qt.ScrollBarPolicy
-        bar = policy.ScrollBarAsNeeded if lines > _MOST_LINES else policy.ScrollBarAlwaysOff
-        self.arguments.setVerticalScrollBarPolicy(bar)
+        lines = min(max(1, round(document.size().height())), _MOST_LINES)  # not pixels
         around = 2 * (_PADDING + document.documentMargin())
         spacing = QFontMetricsF(document.defaultFont()).lineSpacing()
-        self.arguments.setFixedHeight(math.ceil(min(lines, _MOST_LINES) * spacing + around))
+        self.arguments.setFixedHeight(math.ceil(lines * spacing + around))
 
     def _decide(self, decision: Decision) -> None:
         if self._approval is not None:

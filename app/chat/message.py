@@ -333,7 +333,7 @@ class MessageWidget(QWidget):
                 self.approval = None
             return
         if self.approval is None:
-            self.approval = ApprovalCard(self._formats)
+            self.approval = ApprovalCard()
             self.approval.decided.connect(self.decided)
             self._column.insertWidget(self._column.indexOf(self.view) + 1, self.approval)
             in_tab_order(self.approval, self.view)
@@ -369,8 +369,6 @@ class MessageWidget(QWidget):
             self._ahead.set_colours(formats.colours)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
-        if self.approval is not None:
-            self.approval.set_formats(formats)
         self._show_formats()
         self.update()
 

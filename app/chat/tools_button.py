@@ -7,10 +7,8 @@ Knows tools and what is allowed; not where that is kept.
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import Literal
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu
 
 from app.chat.menu_button import MenuButton
@@ -18,14 +16,7 @@ from engine.tools.protocol import Offered
 from engine.tools.turn import Permissions
 from models.in_words import one_line
 
-Rule = Literal["ask", "always", "never"]
-_RULES: dict[Rule, str] = {
-    "ask": "Ask before each call",
-    "always": "Run without asking",
-    "never": "Off in this conversation",
-}
-_BELIEVED = "Run without asking while it only reads, as its server is trusted"
-_SIGNS: dict[Rule, str] = {"ask": "", "always": ": runs without asking", "never": ": off"}
+_UNASKED = ": runs without asking"
 
 
 class ToolsButton(MenuButton):
@@ -53,61 +44,37 @@ class ToolsButton(MenuButton):
         none that can be used now."""
         self.tools = tuple(sorted(tools, key=lambda tool: (tool.server, tool.name)))
         self.permissions = permissions
-        on = sum(rule_of(tool, permissions) != "never" for tool in self.tools)
+        on = sum((tool.server, tool.name) not in permissions.never for tool in self.tools)
         text = f"Tools: {on}" if on else "Tools: off"
         self.say(text, name=f"Tools: {on} of {len(self.tools)} may be called here")
         self.setVisible(set_up)
 
     def choices_menu(self) -> QMenu:
-        """Return the menu: for each tool, what is allowed; and for all of them."""
-        menu = super().choices_menu()
+        """Return the menu: each tool on or off here, and which of them run without asking."""
+        menu, now = super().choices_menu(), self.permissions
         for server, tools in groupby(self.tools, key=lambda tool: tool.server):
             menu.addSection(_written(server))
             for tool in tools:
-                self._add(menu, tool)
+                key = frozenset({(server, tool.name)})
+                believed = tool.read_only and server in now.trusted
+                unasked = (believed or key <= now.always) and not key <= now.never
+                action = menu.addAction(_written(tool.name) + _UNASKED * unasked)
+                action.setCheckable(True)
+                action.setChecked(not key <= now.never)
+                other = Permissions(always=now.always - key, never=now.never ^ key)
+                action.triggered.connect(partial(self.permitted.emit, other))
         if self.tools:
             menu.addSeparator()
             everything = frozenset((tool.server, tool.name) for tool in self.tools)
             off = menu.addAction("Switch all off in this conversation")
             off.triggered.connect(partial(self.permitted.emit, Permissions(never=everything)))
+            off.setEnabled(not everything <= now.never)
             again = menu.addAction("Ask about all of them again")
-            again.triggered.connect(partial(self.permitted.emit, Permissions()))
-            kept = (self.permissions.always, self.permissions.never)
-            again.setEnabled(any(kept))
-            off.setEnabled(not everything <= self.permissions.never)
+            again.triggered.connect(partial(self.permitted.emit, Permissions(never=now.never)))
+            again.setEnabled(bool(now.always))
         menu.addSeparator()
         menu.addAction("Tools in Settings…", self.settings_asked.emit)
         return menu
-
-    def _add(self, menu: QMenu, tool: Offered) -> None:
-        chosen = rule_of(tool, self.permissions)
-        choices = menu.addMenu(_written(tool.name) + _SIGNS[chosen])
-        group = QActionGroup(choices)
-        believed = tool.read_only and tool.server in self.permissions.trusted
-        for rule, words in _RULES.items():
-            if rule == "always" and believed:
-                continue
-            action = choices.addAction(_BELIEVED if rule == "ask" and believed else words)
-            action.setCheckable(True)
-            action.setChecked(rule == chosen)
-            group.addAction(action)
-            action.triggered.connect(partial(self._choose, tool, rule))
-
-    def _choose(self, tool: Offered, rule: Rule) -> None:
-        key = {(tool.server, tool.name)}
-        always, never = self.permissions.always - key, self.permissions.never - key
-        self.permitted.emit(
-            Permissions(
-                always=always | key if rule == "always" else always,
-                never=never | key if rule == "never" else never,
-            )
-        )
-
-
-def rule_of(tool: Offered, permissions: Permissions) -> Rule:
-    """Return what is allowed of a tool."""
-    key = (tool.server, tool.name)
-    return "never" if key in permissions.never else "always" if key in permissions.always else "ask"
 
 
 def _written(name: str) -> str:

@@ -1,133 +1,132 @@
-"""The panel of tools: the servers beside the page of one of them.
+"""The panel of tools: servers with their tools in a tree, and all that is said of a row of it.
 
 Knows its widgets; not what is done when one is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QFontDatabase, QIcon
 from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
-    QListWidget,
-    QListWidgetItem,
+    QPlainTextEdit,
     QPushButton,
+    QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
 from app.theme.icons import sign_icon
-from app.theme.labels import StatusLine, ToneLabel, closing
+from app.theme.labels import ToneLabel, closing
+from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, colours_of, zoomed
-from app.tools.server_now import ServerNow
-from app.tools.server_page import ServerPage
-from models.in_words import one_line
+from app.tools.server_rows import Place, Row
+from engine.tools.protocol import OWN
+from models.in_words import clean, one_line
 
-_WHAT = (
-    "With tools a model can act: read your notes, calculate, ask another program. "
-    "Switch on what it may use; you see each call before it runs."
-)
-_LIST = """
-QListWidget {
-    border: 1px solid palette(mid); border-radius: 6px; background: palette(base); outline: none;
-}
-QListWidget::item { padding: 2px 6px; color: palette(text); }
-QListWidget::item:selected { background: palette(midlight); color: palette(text); }
-QListWidget:focus { border-color: palette(link); }
-"""
-_CLEAR = "#00000000"
-_NAME = int(Qt.ItemDataRole.UserRole)
+_LONGEST_TEXT, _LONGEST_NOTE = 20_000, 240  # characters
+_PLACE = int(Qt.ItemDataRole.UserRole)
 
 
 class ToolsPanel(QDialog):
-    """Not modal, so that the chat can go on. Attributes: its parts; `chosen`, the name of the
-    server whose page is shown. Signals: `page_chosen()`: that is another one.
+    """Not modal, so that the chat can go on. Attributes: its parts; `line`, why servers could not
+    be read or kept; `items`, those of the tree; `chosen`, the place of the row in `text`.
+
+    Signals: `ticked(Place, bool)`: a person switched this on or off.
     """
 
-    page_chosen = Signal()
+    ticked = Signal(Place, bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.chosen = ""
-        self.list, self.add = QListWidget(), QPushButton("Add a server…")
-        self.line = StatusLine(wraps=True)
-        self.page = ServerPage()
-        self._servers: tuple[ServerNow, ...] = ()
+        self.chosen = Place(OWN)
+        self.items: dict[Place, QTreeWidgetItem] = {}
+        self._rows: dict[Place, Row] = {}
         self.setWindowTitle("Tools")
-        self.setModal(False)
         self.setStyleSheet(STYLE_SHEET)
-        self._arrange()
-        self.list.currentItemChanged.connect(self._on_chosen)
-        for button in self.findChildren(QPushButton):
-            button.setAutoDefault(False)
-
-    def _arrange(self) -> None:
-        what = ToneLabel(tone="muted")
-        what.say(_WHAT)
-        self.list.setAccessibleName("Servers")
-        self.list.setStyleSheet(_LIST)
-        self.list.setFixedWidth(zoomed(self, 200))
-        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.line, self.text = ToneLabel(tone="warning"), QPlainTextEdit()
+        self.tree = RowTree("Servers and their tools", wide=250)
+        self.add, self.folder = QPushButton("Add a server…"), QPushButton("Add a folder…")
+        self.restart, self.edit = QPushButton("Restart"), QPushButton("Edit…")
+        self.remove = QPushButton("Remove")
+        self.text.setReadOnly(True)
+        self.text.setTabChangesFocus(True)
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.text.setAccessibleName("About the chosen row")
         self.add.setProperty("chief", True)  # see the style sheet
-        left = QVBoxLayout()
-        left.setSpacing(10)
-        left.addWidget(self.list, 1)
-        left.addWidget(self.add)
-        across = QHBoxLayout()
-        across.setSpacing(18)
-        across.addLayout(left)
-        across.addWidget(self.page, 1)
+        self.folder.setToolTip("A folder that the file tools may read")
+        buttons = QHBoxLayout()
+        for button in (self.add, self.folder, self.restart, self.edit, self.remove):
+            button.setAutoDefault(False)
+            buttons.addWidget(button)
+        buttons.addWidget(closing(self), 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 18, 20, 14)
-        column.setSpacing(14)
-        column.addWidget(what)
+        column.setSpacing(12)
         column.addWidget(self.line)
-        column.addLayout(across, 1)
-        column.addWidget(closing(self))
+        column.addWidget(self.tree, 3)
+        column.addWidget(self.text, 2)
+        column.addLayout(buttons)
         self.setMinimumSize(zoomed(self, 640), 440)
-        wished = QSize(zoomed(self, 820), zoomed(self, 620))
+        wished = QSize(zoomed(self, 820), zoomed(self, 680))
         self.resize(wished.boundedTo(self.screen().availableSize()))
+        self.tree.setFocus()
+        self.tree.currentItemChanged.connect(self._on_chosen)
+        self.tree.itemChanged.connect(self._on_changed)
 
-    def say(self, problem: str) -> None:
-        """Show why the servers could not be read or kept; an empty text hides the line."""
-        self.line.say(problem, "warning")
-        self.line.setVisible(bool(problem))
+    def show_rows(self, rows: Iterable[Row]) -> None:
+        """Show these rows, a server's in front of those below it. There must be some."""
+        self._rows = {row.place: row for row in rows}
+        with QSignalBlocker(self.tree):
+            if [*self._rows] != [*self.items]:
+                self._fill()
+            for place, row in self._rows.items():
+                self._show_row(self.items[place], row)
+            server = Place(self.chosen.server)
+            kept = (place for place in (self.chosen, server, *self.items) if place in self.items)
+            self.chosen = next(kept)
+            self.tree.setCurrentItem(self.items[self.chosen])
+        self._show_chosen()
 
-    def show_servers(self, servers: Sequence[ServerNow]) -> None:
-        """Show these, of which there is at least one."""
-        self._servers = tuple(servers)
-        if self.chosen not in (each.server.name for each in servers):
-            self.chosen = servers[0].server.name
-        self.list.blockSignals(True)
-        while self.list.count() > len(servers):
-            self.list.takeItem(self.list.count() - 1)
-        for row, now in enumerate(servers):
-            if row == self.list.count():
-                self.list.addItem(QListWidgetItem())
-            self._show_entry(self.list.item(row), now)
-            if now.server.name == self.chosen:
-                self.list.setCurrentRow(row)
-                self.page.show_server(now)
-        self.list.blockSignals(False)
+    def _fill(self) -> None:
+        """Have an item for each row."""
+        self.tree.clear()
+        self.items = {place: QTreeWidgetItem() for place in self._rows}
+        bold = self.tree.font()
+        bold.setBold(True)
+        for place, item in self.items.items():
+            item.setData(0, _PLACE, place)
+            if place.kind == "server":
+                item.setFont(0, bold)
+                self.tree.addTopLevelItem(item)
+            else:
+                self.items[Place(place.server)].addChild(item)
+        self.tree.expandAll()
 
-    def choose(self, name: str) -> None:
-        """Show the page of this server."""
-        self.chosen = name
-        self.show_servers(self._servers)
-        self.page_chosen.emit()
+    def _show_row(self, item: QTreeWidgetItem, row: Row) -> None:
+        title, ink = one_line(row.title), colours_of(self).warning
+        item.setText(0, title)
+        item.setToolTip(0, title)
+        item.setText(1, one_line(row.note[:_LONGEST_NOTE]))
+        item.setIcon(0, sign_icon("warning", ink=ink, faint=ink) if row.warns else QIcon())
+        if row.on is not None:
+            item.setCheckState(0, Qt.CheckState.Checked if row.on else Qt.CheckState.Unchecked)
 
-    def _show_entry(self, entry: QListWidgetItem, now: ServerNow) -> None:
-        title, short, colours = one_line(now.title), one_line(now.short), colours_of(self)
-        inks = {"warning": colours.warning, "good": colours.accepted}
-        ink = inks.get(now.line[1], _CLEAR)  # without a sign, the names still stand in one column
-        entry.setIcon(
-            sign_icon("warning" if now.line[1] == "warning" else "check", ink=ink, faint=ink)
-        )
-        entry.setData(_NAME, now.server.name)
-        entry.setText(f"{title}\n{short}")
-        entry.setData(int(Qt.ItemDataRole.AccessibleTextRole), f"{title}: {short}")
-        entry.setSizeHint(QSize(0, 2 * self.list.fontMetrics().height() + 14))
+    def _show_chosen(self) -> None:
+        row, place = self._rows[self.chosen], self.chosen
+        server = place.kind == "server" and place.server != OWN
+        self.restart.setEnabled(server and bool(row.on))
+        self.edit.setEnabled(server)
+        self.remove.setEnabled(server or place.kind == "folder")
+        text = clean(row.text()[:_LONGEST_TEXT])
+        if text != self.text.toPlainText():
+            self.text.setPlainText(text)
 
-    def _on_chosen(self, entry: QListWidgetItem | None) -> None:
-        if entry is not None:
-            self.choose(str(entry.data(_NAME)))
+    def _on_chosen(self, item: QTreeWidgetItem | None) -> None:
+        if item is not None:
+            self.chosen = item.data(0, _PLACE)
+            self._show_chosen()
+
+    def _on_changed(self, item: QTreeWidgetItem) -> None:
+        self.ticked.emit(item.data(0, _PLACE), item.checkState(0) == Qt.CheckState.Checked)

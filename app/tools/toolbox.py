@@ -3,7 +3,6 @@
 Knows what is set up and how servers are; not how either is shown.
 """
 
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from PySide6.QtCore import QObject
 
 from app.chat.tool_runner import ToolRunner
 from app.steps import Stepper, Steps
+from app.tools.server_rows import state_line
 from app.tools.tool_process import ToolProcess
 from engine.tools.configuration import Configuration, load, others_files, save
 from engine.tools.log import ServerLog
@@ -20,13 +20,12 @@ from models.errors import Problem
 from models.in_words import one_line
 
 _DAMAGED = ".damaged.json"  # how the name of a file ends that could not be read, and was replaced
-_TAIL_BYTES = 16_000  # of a log
+_LONGEST_LOG = 16_000  # characters of its end
 
 
 class Toolbox(ToolRunner):
     """Attributes: `process`; `configuration`, what a person has set up; `problem`, why that could
-    not be read or kept; `before`, tools that have changed since they were on, as they were then, by
-    server and name, as far as this run has seen them.
+    not be read or kept.
 
     `changed` is also emitted for any of these, and for the state of a server.
     """
@@ -38,13 +37,11 @@ class Toolbox(ToolRunner):
         super().__init__(parent)
         self.process, self.configuration = process, Configuration()
         self.problem: Problem | None = None
-        self.before: dict[tuple[str, str], Offered] = {}
-        self._file, self._logs = file, logs
-        self._damaged = self._looked = False
+        self._file, self._logs, self._looked = file, logs, False
         self._stepper = Stepper(self)
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         process.setParent(self)
-        process.changed.connect(self._on_process)
+        process.changed.connect(self.changed)
         process.progressed.connect(self.progressed)
         process.ended.connect(self.ended)
 
@@ -56,18 +53,17 @@ class Toolbox(ToolRunner):
     def trouble(self) -> str:
         now = self.configuration
         for server in (OWN, *(server.name for server in now.enabled())):
-            state, name = self.process.state(server), one_line(server)
-            if server in now.seen and state.state == "failed":
-                return f"The tools of {name} cannot be used. {one_line(state.message)}"
-            if changed := [one_line(tool.name) for tool in state.tools if now.has_changed(tool)]:
-                return (
-                    f"{name} describes {', '.join(changed)} otherwise than when you switched that "
-                    "on. It is off until you have looked."
-                )
+            line, warns = state_line(self.process.state(server), now)
+            if warns and server in now.seen:
+                return f"The tools of {one_line(server)}: {one_line(line)}"
         return ""
 
     def offered(self) -> tuple[Offered, ...]:
-        return tuple(tool for tool in self._tools() if self.configuration.is_on(tool))
+        now = self.configuration
+        names = (OWN, *(server.name for server in now.enabled()))
+        return tuple(
+            tool for name in names for tool in self.process.state(name).tools if now.is_on(tool)
+        )
 
     def trusted(self) -> frozenset[str]:
         return self.configuration.trusted
@@ -78,11 +74,11 @@ class Toolbox(ToolRunner):
         def steps() -> Steps:
             try:
                 read = yield self._disk.submit(load, self._file)
-                self._damaged, self.problem = False, None
+                self.problem = None
                 if self.configuration is before:
                     self.configuration = read
             except Problem as problem:
-                self._damaged, self.problem = True, problem
+                self.problem = problem
             self._run()
 
         self._stepper.run(steps(), failed=self._fail)
@@ -112,17 +108,20 @@ class Toolbox(ToolRunner):
         self._run()
 
         def steps() -> Steps:
-            yield self._disk.submit(self._save, configuration)
+            yield self._disk.submit(_save, configuration, self._file)
 
         self._stepper.run(steps(), failed=self._fail)
 
-    def others(self) -> Future[Mapping[str, tuple[Server, ...]]]:
-        """Find the servers that other programs have, by the programs' names."""
+    def others(self) -> Future[list[tuple[str, Server]]]:
+        """Find the servers that other programs have, with the programs' names."""
         return self._disk.submit(_others)
 
-    def log_of(self, server: str) -> Future[str]:
-        """Read the end of a server's log."""
-        return self._disk.submit(_tail, ServerLog(self._logs, Server(server)).path)
+    def log_of(self, server: str) -> str:
+        """Return the end of a server's log, which is a small file."""
+        with suppress(OSError):
+            path = ServerLog(self._logs, Server(server)).path
+            return path.read_text(encoding="utf-8", errors="replace")[-_LONGEST_LOG:]
+        return ""
 
     # The process
 
@@ -136,44 +135,24 @@ class Toolbox(ToolRunner):
             self.process.stop()
         self.changed.emit()
 
-    def _tools(self) -> tuple[Offered, ...]:
-        names = (OWN, *(server.name for server in self.configuration.enabled()))
-        return tuple(tool for name in names for tool in self.process.state(name).tools)
-
-    def _on_process(self) -> None:
-        for tool in self._tools():
-            if self.configuration.is_on(tool):
-                self.before[tool.server, tool.name] = tool
-        self.changed.emit()
-
-    # The disk
-
-    def _save(self, configuration: Configuration) -> None:
-        if self._damaged:  # it may hold what a person can mend
-            with suppress(FileNotFoundError):
-                self._file.replace(self._file.with_suffix(_DAMAGED))
-            self._damaged = False
-        save(configuration, self._file)
-
     def _fail(self, problem: Problem) -> None:
         self.problem = problem
         self.changed.emit()
 
 
-def _others() -> Mapping[str, tuple[Server, ...]]:
+def _save(configuration: Configuration, file: Path) -> None:
+    try:
+        load(file)
+    except Problem:  # it may hold what a person can mend
+        with suppress(OSError):
+            file.replace(file.with_suffix(_DAMAGED))
+    save(configuration, file)
+
+
+def _others() -> list[tuple[str, Server]]:
     """The servers in files of other programs, as far as these can be read."""
-    found: dict[str, tuple[Server, ...]] = {}
+    found: list[tuple[str, Server]] = []
     for program, path in others_files(Path.home()):
         with suppress(Problem):
-            if servers := load(path).servers:
-                found[program] = (*found.get(program, ()), *servers)
+            found += [(program, server) for server in load(path).servers]
     return found
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""

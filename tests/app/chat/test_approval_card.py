@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
-from app.markdown.formats import Formats
 from engine.tools.steps import StepCall
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -33,8 +32,8 @@ def window(qtbot: QtBot) -> QWidget:
 
 
 @pytest.fixture
-def card(window: QWidget, formats: Formats) -> ApprovalCard:
-    card = ApprovalCard(formats)
+def card(window: QWidget) -> ApprovalCard:
+    card = ApprovalCard()
     card.setParent(window)
     card.resize(500, 300)
     window.show()
@@ -58,7 +57,7 @@ def test_arguments_that_do_not_fit_cannot_run(card: ApprovalCard) -> None:
     card.arguments.setPlainText("{}")
     enabled = {way for way, button in card.buttons.items() if button.isEnabled()}
     assert enabled == {"refuse", "never"}
-    assert "path" in card.fault.text()
+    assert "path" in card.fault.words
     card.arguments.setPlainText('{"path": "x"}')
     assert all(button.isEnabled() for button in card.buttons.values())
     assert card.fault.isHidden()
@@ -110,3 +109,12 @@ def test_long_arguments_scroll(card: ApprovalCard) -> None:
     long = '{"path": "' + "x\\n" * 200 + '", ' + ", ".join(f'"{n}": {n}' for n in range(60)) + "}"
     card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
     assert short < card.arguments.height() < 400
+
+
+def test_arguments_that_wrap_are_seen_whole(card: ApprovalCard, qtbot: QtBot) -> None:
+    long = '{"path": "' + "x " * 150 + '"}'
+    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
+    bar = card.arguments.verticalScrollBar()
+    for width in (500, 560, 400):
+        card.resize(width, 600)
+        qtbot.waitUntil(lambda: bar.maximum() == 0)

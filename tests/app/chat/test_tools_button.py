@@ -1,10 +1,10 @@
 """The button for tools: which may be called here, and what runs without asking."""
 
 import pytest
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
-from app.chat.tools_button import ToolsButton, rule_of
+from app.chat.tools_button import ToolsButton
 from engine.tools.turn import Permissions
 from tests.support.app.fake_tools import ADD, READ, WRITE
 
@@ -20,13 +20,9 @@ def button(qtbot: QtBot) -> ToolsButton:
     return button
 
 
-def submenu(button: ToolsButton, name: str) -> QMenu:
-    menus = [action.menu() for action in button.choices_menu().actions()]
-    return next(menu for menu in menus if isinstance(menu, QMenu) and name in menu.title())
-
-
-def choose(button: ToolsButton, name: str, place: int) -> None:
-    submenu(button, name).actions()[place].trigger()
+def action(button: ToolsButton, name: str) -> QAction:
+    """The entry of a fresh menu whose text begins so."""
+    return next(one for one in button.choices_menu().actions() if one.text().startswith(name))
 
 
 def test_it_is_not_shown_if_no_tools_are_set_up(button: ToolsButton) -> None:
@@ -37,34 +33,41 @@ def test_it_is_not_shown_if_no_tools_are_set_up(button: ToolsButton) -> None:
     assert button.isHidden()
 
 
-def test_what_is_allowed_of_a_tool_can_be_changed_and_taken_back(button: ToolsButton) -> None:
-    choose(button, "read_file", 1)
-    choose(button, "add", 2)
-    rules = [rule_of(tool, button.permissions) for tool in TOOLS]
-    assert rules == ["always", "ask", "never"]
+def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(
+    button: ToolsButton,
+) -> None:
+    key = ("files", "read_file")
+    button.show_tools(TOOLS, Permissions(always=frozenset({key})), set_up=True)
+    entry = action(button, "read_file")
+    assert entry.isChecked()
+    assert entry.text() != action(button, "write_file").text().replace("write", "read")
+    entry.trigger()
+    assert button.permissions == Permissions(never=frozenset({key}))
+    assert not action(button, "read_file").isChecked()
     assert "2" in button.text()
-    assert [a.isChecked() for a in submenu(button, "read_file").actions()] == [False, True, False]
-    choose(button, "read_file", 0)
-    choose(button, "add", 0)
+    action(button, "read_file").trigger()
     assert button.permissions == Permissions()
+    assert action(button, "read_file").text() == "read_file"
 
 
 def test_all_can_be_switched_off_and_asked_about_again(button: ToolsButton) -> None:
     asked: list[bool] = []
     button.settings_asked.connect(lambda: asked.append(True))
-    off, again, settings = [a for a in button.choices_menu().actions() if a.text()][-3:]
-    assert not again.isEnabled()
-    off.trigger()
-    assert all(rule_of(tool, button.permissions) == "never" for tool in TOOLS)
-    again = [a for a in button.choices_menu().actions() if a.text()][-2]
-    again.trigger()
+    assert not action(button, "Ask about all").isEnabled()
+    action(button, "Switch all off").trigger()
+    assert button.permissions.never == {(tool.server, tool.name) for tool in TOOLS}
+    assert not action(button, "Switch all off").isEnabled()
+    keys = frozenset((tool.server, tool.name) for tool in TOOLS[:2])
+    button.show_tools(TOOLS, Permissions(always=keys - {("files", "write_file")}), set_up=True)
+    action(button, "Ask about all").trigger()
     assert button.permissions == Permissions()
-    settings.trigger()
+    action(button, "Tools in Settings").trigger()
     assert asked
 
 
-def test_a_trusted_tool_that_only_reads_runs_unasked_or_is_off(button: ToolsButton) -> None:
-    believed = Permissions(trusted=frozenset(("files",)))
-    button.show_tools(TOOLS, believed, set_up=True)
-    assert len(submenu(button, "read_file").actions()) == 2
-    assert len(submenu(button, "write_file").actions()) == 3
+def test_a_trusted_tool_that_only_reads_runs_unasked(button: ToolsButton) -> None:
+    button.show_tools(TOOLS, Permissions(trusted=frozenset(("files",))), set_up=True)
+    texts = [action(button, tool.name).text() == tool.name for tool in TOOLS]
+    assert texts == [False, True, True]
+    action(button, "read_file").trigger()
+    assert button.permissions == Permissions(never=frozenset({("files", "read_file")}))

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QPushButton
 
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
+from app.tools.server_rows import Place
 from app.window import Window
-from engine.tools.protocol import OWN
+from engine.tools.protocol import OWN, Server
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
     Open,
@@ -52,6 +54,20 @@ def dialog_of(panel: ToolsPanel, until: Until) -> ServerDialog:
     return panel.findChildren(ServerDialog)[-1]
 
 
+def choose(panel: ToolsPanel, place: Place) -> None:
+    panel.tree.setCurrentItem(panel.items[place])
+
+
+def tick(panel: ToolsPanel, place: Place, until: Until, *, on: bool = True) -> None:
+    """Tick a row as soon as it is there, as a person does."""
+    until(lambda: place in panel.items)
+    choose(panel, place)
+    wished = Qt.CheckState.Checked if on else Qt.CheckState.Unchecked
+    assert panel.items[place].checkState(0) != wished
+    QTest.keyClick(panel.tree, Qt.Key.Key_Space)
+    QApplication.processEvents()
+
+
 def test_nothing_runs_before_a_person_looks(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
@@ -70,10 +86,8 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
 ) -> None:
     window, panel = open_panel(files="files")
     tools = window.application.tools
-    panel.choose("files")
-    until(lambda: [*panel.page.tools.rows] == ["read", "write"])
-    panel.page.tools.rows["read"].switch.click()
-    panel.page.trust.click()
+    tick(panel, Place("files", "tool", "read"), until)
+    tick(panel, Place("files", "trust"), until)
     assert [(tool.server, tool.name) for tool in tools.offered()] == [("files", "read")]
     assert tools.trusted() == {"files"}
     window.close()
@@ -89,12 +103,11 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
 def test_a_server_that_failed_says_so_and_is_restarted(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel(git="broken")
     process = window.application.tools.process
-    panel.choose("git")
-    until(lambda: panel.page.line.tone == "warning")
-    assert "Install it" in panel.page.line.text
+    choose(panel, Place("git"))
+    until(lambda: "Install it" in panel.text.toPlainText())
     states: list[str] = []
     process.changed.connect(lambda: states.append(process.state("git").state))
-    panel.page.restart.click()
+    panel.restart.click()
     until(lambda: len(states) == 2)
     assert states == ["starting", "failed"]
 
@@ -124,42 +137,41 @@ def test_a_server_is_added_edited_switched_off_and_removed(
     for number in (1, 2):
         panel.add.click()
         dialog = dialog_of(panel, until)
-        dialog.form.name.setText("notes")
-        dialog.form.runs.textEdited.emit(f"notes --number {number}")
+        dialog.text.setPlainText(f"notes --number {number}")
         dialog.ok.click()
         until(lambda: not panel.findChildren(ServerDialog))
     assert [server.name for server in tools.configuration.servers] == ["notes", "notes 2"]
-    assert panel.chosen == "notes 2"
-    until(lambda: panel.page.tools.rows)
-    panel.page.tools.rows["write"].switch.click()
-    panel.page.edit.click()
+    assert panel.chosen == Place("notes 2")
+    tick(panel, Place("notes 2", "tool", "write"), until)
+    choose(panel, Place("notes 2"))
+    panel.edit.click()
     dialog = dialog_of(panel, until)
-    dialog.form.pairs[0][0].setText("KEY")
-    dialog.form.pairs[0][1].setText("a secret")
+    dialog.text.setPlainText('{"notes 2": {"command": "notes", "env": {"KEY": "a secret"}}}')
     dialog.ok.click()
-    assert tools.configuration.servers[1].env == {"KEY": "a secret"}
-    assert "secret" not in panel.page.runs.words
+    assert tools.configuration.servers[1] == Server("notes 2", "notes", env={"KEY": "a secret"})
+    assert "KEY" in panel.text.toPlainText()
+    assert "secret" not in panel.text.toPlainText()
     until(tools.offered)
-    panel.page.switch.click()
+    tick(panel, Place("notes 2"), until, on=False)
     assert tools.offered() == ()
-    assert not panel.page.tools.rows
-    panel.page.remove.click()
+    assert Place("notes 2", "tool", "write") not in panel.items
+    panel.remove.click()
     box = panel.findChild(QMessageBox)
     next(one for one in box.findChildren(QPushButton) if one.text() == "Remove").click()
-    assert panel.chosen == OWN
+    assert panel.chosen == Place(OWN)
     until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
 
 
 def test_a_renamed_server_keeps_its_command(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel(files="files", git="git")
-    panel.choose("files")
-    panel.page.edit.click()
+    choose(panel, Place("files"))
+    panel.edit.click()
     dialog = dialog_of(panel, until)
-    dialog.form.name.setText("documents")
+    dialog.text.setPlainText(dialog.text.toPlainText().replace('"files": ', '"documents": '))
     dialog.ok.click()
     servers = window.application.tools.configuration.servers
     assert {(one.name, one.command) for one in servers} == {("git", "git"), ("documents", "files")}
-    assert panel.chosen == "documents"
+    assert panel.chosen == Place("documents")
 
 
 def test_what_changed_is_said_and_is_off_until_it_is_fine(
@@ -167,27 +179,21 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
 ) -> None:
     window, panel = open_panel("ready serve -- ready serve:other", files="files")
     tools = window.application.tools
-    panel.choose("files")
-    until(lambda: panel.page.tools.rows)
-    panel.page.tools.rows["read"].switch.click()
+    place = Place("files", "tool", "read")
+    tick(panel, place, until)
     assert tools.offered()
     tools.process._process.replace()
-    until(lambda: panel.page.line.tone == "warning")
-    row = panel.page.tools.rows["read"]
-    assert not row.fine.isHidden()
-    assert "description" in row.changed.text
-    row.more.click()
-    before, _, after = row.details.toPlainText().partition("Now:")
-    assert "Reads files." in before
-    assert "Reads other." in after
-    assert ("properties" in before, "properties" in after) == (False, True)
-    assert not row.switch.isChecked()
+    until(lambda: place in panel.items and "Changed" in panel.items[place].text(1))
+    choose(panel, place)
+    assert "Changed" in panel.text.toPlainText()
+    assert "Reads other." in panel.text.toPlainText()
+    assert panel.items[place].checkState(0) == Qt.CheckState.Unchecked
     assert tools.offered() == ()
     assert "read" in window.notices.texts["tools"], "the panel may be closed"
-    row.fine.click()
+    tick(panel, place, until)
     assert "tools" not in window.notices.texts
     assert [tool.name for tool in tools.offered()] == ["read"]
-    assert row.fine.isHidden()
+    assert "Changed" not in panel.text.toPlainText()
 
 
 def test_folders_are_chosen_and_dropped(
@@ -195,16 +201,14 @@ def test_folders_are_chosen_and_dropped(
 ) -> None:
     window, panel = open_panel()
     tools = window.application.tools
-    panel.page.folders.add.click()
+    panel.folder.click()
     (asked,) = panel.findChildren(QFileDialog)
     asked.fileSelected.emit(str(tmp_path))
     asked.reject()
     assert tools.configuration.folders == (str(tmp_path),)
     until(lambda: tmp_path.name in str(kept(tmp_path)))
-    (drop,) = (
-        one for one in panel.findChildren(QPushButton) if "Do not read" in one.accessibleName()
-    )
-    drop.click()
+    choose(panel, Place(OWN, "folder", str(tmp_path)))
+    panel.remove.click()
     assert tools.configuration.folders == ()
 
 
@@ -212,8 +216,8 @@ def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_p
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
     _, panel = open_panel(files="files")
-    panel.choose("files")
-    until(lambda: "It complains." in panel.page.log.toPlainText())
+    choose(panel, Place("files"))
+    until(lambda: "It complains." in panel.text.toPlainText())
 
 
 def test_servers_of_other_programs_are_found(
@@ -229,8 +233,11 @@ def test_servers_of_other_programs_are_found(
     window, panel = open_panel()
     panel.add.click()
     dialog = dialog_of(panel, until)
-    assert [dialog.tabs.tabText(place) for place in range(3)][2] == "From Cursor"
-    dialog.list.item(0).setCheckState(Qt.CheckState.Checked)
+    assert dialog.list.topLevelItemCount() == 1
+    item = dialog.list.topLevelItem(0)
+    assert item is not None
+    assert "Cursor" in item.text(1)
+    item.setCheckState(0, Qt.CheckState.Checked)
     dialog.ok.click()
     assert [one.name for one in window.application.tools.configuration.servers] == ["web"]
 
@@ -240,10 +247,9 @@ def test_a_damaged_file_is_said_and_kept(
 ) -> None:
     (tmp_path / "tools.json").write_text("{ damaged")
     _, panel = open_panel()
-    until(lambda: "tools.json" in panel.line.text)
-    until(lambda: panel.page.tools.rows)
-    panel.page.tools.rows["read"].switch.click()
-    assert panel.line.text == ""
+    until(lambda: "tools.json" in panel.line.words)
+    tick(panel, Place(OWN, "tool", "read"), until)
+    assert panel.line.words == ""
     until(lambda: (tmp_path / "tools.damaged.json").exists() and kept(tmp_path))
     assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
 

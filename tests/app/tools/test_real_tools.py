@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 
 from app.chat.approval_card import ApprovalCard
 from app.tools.panel import ToolsPanel
+from app.tools.server_rows import Place
 from app.window import Window
 from engine.tools.client import host_command
 from engine.tools.protocol import OWN
@@ -33,9 +34,9 @@ LAST = "The sum is 42, and the echo came back."
 
 
 def switch_on(panel: ToolsPanel, server: str, tool: str, until: Until) -> None:
-    panel.choose(server)
-    until(lambda: tool in panel.page.tools.rows)
-    panel.page.tools.rows[tool].switch.click()
+    place = Place(server, "tool", tool)
+    until(lambda: place in panel.items)
+    panel.items[place].setCheckState(0, Qt.CheckState.Checked)
 
 
 def allow(window: Window, until: Until) -> None:
@@ -70,8 +71,8 @@ def test_a_model_acts_with_what_was_switched_on(
     (panel,) = window.findChildren(ToolsPanel)
     switch_on(panel, OWN, "calculate", until)
     switch_on(panel, "scripted", "echo", until)
-    panel.close()
     until(lambda: len(box.offered()) == 2)
+    panel.close()
     children = psutil.Process(box.process.pid).children(recursive=True)
     send(window, "What is 40 + 2? Then say hello.")
     for _ in range(2):

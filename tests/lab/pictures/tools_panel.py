@@ -1,4 +1,4 @@
-"""Pictures of the panel of tools: empty, with three servers, a page of each, and what adds servers.
+"""Pictures of the panel of tools: empty, with three servers, each kind of row; what adds servers.
 
 python -m tests.lab.pictures.tools_panel FOLDER
 """
@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.theme.style import Theme
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
-from app.tools.server_now import ServerNow
+from app.tools.server_rows import Place, Row, rows_of
 from engine.tools.configuration import Configuration, written
 from engine.tools.protocol import OWN, Offered, Server, State
 
@@ -79,13 +79,11 @@ SETUP = Configuration(
 LOG = "-- started, process 4711\nSecure filesystem server running on stdio\n"
 
 
-def shown(setup: Configuration, count: int) -> list[ServerNow]:
-    """The first servers, as they are."""
-    before = {("files", "write_file"): WROTE}
-    servers = (Server(OWN), *SERVERS)
+def shown(setup: Configuration, count: int) -> list[Row]:
+    """The rows of the first servers, as they are."""
+    servers = list(zip((Server(OWN), *SERVERS), STATES, strict=True))[:count]
     return [
-        ServerNow(server, state, setup, before, "" if server.name == OWN else LOG)
-        for server, state in list(zip(servers, STATES, strict=True))[:count]
+        row for server, state in servers for row in rows_of(server, state, setup, log=lambda: LOG)
     ]
 
 
@@ -112,40 +110,43 @@ def save(folder: Path, name: str, part: QWidget, *, dark: bool) -> None:
 def draw(take: Callable[[str, QWidget], None]) -> None:
     """The panel and its dialogs, in each state."""
     panel = ToolsPanel()
-    panel.say("")
+    panel.line.say("")
     panel.show()
-    panel.show_servers(shown(NONE, 1))
+    panel.show_rows(shown(NONE, 1))
     take("empty", panel)
-    panel.show_servers(shown(SETUP, 4))
+    panel.show_rows(shown(SETUP, 4))
     take("own", panel)
-    panel.choose("files")
-    take("page", panel)
-    row = panel.page.tools.rows["write_file"]
-    row.more.click()
-    QTest.qWait(100)
-    panel.page.tools.ensureWidgetVisible(row)
-    take("changed", panel)
-    panel.page.tabs.setCurrentIndex(2)
-    take("log", panel)
-    for name in ("git", "search"):
-        panel.choose(name)
+    for name, place in (
+        ("folder", Place(OWN, "folder", SETUP.folders[0])),
+        ("tool", Place("files", "tool", "read_text_file")),
+        ("changed", Place("files", "tool", "write_file")),
+        ("server", Place("files")),
+        ("failed", Place("git")),
+        ("starting", Place("search")),
+    ):
+        panel.tree.setCurrentItem(panel.items[place])
         take(name, panel)
     panel.resize(panel.minimumSize())
-    panel.choose("files")
+    panel.tree.setCurrentItem(panel.items[Place("files")])
     take("small", panel)
-    found = {"Claude Desktop": SERVERS[:2], "LM Studio": SERVERS[2:]}
-    add = ServerDialog(found=found, parent=panel)
-    edit = ServerDialog(SERVERS[0], found={}, parent=panel)
+    programs = ("Claude Desktop", "Claude Desktop", "LM Studio")
+    found = list(zip(programs, SERVERS, strict=True))
+    add = ServerDialog(found=(), parent=panel)
     add.show()
-    add.list.item(0).setCheckState(Qt.CheckState.Checked)
-    take("import", add)
-    add.tabs.setCurrentIndex(1)
-    add.paste.setPlainText('{ "mcpServers": {\n  "files": { "command": \n}')
-    take("wrong", add)
-    add.paste.setPlainText(written(Configuration(SERVERS)))
-    take("paste", add)
-    add.tabs.setCurrentIndex(0)
+    take("add", add)
+    add.text.setPlainText("npx -y @modelcontextprotocol/server-filesystem ~/Notes")
     take("type", add)
+    add.text.setPlainText('{ "mcpServers": {\n  "files": { "command": \n}')
+    take("wrong", add)
+    add = ServerDialog(found=found, parent=panel)
+    add.show()
+    first = add.list.topLevelItem(0)
+    assert first is not None
+    first.setCheckState(0, Qt.CheckState.Checked)
+    take("import", add)
+    add.text.setPlainText(written(Configuration(SERVERS)))
+    take("paste", add)
+    edit = ServerDialog(SERVERS[0], found=(), parent=panel)
     edit.show()
     take("edit", edit)
     panel.close()

@@ -1,0 +1,44 @@
+"""A tree of rows that may be ticked: a name, and a muted line about it."""
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QTreeWidget
+
+from app.theme.style import zoomed
+
+_STYLE = """
+QTreeWidget {
+    border: 1px solid palette(mid); border-radius: 6px; padding: 4px; background: palette(base);
+    selection-background-color: palette(midlight); selection-color: palette(text); outline: none;
+}
+QTreeWidget:focus { border-color: palette(link); }
+QTreeWidget::item { padding: 3px 0; }
+"""
+
+
+class RowTree(QTreeWidget):
+    """Has two columns and no header; `wide` is the width of the names, in pixels."""
+
+    def __init__(self, name: str, *, wide: float) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setStyleSheet(_STYLE)
+        self.setItemDelegate(_Quiet(self))
+        self.setColumnCount(2)
+        self.setColumnWidth(0, zoomed(self, wide))
+        self.setHeaderHidden(True)
+        self.setAllColumnsShowFocus(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+
+class _Quiet(QStyledItemDelegate):
+    """Mutes the second column, and shows the edges of check boxes on a dark window too."""
+
+    def initStyleOption(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().initStyleOption(option, index)
+        muted = option.palette.color(QPalette.ColorRole.PlaceholderText)
+        option.palette.setColor(QPalette.ColorRole.Window, muted)  # Fusion draws edges darker
+        if index.column():
+            option.palette.setColor(QPalette.ColorRole.Text, muted)

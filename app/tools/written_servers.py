@@ -1,0 +1,101 @@
+"""Servers as a person writes them in one field: a command, an address, or JSON.
+
+Keys of a server that is edited stand there as dots, and dots that are left alone stand for them.
+Pure; knows no widget and no file.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from pathlib import PurePath
+
+from engine.tools.configuration import MASK, Configuration, masked, read, written
+from engine.tools.protocol import Server
+from models.errors import Problem
+from models.in_words import one_line
+
+_JSON = re.compile(r'[{\[]|//|/\*|"[^"]*"\s*:')
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_HOST = re.compile(r"://(?:[^/@]*@)?([\w.-]+)")
+_NO_NAMES = re.compile(  # of a server: programs that run others, their words, parts of a host
+    r"[\dA-Z_/]*|npx|bunx|uvx|pnpm|yarn|pipx|uv|node|bun|deno|docker|podman|python[\d.]*"
+    r"|run|exec|dlx|tool|dist|index.js|www|mcp|api|mcp-remote"
+)
+
+
+def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
+    """Return the servers that a person wrote. `kept` is the server that is edited: its values stand
+    for the dots of `hidden`. Raises Problem."""
+    text = text.strip()
+    is_json = _JSON.match(text)
+    if is_json and kept:
+        behind = hidden(kept)[1]
+        text = _STRING.sub(lambda found: behind.get(found[0], found[0]), text)
+    if MASK in text:
+        raise Problem(f"{MASK} stands for no value here.", "Write the value in its place.")
+    if not is_json:
+        server = _typed(text)
+        text = _json(replace(server, name=kept.name if kept else _name_of(server)))
+    servers = read(text).servers
+    if kept and len(servers) != 1:
+        raise Problem("This is not one server.", "Write the server that you edit, and no other.")
+    return servers
+
+
+def hidden(server: Server) -> tuple[str, dict[str, str]]:
+    """Return a server as JSON with dots in place of keys, and the whole strings by those with
+    dots."""
+    strings = iter(_STRING.findall(_json(server)))
+    behind: dict[str, str] = {}
+
+    def hide(found: re.Match[str]) -> str:
+        dots, whole, number = found[0], next(strings), 1
+        if dots == whole:
+            return whole
+        while behind.setdefault(dots, whole) != whole:
+            number += 1
+            dots = found[0].replace(MASK, f"{MASK}{number}")
+        return dots
+
+    return _STRING.sub(hide, _json(masked(server))), behind
+
+
+def shown(server: Server) -> str:
+    """Return the command or address of a server and the names of its keys, without their values."""
+    dots = masked(server)
+    runs = dots.url or shlex.join((dots.command, *dots.args)).replace(f"'{MASK}'", MASK)
+    keys = (f"{name} {MASK}" for name in (*server.env, *server.headers))
+    return one_line(" · ".join((runs, *keys)))
+
+
+def _json(server: Server) -> str:
+    entries = json.loads(written(Configuration((server,))))["mcpServers"]
+    return json.dumps(entries, indent=2, ensure_ascii=False)
+
+
+def _typed(text: str) -> Server:
+    """Return the server of an address or a command, without a name."""
+    if re.fullmatch(r"https?://\S+", text):
+        return Server("", url=text)
+    try:
+        words = shlex.split(text.replace("\\\n", " "))
+    except ValueError:
+        raise Problem("A quotation mark is not closed.", "Close it.") from None
+    env = {}
+    while words and (variable := _VARIABLE.fullmatch(words[0])):
+        env[variable[1]] = variable[2]
+        del words[0]
+    if not any(words[:1]):
+        raise Problem("There is no command and no address.", "Write one.")
+    return Server("", words[0], tuple(words[1:]), env)
+
+
+def _name_of(server: Server) -> str:
+    """Return a name from the host of an address, or from the program or package of a command."""
+    host = "".join(_HOST.findall(server.url)[:1])
+    words = [word for word in (server.command, *masked(server).args) if MASK not in word]
+    parts = [part for word in words if word[:1] != "-" for part in PurePath(word).parts[::-1]]
+    names = (one_line(part.partition("@")[0]) for part in (*host.split("."), *parts))
+    return next((name for name in names if not _NO_NAMES.fullmatch(name)), host or words[0])[:40]

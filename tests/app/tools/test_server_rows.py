@@ -1,0 +1,84 @@
+"""Rows say how servers, folders and tools are, in texts that have no keys."""
+
+from dataclasses import replace
+
+from app.tools.server_rows import Place, Row, rows_of
+from engine.tools.configuration import Configuration, digest
+from engine.tools.protocol import OWN, Offered, Server, State
+
+READ = Offered("files", "read", "", "Reads a file.", '{"type": "object"}', True)
+WRITE = Offered("files", "write", "", "Writes.", "{}")
+WROTE = replace(WRITE, description="Never overwrites.")
+FILES = Server("files", "npx", ("files",), {"KEY": "secret"})
+SETUP = Configuration(
+    (FILES,),
+    seen={"files": {"read": digest(READ), "write": digest(WROTE)}},
+    folders=("/notes",),
+)
+RUNS = State("files", "running", (READ, WRITE), "1.2.0", "Ask before you write.")
+READ_PLACE, WRITE_PLACE = Place("files", "tool", "read"), Place("files", "tool", "write")
+
+
+def rows(
+    setup: Configuration = SETUP, state: State = RUNS, server: Server = FILES, log: str = ""
+) -> dict[Place, Row]:
+    return {row.place: row for row in rows_of(server, state, setup, log=lambda: log)}
+
+
+def test_a_server_stands_in_front_of_its_tools() -> None:
+    shown = rows()
+    assert [*shown] == [Place("files"), Place("files", "trust"), READ_PLACE, WRITE_PLACE]
+    assert [row.on for row in shown.values()] == [True, False, True, False]
+    assert "1 of 2" in shown[Place("files")].note
+    assert "read-only" in shown[READ_PLACE].note
+    assert "read-only" not in shown[WRITE_PLACE].note
+    assert rows(SETUP.trusting("files", True))[Place("files", "trust")].on
+    assert [*rows(state=replace(RUNS, tools=(WRITE,)))] == [Place("files"), WRITE_PLACE]
+
+
+def test_all_is_said_of_a_server_but_its_keys() -> None:
+    text = rows(log="It complains.")[Place("files")].text()
+    for words in ("npx files", "KEY", RUNS.version, RUNS.instructions, "It complains."):
+        assert words in text
+    assert "secret" not in text
+
+
+def test_the_state_of_a_server_is_said() -> None:
+    failed = State("files", "failed", message="There is no npx.", remedy="Install it.")
+    for state, on, warns, words in (
+        (RUNS, True, True, "write"),
+        (replace(RUNS, tools=(READ,)), True, False, "Running"),
+        (State("files", "starting"), True, False, "Starting"),
+        (failed, True, True, "Install it."),
+        (failed, False, False, "Off"),
+    ):
+        shown = rows(SETUP.enabling("files", on), state)[Place("files")]
+        assert (shown.on, shown.warns) == (on, warns)
+        assert words in shown.text()
+    assert [*rows(SETUP.enabling("files", False))] == [Place("files")]
+
+
+def test_a_tool_that_has_changed_says_what() -> None:
+    row = rows()[WRITE_PLACE]
+    assert (row.on, row.warns) == (False, True)
+    assert [part in row.note for part in ("description", "arguments")] == [True, False]
+    assert row.note in row.text()
+    assert WRITE.description in row.text()
+    other = replace(SETUP, seen={"files": {"write": "from another version"}})
+    assert rows(other)[WRITE_PLACE].warns
+    assert not rows(SETUP.switched(WRITE, on=True))[WRITE_PLACE].warns
+    assert not rows()[READ_PLACE].warns
+
+
+def test_schemas_are_laid_out_if_they_can_be() -> None:
+    for schema, words in (('{"a": "\u00e9"}', '  "a": "\u00e9"'), ("{", "{"), ("[" * 9999, "[[")):
+        tool = replace(READ, schema=schema)
+        assert words in rows(state=replace(RUNS, tools=(tool,)))[READ_PLACE].text()
+
+
+def test_tools_that_come_along_read_folders_and_always_run() -> None:
+    state = State(OWN, "running", (replace(READ, server=OWN),))
+    shown = rows(SETUP, state, Server(OWN))
+    assert [place.kind for place in shown] == ["server", "folder", "trust", "tool"]
+    assert shown[Place(OWN, "folder", "/notes")].title == "/notes"
+    assert shown[Place(OWN)].on is None

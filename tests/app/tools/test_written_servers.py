@@ -1,0 +1,141 @@
+"""Servers are read as a person writes them, and keys that are left as dots stay as they are."""
+
+import json
+import shlex
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tools.written_servers import hidden, servers_in, shown
+from engine.tools.configuration import MASK, Configuration, written
+from engine.tools.protocol import Server
+from models.errors import Problem
+
+GIT = Server(
+    "git",
+    "uvx",
+    ("mcp-server-git", "--repo", "/my code", "--api-key", "key-in-args"),
+    {"TOKEN": "key-in-env", "MODE": "${env:MODE}"},
+    "/tmp",
+)
+WEB = Server(
+    "web",
+    url="https://a.example/mcp?key=key-in-address",
+    headers={"Authorization": "Bearer key-in-header"},
+)
+TEXTS = st.text(st.characters(exclude_categories=["C"], exclude_characters="\0"), max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("npx -y 'a server' ~/Notes", Server("a server", "npx", ("-y", "a server", "~/Notes"))),
+        ("npx \\\n  -y notes@1.2", Server("notes", "npx", ("-y", "notes@1.2"))),
+        ("KEY=abc MODE='a b' notes", Server("notes", "notes", (), {"KEY": "abc", "MODE": "a b"})),
+        ('"/my apps/notes" stdio', Server("notes", "/my apps/notes", ("stdio",))),
+        (" https://notes.example/mcp\n", Server("notes", url="https://notes.example/mcp")),
+        ('{"notes": {"command": "a"}}', Server("notes", "a")),
+        ('"notes": {"command": "a"},', Server("notes", "a")),
+        ('{"mcpServers": {"notes": {"command": "a"}}}', Server("notes", "a")),
+        ('// mine\n{"servers": {"notes": {"command": "a"}}}', Server("notes", "a")),
+    ],
+)
+def test_a_command_an_address_and_json_are_servers(text: str, server: Server) -> None:
+    assert servers_in(text) == (server,)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("npx -y @modelcontextprotocol/server-filesystem ~/Notes", "server-filesystem"),
+        ("uvx mcp-server-git", "mcp-server-git"),
+        ("docker run -i --rm -e GITHUB_TOKEN mcp/github", "github"),
+        ("node /home/me/notes/dist/index.js", "notes"),
+        ("npx -y server --token github_pat_123", "server"),
+        ("npx", "npx"),
+        ("https://mcp.linear.app/sse", "linear"),
+        ("https://someone:secret@api.search.example/mcp", "search"),
+        ("http://127.0.0.1:3000/mcp", "127.0.0.1"),
+    ],
+)
+def test_a_name_is_guessed(text: str, name: str) -> None:
+    assert [server.name for server in servers_in(text)] == [name]
+
+
+def test_what_is_no_server_is_a_problem() -> None:
+    for text in ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''"):
+        with pytest.raises(Problem):
+            servers_in(text)
+
+
+@given(st.sampled_from(["", "https://", "https://[", "{", '"a":', "A=", MASK]), st.text())
+def test_whatever_is_written_is_a_server_or_a_problem(begun: str, rest: str) -> None:
+    for kept in (None, GIT):
+        with suppress(Problem):
+            assert all(server.name for server in servers_in(begun + rest, kept))
+
+
+@given(st.text(min_size=1), st.lists(st.text()))
+def test_a_command_is_read_as_in_a_terminal(command: str, arguments: list[str]) -> None:
+    text = shlex.join(("env", command, *arguments))
+    try:
+        (server,) = servers_in(text)
+    except Problem:  # it has what no program can be given
+        return
+    assert [server.command, *server.args] == shlex.split(text.strip())
+
+
+@pytest.mark.parametrize("server", [GIT, WEB])
+def test_no_key_is_in_the_text_of_a_server(server: Server) -> None:
+    for text in (hidden(server)[0], shown(server)):
+        assert "key-in" not in text
+        assert MASK in text
+    assert servers_in(hidden(server)[0], server) == (server,)
+
+
+@given(
+    st.lists(TEXTS, max_size=4),
+    st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=3),
+)
+def test_what_is_left_alone_stays_as_it_is(args: list[str], env: dict[str, str]) -> None:
+    server = Server("a", "a-program", ("--key", *args), env)
+    if MASK not in written(Configuration((server,))):
+        assert servers_in(hidden(server)[0], server) == (server,)
+
+
+def test_dots_stand_for_the_values_of_the_server_that_is_edited() -> None:
+    server = replace(GIT, args=("--key", "first key", "--key", "second"))
+    text, _ = hidden(server)
+    entry = json.loads(text)["git"]
+    first, second = entry["args"][1::2]
+    assert first != second
+    entry["args"] = ["--more", "--key", second]
+    entry["env"] = {"TOKEN": "another"}
+    (edited,) = servers_in(json.dumps({"files": entry}, ensure_ascii=False), server)
+    assert edited.name == "files"
+    assert edited.args == ("--more", "--key", "second")
+    assert edited.env == {"TOKEN": "another"}
+    assert servers_in("npx other", server) == (Server("git", "npx", ("other",)),)
+
+
+def test_dots_that_stand_for_nothing_are_a_problem() -> None:
+    text, _ = hidden(GIT)
+    assert servers_in(text.replace("/my code", "/other"), GIT)[0].env == GIT.env
+    for written_text, kept in (
+        (text, None),
+        (text, WEB),
+        (text.replace(f'"{MASK}"', f'"Bearer {MASK}"', 1), GIT),
+        (f"npx --key {MASK}", GIT),
+        ('{"a": {"command": "a"}, "b": {"command": "b"}}', GIT),
+    ):
+        with pytest.raises(Problem):
+            servers_in(written_text, kept)
+
+
+def test_a_server_is_shown_in_one_line() -> None:
+    nasty = Server("a", "run", ("a\n\u202eb", "--key", "secret"), {"K\n": "another secret"})
+    assert shown(nasty) == f"run 'a b' --key {MASK} · K {MASK}"
+    assert shown(replace(WEB, url="https://a.example", headers={})) == "https://a.example"
