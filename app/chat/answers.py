@@ -43,7 +43,8 @@ from engine.events import Done, Event, Failed, Prefill, Text
 from engine.process.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
-from engine.tools.turn import Decision, Permissions, must_answer, tools_json
+from engine.tools.steps import must_answer
+from engine.tools.turn import Decision, Permissions, tools_json
 from models.errors import Problem
 
 _FLUSH_MS = 1000

@@ -6,7 +6,7 @@ Knows its widgets; not what is done when one is used.
 from collections.abc import Iterable
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QFontDatabase, QIcon
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
@@ -52,7 +52,6 @@ class ToolsPanel(QDialog):
         self.remove = QPushButton("Remove")
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
-        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("About the chosen row")
         self.add.setProperty("chief", True)  # see the style sheet
         self.folder.setToolTip("A folder that the file tools may read")

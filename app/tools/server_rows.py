@@ -18,7 +18,7 @@ _OWN = """With tools a model can act: read your notes, calculate, ask another pr
 Tick what it may use. You see each call before it runs.
 
 These tools come with Slipstream. They read the folders that you add, and nothing outside."""
-_TRUST = "Calls of tools that are read-only by their server’s word run without asking."
+_TRUST = "Tools that change nothing, by their server’s word, run without asking."
 _CHANGED = "Changed since you switched it on{what}. It is off until you switch it on again."
 _PARTS = ("its title", "its description", "its arguments", "whether it is read-only")
 
@@ -64,7 +64,7 @@ def rows_of(
         yield Row(Place(name), name, note, text=about, on=on, warns=warns)
     if any(tool.read_only for tool in tools):
         place, trusted = Place(name, "trust"), name in setup.trusted
-        yield Row(place, "Believe “read-only”", _TRUST, text=lambda: _TRUST, on=trusted)
+        yield Row(place, "Run read-only unasked", _TRUST, text=lambda: _TRUST, on=trusted)
     for tool in tools:
         yield _tool_row(tool, setup)
 

@@ -21,7 +21,7 @@ from engine.stretches import Stretch, extend, joined, said
 from engine.tools.client import OtherVersion, ToolClient, host_command
 from engine.tools.configuration import Configuration, load
 from engine.tools.protocol import LONGEST_LINE_BYTES, OWN, Call, Offered, Result, Start
-from engine.tools.steps import Step, StepCall, line_of, messages_of
+from engine.tools.steps import Step, StepCall, line_of, messages_of, must_answer
 from engine.tools.turn import (
     Decision,
     GivenTool,
@@ -31,7 +31,6 @@ from engine.tools.turn import (
     finished,
     given_tools,
     judged,
-    must_answer,
     seconds_left,
     tools_json,
     unfit,

@@ -1,8 +1,8 @@
 """The values of an answer that calls tools: its steps, and the calls of each.
 
 An answer in several steps is one text, all that the model wrote, and its steps: the places in it
-behind which results were read. Knows how such an answer is given back to the model, and how a call
-is said in a line; nothing of what may run.
+behind which results were read. Knows when it has to end, how it is given back to the model, and how
+a call is said in a line; nothing of what may run.
 """
 
 import json
@@ -18,7 +18,11 @@ CallState = Literal["asked", "running", "done", "failed", "refused", "cancelled"
 """How a call is: `asked` while a person decides. `refused` by a person, a rule or a limit."""
 
 CALL_STATES: tuple[CallState, ...] = get_args(CallState)
+MOST_CALLS = 20
+MOST_SECONDS = 300.0  # of tools, in one answer
+_MOST_IDLE_STEPS = 2  # in a row, in which nothing ran
 _WITHOUT_RESULT = "The call was stopped. There is no result."
+_OVER = "[Call no more tools. Answer the question with these results.]"
 _LONGEST_LINE = 60  # characters of the arguments in it
 
 
@@ -55,6 +59,49 @@ class Step:
     calls: tuple[StepCall, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that tools may do for one answer."""
+
+    calls: int = MOST_CALLS
+    seconds: float = MOST_SECONDS
+
+
+USUAL = Limits()
+
+
+def must_answer(steps: Sequence[Step], limits: Limits = USUAL) -> bool:
+    """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
+    is reached, nothing ran in the last steps, or the calls of the last ran before with the same
+    results."""
+    *before, last = steps or (Step(0, ()),)
+    earlier = [call for step in before for call in step.calls if call.runs]
+    spent = [call for step in steps for call in step.calls]
+    idle = [step for step in steps[-_MOST_IDLE_STEPS:] if not any(call.runs for call in step.calls)]
+    return (
+        len(spent) >= limits.calls
+        or sum(call.seconds for call in spent) >= limits.seconds
+        or len(idle) == _MOST_IDLE_STEPS
+        or (bool(last.calls) and all(_repeats(call, earlier) for call in last.calls))
+    )
+
+
+def _repeats(call: StepCall, earlier: Sequence[StepCall]) -> bool:
+    return any(
+        (each.server, each.tool, each.result) == (call.server, call.tool, call.result)
+        and alike(each.arguments, call.arguments)
+        for each in earlier
+    )
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two JSON texts say the same."""
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except (ValueError, RecursionError):
+        return one == other
+
+
 def messages_of(
     content: str, stretches: Sequence[Stretch], steps: Sequence[Step]
 ) -> tuple[ChatMessage, ...]:
@@ -62,7 +109,8 @@ def messages_of(
     wrote before and the results, then the rest of the text, if there is any.
 
     Each part carries the very text that was written, so that its tokens are those of before. A call
-    without a result gets a line that says so: templates want one for each call.
+    without a result gets a line that says so: templates want one for each call. So does the last
+    result, if the model is to answer.
     """
     return tuple(_messages(content, tuple(stretches), steps))
 
@@ -70,12 +118,14 @@ def messages_of(
 def _messages(
     content: str, stretches: tuple[Stretch, ...], steps: Sequence[Step]
 ) -> Iterator[ChatMessage]:
-    begin = 0
-    for step in steps:
+    begin, last = 0, (len(steps), len(steps[-1].calls)) if must_answer(steps) else None
+    for number, step in enumerate(steps, 1):
         its, stretches = cut(stretches, step.place - begin)
         yield _assistants(content[begin : step.place], its, step.calls)
-        for call in step.calls:
+        for place, call in enumerate(step.calls, 1):
             text = call.result or _WITHOUT_RESULT
+            if (number, place) == last:
+                text = f"{text}\n\n{_OVER}"
             yield ChatMessage("tool", text, tool_call_id=call.id, name=call.name)
         begin = step.place
     if content[begin:] or not steps:

@@ -18,18 +18,15 @@ from engine.documents.passages import PassageIndex
 from engine.documents.plan import plan
 from engine.events import CallPiece
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import Step, StepCall
+from engine.tools.steps import USUAL, Limits, Step, StepCall, alike
 from models.in_words import one_line
 
 Decision = Literal["once", "always", "refuse", "never"]
 """A person's answer to a call: run it; run it and all later ones of this tool in this conversation;
 do not run it; refuse it and all later ones."""
 
-MOST_CALLS = 20
-MOST_SECONDS = 300.0  # of tools, in one answer
 CALL_SECONDS = 60.0
 MOST_RESULT_TOKENS = 3000
-_MOST_IDLE_STEPS = 2  # in a row, in which nothing ran
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_SCHEMA = 1 << 15  # characters of JSON: a longer one would fill the prompt
@@ -148,17 +145,6 @@ class Permissions:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that tools may do for one answer."""
-
-    calls: int = MOST_CALLS
-    seconds: float = MOST_SECONDS
-
-
-_USUAL = Limits()
-
-
 def asked_calls(pieces: Iterable[CallPiece], *, id: str) -> tuple[StepCall, ...]:
     """The calls that a generation wrote to their ends. `id` begins the id of each: it must not be
     that of another generation of the conversation."""
@@ -180,7 +166,7 @@ def judged(
     permissions: Permissions,
     *,
     before: Sequence[Step] = (),
-    limits: Limits = _USUAL,
+    limits: Limits = USUAL,
 ) -> tuple[StepCall, ...]:
     """The calls of a step with their states: `running` if a call may run at once, `asked` if a
     person decides, or `refused`, with the line that the model gets.
@@ -237,15 +223,8 @@ def decided(call: StepCall, decision: Decision, *, arguments: str = "") -> StepC
     model's."""
     if decision in ("refuse", "never"):
         return _refused(call, "The user refused this call. Go on without it.")
-    edited = bool(arguments) and not _alike(arguments, call.arguments)
+    edited = bool(arguments) and not alike(arguments, call.arguments)
     return replace(call, state="running", ran=arguments if edited else "")
-
-
-def _alike(one: str, other: str) -> bool:
-    try:
-        return bool(json.loads(one) == json.loads(other))
-    except (ValueError, RecursionError):
-        return one == other
 
 
 def unfit(arguments: str, tool: GivenTool) -> str:
@@ -299,31 +278,7 @@ def shortened(text: str, *, question: str, name: str, count: Callable[[str], int
     )
 
 
-def must_answer(steps: Sequence[Step], limits: Limits = _USUAL) -> bool:
-    """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
-    is reached, nothing ran in the last steps, or the calls of the last ran before with the same
-    results."""
-    *before, last = steps or (Step(0, ()),)
-    earlier = [call for step in before for call in step.calls if call.runs]
-    spent = [call for step in steps for call in step.calls]
-    idle = [step for step in steps[-_MOST_IDLE_STEPS:] if not any(call.runs for call in step.calls)]
-    return (
-        len(spent) >= limits.calls
-        or sum(call.seconds for call in spent) >= limits.seconds
-        or len(idle) == _MOST_IDLE_STEPS
-        or (bool(last.calls) and all(_repeats(call, earlier) for call in last.calls))
-    )
-
-
-def _repeats(call: StepCall, earlier: Sequence[StepCall]) -> bool:
-    return any(
-        (each.server, each.tool, each.result) == (call.server, call.tool, call.result)
-        and _alike(each.arguments, call.arguments)
-        for each in earlier
-    )
-
-
-def seconds_left(steps: Sequence[Step], limits: Limits = _USUAL) -> float:
+def seconds_left(steps: Sequence[Step], limits: Limits = USUAL) -> float:
     """The time that the next call of an answer may take."""
     used = sum(call.seconds for step in steps for call in step.calls)
     return max(min(CALL_SECONDS, limits.seconds - used), 0.0)

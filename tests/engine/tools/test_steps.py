@@ -1,11 +1,21 @@
 """An answer in steps, as it is given back to the model and said in a line."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.request import ChatMessage, ToolCall
 from engine.stretches import Stretch
-from engine.tools.steps import CALL_STATES, Step, StepCall, line_of, messages_of
+from engine.tools.steps import (
+    CALL_STATES,
+    Limits,
+    Step,
+    StepCall,
+    line_of,
+    messages_of,
+    must_answer,
+)
 
 CALL = StepCall("g_0", "read_file", '{"path": "notes.md"}', "files", "read_file", result="Text.")
 WRITTEN = '<think>Hm.</think>I look.<tool_call>{"name": "read_file"}</tool_call>'
@@ -37,6 +47,40 @@ def test_nothing_that_was_written_is_lost(text: str, places: list[int], kinds: l
     messages = messages_of(text, stretches, steps)
     assert "".join(message.written for message in messages) == text
     assert sum(message.role == "tool" for message in messages) == len(steps)
+
+
+def test_limits_end_the_calls_of_an_answer() -> None:
+    steps = [
+        Step(1, tuple(replace(CALL, state="done", result=text, seconds=20.0) for text in "abc"))
+    ]
+    assert [must_answer(steps, Limits(calls=most)) for most in (3, 4)] == [True, False]
+    assert [must_answer(steps, Limits(seconds=most)) for most in (60, 61)] == [True, False]
+
+
+def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
+    def ran(arguments: str, result: str) -> Step:
+        return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
+
+    first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
+    refused = Step(1, (replace(CALL, state="refused"),))
+    assert not must_answer(())
+    assert not must_answer([first])
+    assert must_answer([first, spaced])
+    assert must_answer([first, refused, spaced])
+    assert not must_answer([first, ran('{"path": "a"}', "red")])
+    assert not must_answer([first, ran('{"path": "b"}', "blue")])
+    assert not must_answer([first, Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))])
+    assert not must_answer([first, refused])
+    assert must_answer([refused, refused])
+
+
+def test_a_model_that_is_to_answer_is_asked_to_behind_the_results() -> None:
+    done = replace(CALL, state="done")
+    once, twice = (messages_of("ab", (), [Step(1, (done,))] * n) for n in (1, 2))
+    assert once[1].content == CALL.result
+    assert twice[1].content == CALL.result
+    assert twice[3].content != CALL.result
+    assert twice[3].content.startswith(CALL.result)
 
 
 def test_a_call_is_said_in_a_line() -> None:

@@ -13,21 +13,17 @@ from hypothesis import strategies as st
 from engine.events import CallPiece
 from engine.replies.tools import tools_of
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import Step, StepCall
+from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Limits, Step, StepCall, must_answer
 from engine.tools.turn import (
     CALL_SECONDS,
-    MOST_CALLS,
     MOST_RESULT_TOKENS,
-    MOST_SECONDS,
     GivenTool,
-    Limits,
     Permissions,
     asked_calls,
     decided,
     finished,
     given_tools,
     judged,
-    must_answer,
     seconds_left,
     shortened,
     tools_json,
@@ -245,29 +241,6 @@ def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> No
     ran = [call for step in steps for call in step.calls if call.runs]
     assert len(ran) <= MOST_CALLS
     assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
-
-
-def test_limits_end_the_calls_of_an_answer() -> None:
-    steps = [Step(1, tuple(called(state="done", result=text, seconds=20.0) for text in "abc"))]
-    assert [must_answer(steps, Limits(calls=most)) for most in (3, 4)] == [True, False]
-    assert [must_answer(steps, Limits(seconds=most)) for most in (60, 61)] == [True, False]
-
-
-def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
-    def ran(arguments: str, result: str) -> Step:
-        return Step(1, (called("read_file", arguments, state="done", result=result),))
-
-    first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
-    refused = Step(1, (called(state="refused"),))
-    assert not must_answer(())
-    assert not must_answer([first])
-    assert must_answer([first, spaced])
-    assert must_answer([first, refused, spaced])
-    assert not must_answer([first, ran('{"path": "a"}', "red")])
-    assert not must_answer([first, ran('{"path": "b"}', "blue")])
-    assert not must_answer([first, Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))])
-    assert not must_answer([first, refused])
-    assert must_answer([refused, refused])
 
 
 def test_a_result_says_how_the_call_ended() -> None:
