@@ -4,6 +4,7 @@ They are Lark in llguidance's dialect. `engine.replies.parser` reads every reply
 calls of these tools. `engine.replies.call_grammars` has the calls of each family.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Literal
 from engine.replies.call_grammars import arguments_of, calls_of, understood
 from engine.replies.families import CallRow, ReasoningMarks
 from engine.replies.json_text import value_of
-from engine.replies.lark import Rules, either, text
+from engine.replies.lark import Rules, either, spaced, text
 from engine.replies.schemas import complaint_about, loosened
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
@@ -171,13 +172,19 @@ def _reply(
         return either([whole, prose])
     call = f"{rules.up_to(prose, calls.trigger)} {calls.behind_trigger(parallel=parallel)}"
     marked = f"({call})* {prose}" if parallel else either([call, prose])
-    return either([marked, *(_bare_call(rules, row, tool) for row in bare for tool in tools)])
+    return either([marked, *(_bare_calls(rules, bare, tool) for tool in tools if bare)])
 
 
-def _bare_call(rules: Rules, row: CallRow, tool: Tool) -> str:
-    """A call as JSON, whose beginning is one text, as prose may begin with a part of it."""
-    named = f"{text(row.begin)} {text(tool.name)} {text(row.named)}"
-    return f"{named} {arguments_of(rules, tool)} {text(row.end)}"
+def _bare_calls(rules: Rules, rows: Sequence[CallRow], tool: Tool) -> str:
+    """Calls of a tool as JSON, in the notation of these rows. The beginning is one terminal, as
+    prose may begin with a part of it."""
+    arguments, found = arguments_of(rules, tool), []
+    for row in rows:
+        begun = rf"\s*{spaced(row.begin)}{re.escape(tool.name)}{spaced(row.named)}\s*"
+        begin = rules.add(f"/{begun}/", terminal=True)
+        end = rules.add(rf"/\s*{spaced(row.end)}/", terminal=True)
+        found.append(f"{begin} {arguments} {end}")
+    return either(found)
 
 
 def _channels(

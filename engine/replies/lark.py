@@ -81,18 +81,19 @@ class Rules:
         return self.add(f"{terminal} {text(mark)}", options="[lazy]")
 
     def text_beginning_otherwise(self, beginnings: Sequence[str]) -> str:
-        """A terminal for text that begins with none of `beginnings`, nor behind white space."""
+        """A terminal for text that begins with none of `beginnings`, whatever white space is in
+        them or before them."""
         plain = [one for one in beginnings if one and not self.begins_special(one)]
         if not plain:
             return "TEXT"
-        begun = "|".join(map(_literally, plain))
+        begun = "|".join(map(spaced, plain))
         return self.add(rf"/(.|\n)*/ & ~/(?s:\s*({begun}).*)/", terminal=True)
 
     def text_without(self, marks: Sequence[str], *, beginning_otherwise: Sequence[str]) -> str:
         """A terminal for text that says something and has none of `marks` in it; it begins with
         none of `beginning_otherwise`, nor behind white space."""
-        inside = [_literally(one) for one in marks if one and not self.begins_special(one)]
-        begun = [rf"\s*{_literally(one)}" for one in beginning_otherwise if one]
+        inside = [spaced(one) for one in marks if one and not self.begins_special(one)]
+        begun = [rf"\s*{spaced(one)}" for one in beginning_otherwise if one]
         barred = "|".join([*(f".*{one}" for one in inside), *begun])
         without = rf" & ~/(?s:({barred}).*)/" if barred else ""
         return self.add(rf"/(?s:.*\S.*)/{without}", terminal=True)
@@ -101,9 +102,10 @@ class Rules:
         return self._special.match(mark) is not None
 
 
-def _literally(words: str) -> str:
-    """A regular expression, in one line, that matches these words only."""
-    return re.escape(words).replace("/", r"\/").replace("\\\n", r"\n")
+def spaced(mark: str) -> str:
+    """A regular expression for a mark, with any white space where JSON and the mark may have it."""
+    words = re.findall(r'"\w+"|[\w`<>|/]+|\S', mark)
+    return r"\s*".join(re.escape(word).replace("/", r"\/") for word in words)
 
 
 def text(words: str) -> str:

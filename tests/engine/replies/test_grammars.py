@@ -456,7 +456,14 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
     right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'
     doubled = f"{{{right}}}"
     fenced = f"```json\n{right}\n```"
+    spaced = fenced.replace('{"name"', '{\n  "name"').replace(', "arg', ',\n\t"arg')
     for text, passes in (
+        (spaced, True),
+        (f"\n{spaced}", True),
+        (spaced.replace("3", '"x"'), False),
+        (spaced.replace("get_weather", "get_whether"), False),
+        (right.replace('{"name"', '{ "name"').replace("3", '"x"'), False),
+        (doubled.replace('{{"name":', '{{ "name" :').replace("3", '"x"'), False),
         (right, True),
         (fenced, True),
         (fenced.replace("3", '"x"'), False),
@@ -471,7 +478,6 @@ def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
         tokens = tokenizer.encode(text, add_special_tokens=False)
         allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
         assert (text, allowed == len(tokens) + 1) == (text, passes)
-    spaced = fenced.replace('{"name"', '{\n  "name"')
     for written in (right, fenced, spaced, doubled, f"<tool_call>\n{doubled}\n</tool_call>"):
         assert read(syntax, [written]).calls == [("get_weather", {"city": "Bonn", "days": 3})]
     for written in ("```json\n[1]\n```", fenced.replace("get_weather", "get_whether"), "`a`"):
