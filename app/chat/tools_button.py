@@ -73,7 +73,7 @@ class ToolsButton(MenuButton):
             again.triggered.connect(partial(self.permitted.emit, Permissions(never=now.never)))
             again.setEnabled(bool(now.always))
         menu.addSeparator()
-        menu.addAction("Tools in Settings…", self.settings_asked.emit)
+        menu.addAction("Set up tools…", self.settings_asked.emit)
         return menu
 
 

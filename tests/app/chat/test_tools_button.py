@@ -61,7 +61,7 @@ def test_all_can_be_switched_off_and_asked_about_again(button: ToolsButton) -> N
     button.show_tools(TOOLS, Permissions(always=keys - {("files", "write_file")}), set_up=True)
     action(button, "Ask about all").trigger()
     assert button.permissions == Permissions()
-    action(button, "Tools in Settings").trigger()
+    action(button, "Set up tools").trigger()
     assert asked
 
 
