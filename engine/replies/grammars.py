@@ -170,8 +170,13 @@ def _reply(
         prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"
     if calls.unmarked:
         return either([whole, prose])
-    call = f"{rules.up_to(prose, calls.trigger)} {calls.behind_trigger(parallel=parallel)}"
-    marked = f"({call})* {prose}" if parallel else either([call, prose])
+    first = {row.trigger: row for row in reversed(rules.syntax.row.calls) if not row.unmarked}
+    others = [calls_of([row], rules, tools) for mark, row in first.items() if mark != calls.trigger]
+    found = [
+        f"{rules.up_to(prose, each.trigger)} {each.behind_trigger(parallel=parallel)}"
+        for each in (calls, *others)
+    ]
+    marked = f"({either(found)})* {prose}" if parallel else either([*found, prose])
     return either([marked, *(_bare_calls(rules, bare, tool) for tool in tools if bare)])
 
 

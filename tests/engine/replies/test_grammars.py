@@ -446,6 +446,28 @@ def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName)
         assert passes("It is.", f"{opening}{closing}")
 
 
+def test_a_call_without_its_first_mark_is_held_too(any_family: Any) -> None:
+    """As Qwen3-Coder writes it behind a sentence."""
+    tokenizer, special = any_family
+    marks = "".join(FAMILIES["qwen xml"].marks)
+    syntax = ReplySyntax("qwen xml", special=tuple(one for one in special if one in marks))
+    grammar = grammar_for(syntax, STRICT)
+    assert grammar
+    constraint = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(
+        grammar
+    )
+    right = write_call("qwen xml", "get_weather", {"city": "Bonn", "days": 3})
+    bare = right.removeprefix("<tool_call>\n")
+    for call, passes in (
+        (right, True),
+        (bare, True),
+        (bare.replace("3", "x"), False),
+        (bare.replace("get_weather", "get_whether"), False),
+    ):
+        tokens = tokenizer.encode(f"I look.\n{call}", add_special_tokens=False)
+        assert (call, constraint.allowed([*tokens, EOS]) > len(tokens)) == (call, passes)
+
+
 def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
     """As Qwen2.5-Coder writes Hermes' calls; other JSON stays free."""
     tokenizer, _ = any_family
