@@ -29,7 +29,7 @@ from app.chat.activity import (
     Stopping,
 )
 from app.chat.tool_runner import ToolRunner
-from app.chat.tool_steps import Calling, ToolSteps
+from app.chat.tool_steps import ToolSteps
 from app.chat.writing import Writing
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
@@ -43,6 +43,7 @@ from engine.events import Done, Event, Failed, Prefill, Text
 from engine.process.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
+from engine.tools.calling import Calling
 from engine.tools.steps import must_answer
 from engine.tools.turn import Decision, Permissions, tools_json
 from models.errors import Problem

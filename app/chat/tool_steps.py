@@ -1,7 +1,4 @@
-"""The calls of answers: judged, run, and given back to the model, step by step.
-
-The rules are `engine.tools.turn`'s. Knows a runner of tools; no store, no engine and no widget.
-"""
+"""Runs the calls of answers. Knows a runner of tools; no store, no engine and no widget."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,117 +7,23 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.tool_runner import ToolRunner
-from app.conversations.answer_steps import stopped
 from app.engine_client.token_counter import Count, load_count
 from app.steps import Stepper, Steps, in_thread
-from engine.events import CallPiece, Text
+from engine.tools.calling import Calling
 from engine.tools.protocol import Call, Progress, Result
 from engine.tools.steps import Step, StepCall
 from engine.tools.turn import (
     Decision,
     GivenTool,
     Permissions,
-    asked_calls,
-    decided,
     finished,
     given_tools,
-    judged,
     seconds_left,
-    unfit,
 )
 from models.errors import Problem
 
 _CHARACTERS_IN_A_TOKEN = 3  # of most texts, at least
 _GONE = "This tool was switched off meanwhile, or its server has ended. Go on without it."
-
-
-class Calling:
-    """How far an answer is with its calls.
-
-    Attributes: `steps`, those so far; `tools`, which the model is offered; `permissions`, of its
-    conversation; `question`, for which passages of long results are chosen; `progress`, of the
-    calls that run, by their ids.
-    """
-
-    def __init__(
-        self,
-        *,
-        steps: Sequence[Step] = (),
-        tools: Sequence[GivenTool] = (),
-        permissions: Permissions | None = None,
-        question: str = "",
-    ) -> None:
-        self.steps, self.tools = tuple(steps), tuple(tools)
-        self.permissions, self.question = permissions or Permissions(), question
-        self.progress: dict[str, Progress] = {}
-        self._pieces: list[CallPiece] = []  # of the step that is being written
-
-    @property
-    def asked(self) -> tuple[StepCall, ...]:
-        """The calls on which a person decides."""
-        return self._last("asked")
-
-    @property
-    def running(self) -> tuple[StepCall, ...]:
-        """The calls that run, or are about to."""
-        return self._last("running")
-
-    def call(self, id: str) -> StepCall | None:
-        """Return the call with this id, of the last step."""
-        return next((call for call in self._calls if call.id == id), None)
-
-    def fault(self, call: StepCall, arguments: str) -> str:
-        """Return why a call cannot run with these arguments; empty if it can."""
-        tool = next((tool for tool in self.tools if tool.name == call.name), None)
-        return "the tool is no longer there" if tool is None else unfit(arguments, tool)
-
-    def hear(self, text: Text) -> None:
-        """Add what a text says of calls."""
-        if self.tools:
-            self._pieces += text.calls
-
-    def begin_step(self, generation: str, *, place: int) -> bool:
-        """Judge the calls that a generation wrote up to this place of the text. Returns whether
-        there are any."""
-        calls, self._pieces = asked_calls(self._pieces, id=generation), []
-        if calls:
-            self._judge(calls, place)
-        return bool(calls)
-
-    def take_up(self, place: int) -> bool:
-        """Judge the calls again that wait for a person, if the answer ends with them at this place.
-        Returns whether there are any."""
-        waits = bool(self.asked) and self.steps[-1].place == place
-        if waits:
-            *before, last = self.steps
-            self.steps = tuple(before)
-            self._judge(last.calls, place)
-        return waits
-
-    def put(self, *calls: StepCall) -> None:
-        """Put these calls in the place of those with their ids."""
-        by_id = {call.id: call for call in calls}
-        *before, last = self.steps
-        kept = tuple(by_id.get(call.id, call) for call in last.calls)
-        self.steps = (*before, replace(last, calls=kept))
-
-    def stop(self) -> None:
-        """Let no call run any more."""
-        self.steps = stopped(self.steps)
-
-    def _judge(self, calls: Sequence[StepCall], place: int) -> None:
-        asked = [call for call in calls if call.state == "asked"]
-        new = judged(asked, self.tools, self.permissions, before=self.steps)
-        by_id = {call.id: call for call in new}
-        kept = tuple(by_id.get(call.id, call) for call in calls)
-        self.steps = (*self.steps, Step(place, kept))
-
-    def _last(self, state: str) -> tuple[StepCall, ...]:
-        return tuple(call for call in self._calls if call.state == state)
-
-    @property
-    def _calls(self) -> tuple[StepCall, ...]:
-        return self.steps[-1].calls if self.steps else ()
 
 
 class ToolSteps(QObject):
@@ -180,18 +83,12 @@ class ToolSteps(QObject):
             self.done.emit(calling)
 
     def decide(self, calling: Calling, id: str, decision: Decision, arguments: str = "") -> None:
-        """Take a person's decision on a call that waits for it, and on others of that tool if it is
-        about all of them. `arguments` are those to run with, as the person left them."""
-        call = calling.call(id)
+        """Take a person's decision on a call that waits for it: see `Calling.decide`."""
+        call, before = calling.call(id), calling.permissions
         if call is None or call.state != "asked":
             return
-        calling.put(decided(call, decision, arguments=arguments))
-        if decision in ("always", "never"):
-            calling.permissions = calling.permissions.after(call, decision)
-            alike = [
-                one for one in calling.asked if (one.server, one.tool) == (call.server, call.tool)
-            ]
-            calling.put(*(decided(one, decision) for one in alike))
+        calling.decide(call, decision, arguments)
+        if calling.permissions != before:
             self.permitted.emit(calling)
         self.changed.emit(calling)
 

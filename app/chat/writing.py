@@ -13,7 +13,6 @@ from app.chat.activity import (
     Reading,
     progress,
 )
-from app.chat.tool_steps import Calling
 from app.conversations.records import Message, MessageState
 from app.rounds.trace import Piece, TextTally, Trace
 from engine.conversation.loops import REACH, loops
@@ -22,6 +21,7 @@ from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch
+from engine.tools.calling import Calling
 from engine.tools.steps import Step, messages_of
 
 _WRITTEN = BeingWritten()

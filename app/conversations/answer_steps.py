@@ -54,15 +54,6 @@ class _Kept:
     never: tuple[tuple[str, str], ...] = ()
 
 
-def stopped(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the steps of an answer that has ended: no call runs any more."""
-
-    def ended(call: StepCall) -> StepCall:
-        return replace(call, state="cancelled") if call.state == "running" else call
-
-    return tuple(replace(step, calls=tuple(map(ended, step.calls))) for step in steps)
-
-
 def in_order(
     text: str, stretches: Sequence[Stretch], steps: Sequence[Step]
 ) -> Iterator[tuple[Kind, str] | tuple[Literal["step"], Step]]:

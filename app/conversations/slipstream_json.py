@@ -14,7 +14,6 @@ import json
 from datetime import datetime
 from typing import Any, get_args
 
-from app.conversations.answer_steps import stopped
 from app.conversations.reading import Unreadable, at, moment, text
 from app.conversations.records import (
     Entry,
@@ -27,7 +26,7 @@ from app.conversations.records import (
 from engine.documents.prompt import Sent, sent_from_json
 from engine.request import Role
 from engine.stretches import Stretch
-from engine.tools.steps import Step
+from engine.tools.steps import Step, stopped
 from models.typed_json import decode
 
 FORMAT = "slipstream"

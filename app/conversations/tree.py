@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
-from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json, stopped
+from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -28,7 +28,7 @@ from engine.documents.prompt import Sent
 from engine.events import Event, stretches_of
 from engine.request import Request, Role
 from engine.stretches import Stretch
-from engine.tools.steps import Step
+from engine.tools.steps import Step, stopped
 from models.errors import Problem
 
 _MESSAGE = """

@@ -18,6 +18,7 @@ from engine.cli.line_child import LineChild
 from engine.events import Done, Event, Text
 from engine.request import ChatMessage
 from engine.stretches import Stretch, extend, joined, said
+from engine.tools.calling import Calling
 from engine.tools.client import OtherVersion, ToolClient, host_command
 from engine.tools.configuration import Configuration, load
 from engine.tools.protocol import LONGEST_LINE_BYTES, OWN, Call, Offered, Result, Start
@@ -26,11 +27,8 @@ from engine.tools.turn import (
     Decision,
     GivenTool,
     Permissions,
-    asked_calls,
-    decided,
     finished,
     given_tools,
-    judged,
     seconds_left,
     tools_json,
     unfit,
@@ -149,42 +147,36 @@ class Tools:
         self._permissions = Permissions(frozenset(always), trusted=trusted)
         self.decide: Decide = lambda call, tool: ("refuse", "")
 
-    def step(
-        self,
-        calls: Sequence[StepCall],
-        *,
-        before: Sequence[Step],
-        question: str,
-        count: Callable[[str], int],
-        cancelled: Callable[[], bool],
-    ) -> tuple[tuple[StepCall, ...], bool]:
-        """The calls with their results, a line for each on the console, and whether the answer may
-        go on: not once the person stops it."""
-        tools = {tool.key: tool for tool in self.given}
-        found: list[StepCall] = []
+    def calling(self, question: str) -> Calling:
+        """The beginning of an answer to a question."""
+        return Calling(tools=self.given, permissions=self._permissions, question=question)
+
+    def run(
+        self, calling: Calling, *, count: Callable[[str], int], cancelled: Callable[[], bool]
+    ) -> bool:
+        """Run the calls of the last step, with a line for each on the console. Returns whether the
+        answer may go on: not once the person stops it."""
         stopped = False
-        for call in calls:
-            (now,) = judged(
-                [call], self.given, self._permissions, before=[*before, Step(0, tuple(found))]
-            )
+        tools = {tool.key: tool for tool in self.given}
+        for call in calling.last:
+            now = calling.call(call.id) or call  # decided on with another one, perhaps
             stopped = stopped or cancelled()
             if now.state == "asked" and not stopped:
                 try:
-                    decision, arguments = self.decide(now, tools[now.server, now.tool])
-                    self._permissions = self._permissions.after(now, decision)
-                    now = decided(now, decision, arguments=arguments)
+                    calling.decide(now, *self.decide(now, tools[now.server, now.tool]))
+                    now = calling.call(call.id) or call
                 except KeyboardInterrupt:
                     stopped = True
-            if stopped and now.state in ("asked", "running"):
+            if now.state in ("asked", "running"):
                 result = Result(now.id, "cancelled", "")
-                now = finished(now, result, question=question, count=count)
-            elif now.state == "running":
-                result = self._run(now, seconds_left([*before, Step(0, tuple(found))]), cancelled)
-                now = finished(now, result, question=question, count=count)
-                stopped = cancelled()
+                if not stopped:
+                    result = self._run(now, seconds_left(calling.steps), cancelled)
+                    stopped = cancelled()
+                now = finished(now, result, question=calling.question, count=count)
+                calling.put(now)
             self._say(now)
-            found.append(now)
-        return tuple(found), not stopped
+        self._permissions = calling.permissions
+        return not stopped
 
     def _run(self, call: StepCall, seconds: float, cancelled: Callable[[], bool]) -> Result:
         """Run a call. A tool that is described otherwise than it was is not called."""
@@ -301,11 +293,16 @@ class AnswerInSteps:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ask, self._tools = ask, tools
-        self._question, self._count, self._cancelled = question, count, cancelled
+        self._count, self._cancelled = count, cancelled
+        self._calling = tools.calling(question) if tools else Calling()
         self.events: list[Event] = []
-        self.steps: list[Step] = []
         self.text = ""
         self.stretches: list[Stretch] = []
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps so far."""
+        return self._calling.steps
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -328,23 +325,12 @@ class AnswerInSteps:
             begun = len(self.events)
             messages = self.messages if self.steps else ()
             yield self._heard(self._ask(messages, not must_answer(self.steps)))
-            heard = self.events[begun:]
-            done = next((event for event in heard if isinstance(event, Done)), None)
-            if self._tools is None or done is None or done.reason == "cancelled":
+            done = self.events[-1] if len(self.events) > begun else None
+            if self._tools is None or not isinstance(done, Done) or done.reason == "cancelled":
                 return
-            pieces = [piece for event in heard if isinstance(event, Text) for piece in event.calls]
-            calls = asked_calls(pieces, id=f"{done.generation[:8]}_{len(self.steps)}")
-            if not calls:
+            if not self._calling.begin_step(done.generation, place=len(self.text)):
                 return
-            found, on = self._tools.step(
-                calls,
-                before=self.steps,
-                question=self._question,
-                count=self._count,
-                cancelled=self._cancelled,
-            )
-            self.steps.append(Step(len(self.text), found))
-            if not on:
+            if not self._tools.run(self._calling, count=self._count, cancelled=self._cancelled):
                 return
 
     def _heard(self, events: Iterator[Event]) -> Iterator[Event]:
@@ -353,4 +339,5 @@ class AnswerInSteps:
             if isinstance(event, Text):
                 self.text += event.delta
                 extend(self.stretches, event.parts)
+                self._calling.hear(event)
             yield event

@@ -7,7 +7,7 @@ a call is said in a line; nothing of what may run.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from engine.request import ChatMessage, ToolCall
@@ -100,6 +100,15 @@ def alike(one: str, other: str) -> bool:
         return bool(json.loads(one) == json.loads(other))
     except (ValueError, RecursionError):
         return one == other
+
+
+def stopped(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps of an answer that has ended: no call runs any more."""
+
+    def ended(call: StepCall) -> StepCall:
+        return replace(call, state="cancelled") if call.state == "running" else call
+
+    return tuple(replace(step, calls=tuple(map(ended, step.calls))) for step in steps)
 
 
 def messages_of(

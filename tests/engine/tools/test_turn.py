@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from engine.events import CallPiece
 from engine.replies.tools import tools_of
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Limits, Step, StepCall, must_answer
+from engine.tools.steps import Limits, Step, StepCall
 from engine.tools.turn import (
     CALL_SECONDS,
     MOST_RESULT_TOKENS,
@@ -189,58 +188,6 @@ def test_limits_of_calls_and_of_time() -> None:
     assert judged([called()], TOOLS, allowed, before=steps, limits=short)[0].state == "refused"
     assert seconds_left(steps, Limits(seconds=70)) == 10
     assert (seconds_left(()), seconds_left(steps, short)) == (CALL_SECONDS, 0)
-
-
-moves = st.lists(
-    st.tuples(
-        st.sampled_from(["read_file", "send", "other"]),
-        st.sampled_from([FITTING, "{}", "no"]),
-        st.sampled_from(["once", "always", "refuse", "never"]),
-        st.floats(0, 100),
-    ),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(st.lists(moves, min_size=1, max_size=8))
-def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> None:
-    """A model that calls for ever, with the answers of a person who changes their mind."""
-    permissions, steps, allowed = ASKING, list[Step](), set[tuple[str, str]]()
-    for number in range(10 * MOST_CALLS):
-        wished = script[number % len(script)]
-        calls = list(
-            judged(
-                [called(name, text) for name, text, _, _ in wished],
-                TOOLS,
-                permissions,
-                before=steps,
-            )
-        )
-        for place, (call, (_, _, decision, seconds)) in enumerate(zip(calls, wished, strict=True)):
-            running = call
-            if call.state == "asked":
-                permissions = permissions.after(call, decision)
-                running = decided(call, decision)
-                if decision == "always":
-                    allowed.add((call.server, call.tool))
-                elif decision == "never":
-                    allowed.discard((call.server, call.tool))
-            elif call.state == "running":
-                assert (call.server, call.tool) in allowed
-            if running.state == "running":
-                result = Result(running.id, "done", "text", seconds, 4)
-                running = finished(running, result, question="?", count=count)
-            assert running.result
-            calls[place] = running
-        steps.append(Step(number, tuple(calls)))
-        if must_answer(steps):
-            break
-    else:
-        pytest.fail("it never answers")
-    ran = [call for step in steps for call in step.calls if call.runs]
-    assert len(ran) <= MOST_CALLS
-    assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
 
 
 def test_a_result_says_how_the_call_ended() -> None:
