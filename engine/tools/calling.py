@@ -112,11 +112,9 @@ class Calling:
         self.steps = stopped(self.steps)
 
     def _judge(self, calls: Sequence[StepCall], place: int) -> None:
-        asked = [call for call in calls if call.state == "asked"]
-        new = judged(asked, self.tools, self.permissions, before=self.steps)
-        by_id = {call.id: call for call in new}
-        kept = tuple(by_id.get(call.id, call) for call in calls)
-        self.steps = (*self.steps, Step(place, kept))
+        before = self.steps
+        self.steps = (*before, Step(place, tuple(calls)))
+        self.put(*judged(self.asked, self.tools, self.permissions, before=before))
 
     def _last(self, state: str) -> tuple[StepCall, ...]:
         return tuple(call for call in self.last if call.state == state)

@@ -18,8 +18,8 @@ CallState = Literal["asked", "running", "done", "failed", "refused", "cancelled"
 """How a call is: `asked` while a person decides. `refused` by a person, a rule or a limit."""
 
 CALL_STATES: tuple[CallState, ...] = get_args(CallState)
-MOST_CALLS = 20
-MOST_SECONDS = 300.0  # of tools, in one answer
+MOST_CALLS = 20  # of one answer
+MOST_SECONDS = 300.0  # in which its tools run
 _MOST_IDLE_STEPS = 2  # in a row, in which nothing ran
 _WITHOUT_RESULT = "The call was stopped. There is no result."
 _OVER = "[Call no more tools. Answer the question with these results.]"
@@ -59,18 +59,7 @@ class Step:
     calls: tuple[StepCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that tools may do for one answer."""
-
-    calls: int = MOST_CALLS
-    seconds: float = MOST_SECONDS
-
-
-USUAL = Limits()
-
-
-def must_answer(steps: Sequence[Step], limits: Limits = USUAL) -> bool:
+def must_answer(steps: Sequence[Step]) -> bool:
     """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
     is reached, nothing ran in the last steps, or the calls of the last ran before with the same
     results."""
@@ -79,8 +68,8 @@ def must_answer(steps: Sequence[Step], limits: Limits = USUAL) -> bool:
     spent = [call for step in steps for call in step.calls]
     idle = [step for step in steps[-_MOST_IDLE_STEPS:] if not any(call.runs for call in step.calls)]
     return (
-        len(spent) >= limits.calls
-        or sum(call.seconds for call in spent) >= limits.seconds
+        len(spent) >= MOST_CALLS
+        or sum(call.seconds for call in spent) >= MOST_SECONDS
         or len(idle) == _MOST_IDLE_STEPS
         or (bool(last.calls) and all(_repeats(call, earlier) for call in last.calls))
     )

@@ -18,7 +18,7 @@ from engine.documents.passages import PassageIndex
 from engine.documents.plan import plan
 from engine.events import CallPiece
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import USUAL, Limits, Step, StepCall, alike
+from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Step, StepCall, alike
 from models.in_words import one_line
 
 Decision = Literal["once", "always", "refuse", "never"]
@@ -166,7 +166,6 @@ def judged(
     permissions: Permissions,
     *,
     before: Sequence[Step] = (),
-    limits: Limits = USUAL,
 ) -> tuple[StepCall, ...]:
     """The calls of a step with their states: `running` if a call may run at once, `asked` if a
     person decides, or `refused`, with the line that the model gets.
@@ -180,35 +179,34 @@ def judged(
         tool = by_name.get(call.name)
         if tool is not None:
             call = replace(call, server=tool.offered.server, tool=tool.offered.name)
-        found.append(_judged(call, tool, permissions, [*earlier, *found], by_name, limits))
+        if text := _refusal(call, tool, permissions, [*earlier, *found], by_name):
+            call = _refused(call, text)
+        elif tool is not None and permissions.allows(tool):
+            call = replace(call, state="running")
+        found.append(call)
     return tuple(found)
 
 
-def _judged(
+def _refusal(
     call: StepCall,
     tool: GivenTool | None,
     permissions: Permissions,
     earlier: Sequence[StepCall],
     names: Collection[str],
-    limits: Limits,
-) -> StepCall:
-    if len(earlier) >= limits.calls:
-        return _refused(
-            call, f"The limit of {limits.calls} calls is reached. Answer without tools."
-        )
-    if sum(each.seconds for each in earlier) >= limits.seconds:
-        return _refused(call, "The time for tools is over. Answer without them.")
+) -> str:
+    """Why a call is refused, for the model; empty if it is not."""
+    if len(earlier) >= MOST_CALLS:
+        return f"The limit of {MOST_CALLS} calls is reached. Answer without tools."
     if tool is None:
         known = ", ".join(names) or "none"
-        text = f"There is no tool {one_line(call.name)}. The tools are: {known}."
-        return _refused(call, text)
+        return f"There is no tool {one_line(call.name)}. The tools are: {known}."
     if tool.key in permissions.never:
-        return _refused(call, "The user does not allow this tool here. Go on without it.")
+        return "The user does not allow this tool here. Go on without it."
     if fault := unfit(call.arguments, tool):
         again = any(each.tool == call.tool and each.result.startswith(_UNFIT) for each in earlier)
         advice = "Go on without this tool." if again else "Call it again with others."
-        return _refused(call, f"{_UNFIT}: {fault}. {advice}")
-    return replace(call, state="running" if permissions.allows(tool) else "asked")
+        return f"{_UNFIT}: {fault}. {advice}"
+    return ""
 
 
 _UNFIT = "The arguments do not fit the tool"
@@ -278,7 +276,7 @@ def shortened(text: str, *, question: str, name: str, count: Callable[[str], int
     )
 
 
-def seconds_left(steps: Sequence[Step], limits: Limits = USUAL) -> float:
+def seconds_left(steps: Sequence[Step]) -> float:
     """The time that the next call of an answer may take."""
     used = sum(call.seconds for step in steps for call in step.calls)
-    return max(min(CALL_SECONDS, limits.seconds - used), 0.0)
+    return max(min(CALL_SECONDS, MOST_SECONDS - used), 0.0)

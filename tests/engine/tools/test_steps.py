@@ -9,7 +9,8 @@ from engine.request import ChatMessage, ToolCall
 from engine.stretches import Stretch
 from engine.tools.steps import (
     CALL_STATES,
-    Limits,
+    MOST_CALLS,
+    MOST_SECONDS,
     Step,
     StepCall,
     line_of,
@@ -50,11 +51,11 @@ def test_nothing_that_was_written_is_lost(text: str, places: list[int], kinds: l
 
 
 def test_limits_end_the_calls_of_an_answer() -> None:
-    steps = [
-        Step(1, tuple(replace(CALL, state="done", result=text, seconds=20.0) for text in "abc"))
-    ]
-    assert [must_answer(steps, Limits(calls=most)) for most in (3, 4)] == [True, False]
-    assert [must_answer(steps, Limits(seconds=most)) for most in (60, 61)] == [True, False]
+    def step(count: int, seconds: float) -> Step:
+        return Step(1, (replace(CALL, state="done", seconds=seconds),) * count)
+
+    assert [must_answer([step(most, 0)]) for most in (MOST_CALLS, MOST_CALLS - 1)] == [True, False]
+    assert [must_answer([step(3, each)]) for each in (MOST_SECONDS / 3, 99)] == [True, False]
 
 
 def test_calls_that_lead_nowhere_end_in_an_answer() -> None:

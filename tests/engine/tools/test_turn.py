@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.events import CallPiece
 from engine.replies.tools import tools_of
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import Limits, Step, StepCall
+from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Step, StepCall
 from engine.tools.turn import (
     CALL_SECONDS,
     MOST_RESULT_TOKENS,
@@ -179,15 +179,12 @@ def test_a_schema_cannot_hold_up_the_check(name: str) -> None:
 
 
 def test_limits_of_calls_and_of_time() -> None:
-    done = called(server="files", tool="read_file", state="done", seconds=20.0)
-    allowed = Permissions(always=frozenset({("files", "read_file")}))
-    steps = [Step(1, tuple(replace(done, result=text) for text in "abc"))]
-    few, short = Limits(calls=4), Limits(seconds=60)
-    found = judged([called(), called()], TOOLS, allowed, before=steps, limits=few)
-    assert [call.state for call in found] == ["running", "refused"]
-    assert judged([called()], TOOLS, allowed, before=steps, limits=short)[0].state == "refused"
-    assert seconds_left(steps, Limits(seconds=70)) == 10
-    assert (seconds_left(()), seconds_left(steps, short)) == (CALL_SECONDS, 0)
+    done = called(server="files", tool="read_file", state="done", seconds=70.0)
+    steps = [Step(1, (done,) * (MOST_CALLS - 1))]
+    found = judged([called(), called()], TOOLS, ASKING, before=steps)
+    assert [call.state for call in found] == ["asked", "refused"]
+    left = [seconds_left([Step(1, (done,) * count)]) for count in (0, 4, 5)]
+    assert left == [CALL_SECONDS, MOST_SECONDS - 4 * 70, 0]
 
 
 def test_a_result_says_how_the_call_ended() -> None:
