@@ -133,8 +133,10 @@ def test_cells_side_by_side_are_apart() -> None:
     assert texts(spaced.format(20)) == ["1 2 3"]
 
 
-def test_accents_are_put_onto_their_letters() -> None:
-    for content, text in (
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (unicode_line("Ouz") + unicode_line("\u00a8", x=27), "Oüz"),
         (unicode_line("Ouz") + unicode_line("\u02d8", x=27), "Oŭz"),
         (
             unicode_line("na") + unicode_line("\u00a8", x=34.4) + unicode_line("\u0131ve", x=34.4),
@@ -145,8 +147,16 @@ def test_accents_are_put_onto_their_letters() -> None:
             "Paşca",
         ),
         (line("2 ^ 3 `a` ~b"), "2 ^ 3 `a` ~b"),
-    ):
-        assert texts(content) == [text]
+    ],
+    ids=["diaeresis", "breve", "dotless", "cedilla", "none"],
+)
+def test_accents_are_put_onto_their_letters(
+    request: pytest.FixtureRequest, content: str, text: str
+) -> None:
+    beyond = {"breve": "\u02d8", "dotless": "\u0131"}.get(request.node.callspec.id)
+    if beyond and texts(unicode_line(beyond)) != [beyond]:
+        pytest.skip("No font of this machine has the letter, and PDFium leaves it out.")
+    assert texts(content) == [text]
 
 
 def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
