@@ -1,16 +1,15 @@
 """A command prepares a target: its progress, its folder, its problems."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.commands import CommandRunner
+from app.commands import CommandRunner, RunningCommand
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
@@ -19,7 +18,6 @@ from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.starter import GGUF_VARIABLE
 from tests.support.app.window_maker import Until
-from tests.support.children import children_with
 from tests.support.models.tiny_gguf import TinyGguf
 
 
@@ -36,7 +34,8 @@ class Recorder(EngineProcess):
 
 
 class Loading:
-    """A loader without an engine. Attributes: `loader`; `asked`, `progress` and `failed` so far."""
+    """A loader without an engine. Attributes: `loader`; its `commands`; `asked`, `progress` and
+    `failed` so far."""
 
     def __init__(self, folder: Path, commands: CommandRunner) -> None:
         engine = Recorder(EngineLog(folder))
@@ -44,6 +43,7 @@ class Loading:
         self.asked = engine.asked
         self.progress: list[tuple[int, int]] = []
         self.failed: list[Problem] = []
+        self.commands = commands
         self.loader = ModelLoader(engine, settings, commands=commands)
         self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
         self.loader.failed.connect(self.failed.append)
@@ -53,15 +53,20 @@ Load = Callable[..., Loading]
 
 
 @pytest.fixture
-def load(qtbot: QtBot, tmp_path: Path) -> Load:
+def load(qtbot: QtBot, tmp_path: Path) -> Iterator[Load]:
+    loadings: list[Loading] = []
+
     def load(target: str, code: str = "") -> Loading:
         """Loads it by a command that runs this code; by the real one where there is no code."""
         command = (sys.executable, "-c", code) if code else ()
         loading = Loading(tmp_path, CommandRunner(command))
         loading.loader.load(Pair(target, "none", "auto"))
+        loadings.append(loading)
         return loading
 
-    return load
+    yield load
+    for each in loadings:
+        each.commands.close()
 
 
 def test_progress_and_folder(load: Load, until: Until) -> None:
@@ -81,8 +86,7 @@ print('{"answer": "opened", "folder": "/models/a"}')
 def test_what_is_not_chosen_any_more_is_not_loaded(load: Load, until: Until) -> None:
     one = load("a.gguf", """print('{"answer": "opened", "folder": "/models/a"}')""")
     one.loader.load(Pair("/models/b", "none", "auto"))
-    until(lambda: not children_with("a.gguf"))
-    QApplication.processEvents()
+    until(lambda: not one.commands.findChildren(RunningCommand))
     assert one.asked == [Path("/models/b")]
 
 
