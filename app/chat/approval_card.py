@@ -33,11 +33,12 @@ _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab k
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A call that waits for a person. `read_only`: its server says that it changes nothing.
-    `among`: the number of calls that wait. `fault` returns why it cannot run with some arguments,
-    or nothing."""
+    `repeats`: the same call ran before. `among`: the number of calls that wait. `fault` returns why
+    it cannot run with some arguments, or nothing."""
 
     call: StepCall
     read_only: bool
+    repeats: bool
     among: int
     fault: Callable[[str], str]
 
@@ -91,8 +92,9 @@ class ApprovalCard(Card):
         self._title.say(f"May the model call {name}?")
         more = f"{approval.among - 1} more after this" if approval.among > 1 else ""
         reads = "it says that this changes nothing" if approval.read_only else ""
+        again = "the same call ran before" if approval.repeats else ""
         server = f"A tool of the server {one_line(call.server)}"
-        self._about.say(" · ".join(filter(None, (server, reads, more))))
+        self._about.say(" · ".join(filter(None, (server, reads, again, more))))
         self.setAccessibleName(f"The model wants to call {name}")
         if before is None or before.call.id != call.id:
             self.arguments.setPlainText(clean(laid_out(call.arguments)))

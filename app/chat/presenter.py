@@ -302,6 +302,7 @@ class ConversationPresenter(QObject):
             approval = Approval(
                 call,
                 read_only=any(tool.read_only for tool in tools),
+                repeats=calling.repeats(call),
                 among=len(asked),
                 fault=partial(calling.fault, call),
             )

@@ -162,6 +162,8 @@ class Tools:
             now = calling.call(call.id) or call  # decided on with another one, perhaps
             stopped = stopped or cancelled()
             if now.state == "asked" and not stopped:
+                if calling.repeats(now):
+                    self._console.print("The same call ran before:", style="dim")
                 try:
                     calling.decide(now, *self.decide(now, tools[now.server, now.tool]))
                     now = calling.call(call.id) or call

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.events import CallPiece, Text
 from engine.tools.protocol import Progress
-from engine.tools.steps import Step, StepCall, stopped
+from engine.tools.steps import Step, StepCall, runs_before, stopped
 from engine.tools.turn import (
     Decision,
     GivenTool,
@@ -60,6 +60,10 @@ class Calling:
     def call(self, id: str) -> StepCall | None:
         """Return the call with this id, of the last step."""
         return next((call for call in self.last if call.id == id), None)
+
+    def repeats(self, call: StepCall) -> bool:
+        """Return whether this call of the last step ran before."""
+        return bool(runs_before(call, self.steps[:-1]))
 
     def fault(self, call: StepCall, arguments: str) -> str:
         """Return why a call cannot run with these arguments; empty if it can."""

@@ -61,26 +61,33 @@ class Step:
 
 def must_answer(steps: Sequence[Step]) -> bool:
     """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
-    is reached, nothing ran in the last steps, or the calls of the last ran before with the same
-    results."""
+    is reached, nothing ran in the last steps, or the calls of the last ran before, and brought
+    nothing new."""
     *before, last = steps or (Step(0, ()),)
-    earlier = [call for step in before for call in step.calls if call.runs]
     spent = [call for step in steps for call in step.calls]
     idle = [step for step in steps[-_MOST_IDLE_STEPS:] if not any(call.runs for call in step.calls)]
     return (
         len(spent) >= MOST_CALLS
         or sum(call.seconds for call in spent) >= MOST_SECONDS
         or len(idle) == _MOST_IDLE_STEPS
-        or (bool(last.calls) and all(_repeats(call, earlier) for call in last.calls))
+        or (bool(last.calls) and all(_brings_nothing_new(call, before) for call in last.calls))
     )
 
 
-def _repeats(call: StepCall, earlier: Sequence[StepCall]) -> bool:
-    return any(
-        (each.server, each.tool, each.result) == (call.server, call.tool, call.result)
-        and alike(each.arguments, call.arguments)
+def _brings_nothing_new(call: StepCall, before: Sequence[Step]) -> bool:
+    same = runs_before(call, before)
+    return bool(same) and (not call.runs or call.result in (each.result for each in same))
+
+
+def runs_before(call: StepCall, before: Sequence[Step]) -> list[StepCall]:
+    """The same call where it ran in the steps before."""
+    earlier = (each for step in before for each in step.calls if each.runs)
+    return [
+        each
         for each in earlier
-    )
+        if (each.server, each.tool) == (call.server, call.tool)
+        and alike(each.arguments, call.arguments)
+    ]
 
 
 def alike(one: str, other: str) -> bool:

@@ -20,7 +20,7 @@ def needs_a_path(arguments: str) -> str:
     return "" if '"path": "' in arguments else "path: it is missing"
 
 
-APPROVAL = Approval(CALL, read_only=True, among=2, fault=needs_a_path)
+APPROVAL = Approval(CALL, read_only=True, repeats=False, among=2, fault=needs_a_path)
 
 
 @pytest.fixture

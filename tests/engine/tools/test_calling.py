@@ -77,3 +77,14 @@ def test_a_decision_on_all_calls_of_a_tool_is_one_on_those_that_wait() -> None:
     assert [call.state for call in calling.last] == ["running", "asked", "running"]
     calling.stop()
     assert [call.state for call in calling.last] == ["cancelled", "asked", "cancelled"]
+
+
+def test_a_call_that_ran_before_is_known_as_such() -> None:
+    calling = Calling(tools=TOOLS)
+    for number, repeats in enumerate((False, True)):
+        calling.hear(called(("read", '{"path": "a"}')))
+        assert calling.begin_step(f"g{number}", place=number)
+        (call,) = calling.asked
+        assert calling.repeats(call) == repeats
+        calling.decide(call, "once" if number == 0 else "refuse")
+        assert must_answer(calling.steps) == repeats

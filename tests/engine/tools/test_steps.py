@@ -63,10 +63,12 @@ def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
         return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
 
     first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
-    refused = Step(1, (replace(CALL, state="refused"),))
+    refused = Step(1, (replace(CALL, arguments="{}", state="refused"),))
     assert not must_answer(())
     assert not must_answer([first])
     assert must_answer([first, spaced])
+    again = Step(1, (replace(first.calls[0], state="refused", result="No."),))
+    assert must_answer([first, again]), "a person sees that it is the same call"
     assert must_answer([first, refused, spaced])
     assert not must_answer([first, ran('{"path": "a"}', "red")])
     assert not must_answer([first, ran('{"path": "b"}', "blue")])
