@@ -75,8 +75,8 @@ def must_answer(steps: Sequence[Step]) -> bool:
 
 
 def _brings_nothing_new(call: StepCall, before: Sequence[Step]) -> bool:
-    same = runs_before(call, before)
-    return bool(same) and (not call.runs or call.result in (each.result for each in same))
+    results = [each.result for each in runs_before(call, before)]
+    return bool(results) and (call.state == "refused" or call.result in results)
 
 
 def runs_before(call: StepCall, before: Sequence[Step]) -> list[StepCall]:
