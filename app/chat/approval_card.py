@@ -91,8 +91,8 @@ class ApprovalCard(Card):
         name = one_line(call.tool or call.name)
         self._title.say(f"May the model call {name}?")
         more = f"{approval.among - 1} more after this" if approval.among > 1 else ""
-        reads = "it says that this changes nothing" if approval.read_only else ""
-        again = "the same call ran before" if approval.repeats else ""
+        reads = "says that this changes nothing" if approval.read_only else ""
+        again = "this call ran before" if approval.repeats else ""
         server = f"A tool of the server {one_line(call.server)}"
         self._about.say(" · ".join(filter(None, (server, reads, again, more))))
         self.setAccessibleName(f"The model wants to call {name}")
