@@ -5,7 +5,6 @@ Knows both; no process, and no pixels.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
@@ -28,10 +27,12 @@ class ToolsController(QObject):
     def __init__(self, panel: ToolsPanel, toolbox: Toolbox) -> None:
         super().__init__(panel)
         self._panel, self._toolbox = panel, toolbox
+        self._logs: dict[str, str] = {}  # by server, as they were read last
         self._stepper = Stepper(self)
         # Queued, as the rows that follow may replace the one that is ticked.
         panel.ticked.connect(self._tick, Qt.ConnectionType.QueuedConnection)
         panel.add.clicked.connect(self._add)
+        panel.tree.currentItemChanged.connect(self._read_log)
         panel.folder.clicked.connect(self._ask_for_folder)
         panel.restart.clicked.connect(lambda: toolbox.process.restart(panel.chosen.server))
         panel.edit.clicked.connect(self._edit)
@@ -49,10 +50,27 @@ class ToolsController(QObject):
         """Show all as it is now."""
         box, rows = self._toolbox, list[Row]()
         for server in (Server(OWN), *self._now.servers):
-            state, log = box.process.state(server.name), partial(box.log_of, server.name)
+            state, log = box.process.state(server.name), self._logs.get(server.name, "")
             rows += rows_of(server, state, self._now, log=log)
         self._panel.line.say(str(box.problem or ""))
         self._panel.show_rows(rows)
+        self._read_log()
+
+    def _read_log(self, *_: object) -> None:
+        """Read the log of the chosen server, and show all again if it is another."""
+        place, logs = self._panel.chosen, self._logs
+
+        def steps() -> Steps:
+            log = yield self._toolbox.log_of(place.server)
+            if log != logs.get(place.server, ""):
+                logs[place.server] = log
+                self.show()
+
+        if place.kind == "server":
+            self._run(steps())
+
+    def _run(self, steps: Steps) -> None:
+        self._stepper.run(steps, failed=lambda problem: self._panel.line.say(str(problem)))
 
     # What a person does
 
@@ -78,7 +96,7 @@ class ToolsController(QObject):
         def steps() -> Steps:
             self._open(None, found=(yield self._toolbox.others()))
 
-        self._stepper.run(steps(), failed=lambda problem: self._panel.line.say(str(problem)))
+        self._run(steps())
 
     def _edit(self) -> None:
         name = self._panel.chosen.server

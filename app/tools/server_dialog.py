@@ -65,10 +65,8 @@ class ServerDialog(QDialog):
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("Command, address or JSON")
         self.text.setPlaceholderText(_EXAMPLES)
-        self.line, self.list = (
-            StatusLine(wraps=True),
-            RowTree("Servers in other programs", wide=150),
-        )
+        self.line = StatusLine(wraps=True)
+        self.list = RowTree("Servers in other programs", wide=150)
         self.list.setRootIsDecorated(False)
         self._found = [
             (QTreeWidgetItem(self.list, [one_line(one.name), f"{program}: {shown(one)}"]), one)

@@ -46,10 +46,8 @@ class Row:
     warns: bool = False
 
 
-def rows_of(
-    server: Server, state: State, setup: Configuration, *, log: Callable[[], str]
-) -> Iterator[Row]:
-    """Return the row of a server and those below it. `log` returns the end of its log."""
+def rows_of(server: Server, state: State, setup: Configuration, *, log: str) -> Iterator[Row]:
+    """Return the row of a server and those below it. `log`: the end of its log."""
     name, on = server.name, server.name not in setup.disabled
     tools = {tool.name: tool for tool in state.tools if on}.values()
     line, warns = state_line(state, setup)
@@ -81,10 +79,9 @@ def state_line(state: State, setup: Configuration) -> tuple[str, bool]:
     return "Starting…" if state.state == "starting" else "Running.", False
 
 
-def _about(line: str, server: Server, state: State, log: Callable[[], str]) -> str:
+def _about(line: str, server: Server, state: State, log: str) -> str:
     """Return the state of a server, its command, its words about itself, and its log."""
-    end = log()
-    words = (line, shown(server), state.version, state.instructions, end and f"Log:\n{end}")
+    words = (line, shown(server), state.version, state.instructions, log and f"Log:\n{log}")
     return "\n\n".join(filter(None, words))
 
 

@@ -91,8 +91,8 @@ class Toolbox(ToolRunner):
 
     def close(self) -> None:
         self._stepper.close()
-        self._disk.shutdown()
         self.process.close()
+        self._disk.shutdown()  # last, as the panel reads a log whenever a server changes
 
     # What a person does
 
@@ -116,12 +116,9 @@ class Toolbox(ToolRunner):
         """Find the servers that other programs have, with the programs' names."""
         return self._disk.submit(_others)
 
-    def log_of(self, server: str) -> str:
-        """Return the end of a server's log, which is a small file."""
-        with suppress(OSError):
-            path = ServerLog(self._logs, Server(server)).path
-            return path.read_text(encoding="utf-8", errors="replace")[-_LONGEST_LOG:]
-        return ""
+    def log_of(self, server: str) -> Future[str]:
+        """Read the end of a server's log."""
+        return self._disk.submit(_tail, ServerLog(self._logs, Server(server)).path)
 
     # The process
 
@@ -156,3 +153,9 @@ def _others() -> list[tuple[str, Server]]:
         with suppress(Problem):
             found += [(program, server) for server in load(path).servers]
     return found
+
+
+def _tail(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")[-_LONGEST_LOG:]
+    return ""

@@ -22,7 +22,7 @@ READ_PLACE, WRITE_PLACE = Place("files", "tool", "read"), Place("files", "tool",
 def rows(
     setup: Configuration = SETUP, state: State = RUNS, server: Server = FILES, log: str = ""
 ) -> dict[Place, Row]:
-    return {row.place: row for row in rows_of(server, state, setup, log=lambda: log)}
+    return {row.place: row for row in rows_of(server, state, setup, log=log)}
 
 
 def test_a_server_stands_in_front_of_its_tools() -> None:

@@ -154,13 +154,19 @@ def any_family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return tokenizer, sorted(names)
 
 
+def syntax_with(name: FamilyName, special: Sequence[str]) -> ReplySyntax:
+    """The syntax of a family, of whose marks these are special tokens."""
+    row = FAMILIES[name]
+    marks = "".join(row.marks)
+    return ReplySyntax(name, row.reasoning, tuple(one for one in special if one in marks))
+
+
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_written_call_passes_in_every_family(any_family: Any, name: FamilyName) -> None:
     tokenizer, special = any_family
     row = FAMILIES[name]
-    marks = "".join(row.marks)
-    syntax = ReplySyntax(name, row.reasoning, tuple(one for one in special if one in marks))
+    syntax = syntax_with(name, special)
     if row.calls[0].form == "nested":
         with pytest.raises(Problem):
             grammar_for(syntax, FREE, choice="required")
@@ -416,8 +422,7 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyNa
 def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName) -> None:
     tokenizer, special = any_family
     row = FAMILIES[name]
-    marks = "".join(row.marks)
-    syntax = ReplySyntax(name, row.reasoning, tuple(one for one in special if one in marks))
+    syntax = syntax_with(name, special)
     grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
     final = "<|channel|>final<|message|>" if name == "harmony" else ""
 
@@ -449,8 +454,7 @@ def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName)
 def test_a_call_without_its_first_mark_is_held_too(any_family: Any) -> None:
     """As Qwen3-Coder writes it behind a sentence."""
     tokenizer, special = any_family
-    marks = "".join(FAMILIES["qwen xml"].marks)
-    syntax = ReplySyntax("qwen xml", special=tuple(one for one in special if one in marks))
+    syntax = syntax_with("qwen xml", special)
     grammar = grammar_for(syntax, STRICT)
     assert grammar
     constraint = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(

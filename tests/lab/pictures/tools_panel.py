@@ -82,9 +82,7 @@ LOG = "-- started, process 4711\nSecure filesystem server running on stdio\n"
 def shown(setup: Configuration, count: int) -> list[Row]:
     """The rows of the first servers, as they are."""
     servers = list(zip((Server(OWN), *SERVERS), STATES, strict=True))[:count]
-    return [
-        row for server, state in servers for row in rows_of(server, state, setup, log=lambda: LOG)
-    ]
+    return [row for server, state in servers for row in rows_of(server, state, setup, log=LOG)]
 
 
 def main() -> None:
