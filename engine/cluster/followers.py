@@ -203,6 +203,10 @@ class Followers:
         self, messages: Sequence[LeaderMessage], kind: type[T], *, seconds: float | None = None
     ) -> list[T]:
         """Send each follower its message. Returns the replies. Raises `Problem` as `replies`."""
+        with (
+            self._happened
+        ):  # one that ends before `replies` is raised there, and told nowhere else
+            self._asking = True
         self.tell(messages)
         return self.replies(kind, seconds=seconds)
 

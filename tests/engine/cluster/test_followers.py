@@ -194,8 +194,21 @@ def test_a_command_that_is_not_there_is_a_problem() -> None:
         follow([ClusterHost("mac0", ()), ClusterHost("mac1", ())], "/nonexistent/ssh")
 
 
-def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(met: Start) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(
+    met: Start, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """Also one that ends before rank 0 has begun to wait."""
     group = met({}, {"on": {"load": "die"}})
+    tell, noticed = group.followers.tell, Event()
+
+    def tell_and_see(messages: Any) -> None:
+        group.show = lambda ranks: noticed.set()
+        tell(messages)
+        assert noticed.wait(SECONDS)
+
+    if at_once:
+        monkeypatch.setattr(group.followers, "tell", tell_and_see)
     with pytest.raises(Problem, match="mac2 ended"):
         group.ask(LOAD, Loaded)
     assert group.lost.empty()
