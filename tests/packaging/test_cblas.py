@@ -16,8 +16,9 @@ FILLED_IN = {
     f"slipstream_{name}" for name in ("sgemm", "dgemm", "cgemm", "row_differs", "few_rows_threads")
 }
 ASKED = {f"slipstream_{name}" for name in ("few_rows_agree", "keep_narrow", "forget_narrow")}
+NOTED = {"slipstream_upper_halves", "slipstream_note_upper_halves"}  # of x86-64 alone
 NEEDED = {"x86_64": {"libc.so.6", "libpthread.so.0"}, "aarch64": {"libc.so.6"}}
-MOST_BYTES = {"x86_64": 13_000, "aarch64": 8_000}
+MOST_BYTES = {"x86_64": 13_500, "aarch64": 8_000}
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def test_a_library_for_each_machine(machine: str) -> None:
     assert read_library(data) == Library(
         machine=NUMBERS[machine],
         needed=NEEDED[machine],
-        defined=CALLED | FILLED_IN | ASKED,
+        defined=CALLED | FILLED_IN | ASKED | (NOTED if machine == "x86_64" else set()),
         runs_stack=False,
     )
 
