@@ -11,9 +11,9 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.utils import load_model as load_weights
 from mlx_lm.utils import load_tokenizer
 
+from engine.conversation.configuration import build_model
 from engine.conversation.default_sampling import default_sampling
 from engine.conversation.template import ends_of_answers
 from engine.core.decoder import Decoder
@@ -23,7 +23,6 @@ from engine.device import backend
 from engine.request import BALANCED, Sampling
 from engine.vision import Tower
 from engine.vision.tower import tower_of
-from models.architectures import spelled
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
@@ -78,8 +77,7 @@ def load(
             redirect_stdout(StringIO()) as printed,  # some modules print and exit
             without_byte_order_marks(folder.path) as place,
         ):
-            named = {"model_type": spelled(folder.model_type)}
-            model, _ = load_weights(place, lazy=True, model_config=named)
+            model = build_model(place)
             tokenizer = load_tokenizer(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
             )

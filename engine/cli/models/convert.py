@@ -17,8 +17,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_map_with_path, tree_unflatten
 from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builder
-from mlx_lm.utils import load_adapters, load_model, make_shards, quantize_model, save_config
+from mlx_lm.utils import load_adapters, load_config, make_shards, quantize_model, save_config
 
+from engine.conversation.configuration import build_model
 from engine.device import raw_bytes
 from models.errors import Problem
 from models.files import new_folder, without_byte_order_marks
@@ -150,7 +151,7 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     said = StringIO()
     try:
         with redirect_stdout(said), without_byte_order_marks(source) as place:
-            model, config = load_model(place, lazy=True)  # some modules print and exit
+            model, config = build_model(place), load_config(place)  # some modules print and exit
     except (Exception, SystemExit) as error:  # mlx-lm checks little
         reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
