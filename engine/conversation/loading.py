@@ -16,6 +16,7 @@ from mlx_lm.utils import load_tokenizer
 from engine.conversation.configuration import build_model
 from engine.conversation.default_sampling import default_sampling
 from engine.conversation.template import ends_of_answers
+from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.decoder import Decoder
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
@@ -112,6 +113,17 @@ def load(
         remark=remark,
         tower=_tower(folder),
     )
+
+
+def attends_to(caches: QuantizedCaches, folder: ModelFolder) -> bool:
+    """Return whether a model can read quantized caches. No weights are read; where they cannot be,
+    `load` says why."""
+    try:
+        with redirect_stdout(StringIO()), without_byte_order_marks(folder.path) as place:
+            model = build_model(place)
+    except (Exception, SystemExit):
+        return True
+    return Timeline.quantizes(model, caches)
 
 
 def _tower(folder: ModelFolder) -> Tower | None:

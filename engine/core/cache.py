@@ -18,7 +18,7 @@ Knows nothing of tokens, models or sampling.
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -226,6 +226,16 @@ class Timeline:
         """Make an empty timeline for a model that mlx-lm loaded."""
         layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
         return cls(layers, quantized=quantized)
+
+    @classmethod
+    def quantizes(cls, model: nn.Module, to: QuantizedCaches) -> bool:
+        """Return whether the model attends to quantized caches: tried, and nothing is computed."""
+        layers = cls.of(model, quantized=replace(to, start=0)).open()
+        try:
+            model(mx.zeros((1, 2), dtype=mx.int32), cache=layers)
+        except Exception:  # each architecture of mlx-lm fails in its own way
+            return False
+        return any(isinstance(layer, QuantizedKVCache) for layer in layers)
 
     def copy(self) -> "Timeline":
         """Return a timeline with the same tokens. The two share memory until one is written to."""

@@ -25,7 +25,7 @@ import mlx_lm
 from engine.cluster.states import RankState, divided
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
-from engine.conversation.loading import LoadedModel
+from engine.conversation.loading import LoadedModel, attends_to
 from engine.conversation.pair import make_policy, require_pair
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
@@ -57,7 +57,6 @@ from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
-from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import Fit
 from models.this_process import Awake, open_many_files
@@ -503,9 +502,8 @@ def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | N
     cannot be quantized."""
     if not memory.cache_bits:
         return None
-    caches, shape = QuantizedCaches(bits=memory.cache_bits), read_shape(folder.config)
-    full = any(layer.kind == "full" for layer in shape.layers)
-    if not full or shape.head_dim % caches.group_size:
+    caches = QuantizedCaches(bits=memory.cache_bits)
+    if not attends_to(caches, folder):
         raise Problem(
             f"The caches of {folder.name} cannot be quantized.",
             "Choose the model\u2019s own numbers for them.",

@@ -56,12 +56,14 @@ from engine.process.protocol import (
 from engine.request import Prompt, Request, asked
 from models.errors import Problem
 from models.model_folder import ModelFolder
+from tests.support.engine import tiny
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.hosted import hosted
 from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
 QUESTION = asked("Tell me a story, and a long one.")
+ARCHITECTURES = Path(__file__).parents[2] / "data" / "architectures.json"
 LONG = 3000  # tokens, several seconds' worth
 
 
@@ -269,18 +271,34 @@ def test_a_load_says_how_answers_are_sampled(folder: Path) -> None:
     assert samplings[0] != samplings[1] == warm
 
 
-def test_caches_are_quantized_where_they_can_be() -> None:
-    def folder(head_dim: int) -> ModelFolder:
-        shape = {"model_type": "llama", "hidden_size": 4 * head_dim, "num_attention_heads": 4}
-        rest = {"num_hidden_layers": 2, "vocab_size": 8, "intermediate_size": 8}
-        made = ModelFolder(Path("/models/made"))
-        vars(made)["config"] = {**shape, **rest}
-        return made
-
-    assert quantized_caches(folder(16), Memory()) is None
-    assert quantized_caches(folder(64), Memory(cache_bits=4)) == QuantizedCaches(bits=4)
-    with pytest.raises(Problem):
-        quantized_caches(folder(16), Memory(cache_bits=4))
+@pytest.mark.parametrize(
+    ("family", "head_dim", "possible"),
+    [
+        ("llama", 64, True),
+        ("llama", 16, False),  # narrower than a group of numbers that share a scale
+        ("gemma3_text", 64, True),  # its windows stay as they are
+        ("gpt_oss", 64, False),  # attends to a sink, which no quantized kernel does
+        ("gemma2", 64, False),  # its attention is its own
+        ("mamba2", 64, False),
+    ],
+)
+def test_caches_are_quantized_where_a_trial_succeeds(
+    tmp_path: Path, family: str, head_dim: int, possible: bool
+) -> None:
+    sizes = json.loads(ARCHITECTURES.read_text())["configurations"][family]
+    if family != "mamba2":
+        heads = sizes["num_attention_heads"]
+        sizes |= {"head_dim": head_dim, "hidden_size": heads * head_dim}
+    vocabulary = tiny.byte_tokenizer(tmp_path)
+    model = tiny.build(family, sizes=sizes, vocabulary=vocabulary)
+    tiny.save(model, tiny.config_of(family, sizes=sizes, vocabulary=vocabulary), tmp_path)
+    folder = ModelFolder(tmp_path)
+    assert quantized_caches(folder, Memory()) is None
+    if possible:
+        assert quantized_caches(folder, Memory(cache_bits=4)) == QuantizedCaches(bits=4)
+    else:
+        with pytest.raises(Problem):
+            quantized_caches(folder, Memory(cache_bits=4))
 
 
 @pytest.mark.parametrize("values", [{"context": -1}, {"context": 1}, {"cache_bits": 3}])
