@@ -166,9 +166,10 @@ class Automatic:
     """Picks the drafter and length with the best expected tokens per second, or parks all drafters.
 
     What it has learned survives from answer to answer. Without a `calibration` it learns the costs
-    from live rounds; `acceptance` is what earlier sessions with this pair observed.
+    from live rounds, first of drafts of one length; `acceptance` is what earlier sessions with this pair observed.
     """
 
+    _AT_FIRST, _UNSURE = 3, 0.15  # tokens of a draft while its costs are more in doubt than this
     _STEADY = 0.01  # share of speed that another length or drafter must add
     _CHECK_EVERY = 4  # rounds between two plain ones that measure what plain decoding costs
     _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
@@ -312,6 +313,9 @@ class Automatic:
         passes = self.costs.passes(sharing=self._sharing, most=MOST + 1)
         draft = self.costs.draft(drafter, behind=candidate.behind)
         options = chains(drafter, chances, passes, draft)
+        unmeasured = self.costs.doubt(self._AT_FIRST + 1) > self._UNSURE
+        if self.calibration is None and unmeasured and not candidate.match:
+            return options[: self._AT_FIRST][-1:]
         drafts_trees = self._last and self._last.trees and self._last.drafter == drafter
         look = drafts_trees or self._rounds % self._TREES_EVERY == 0
         if candidate.alternatives == 1 or not look:

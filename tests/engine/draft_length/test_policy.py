@@ -282,6 +282,13 @@ def test_it_follows_what_has_changed(name: str) -> None:
     assert later.speed > (0.85 if after.best else 0.95) * after.speed(after.best)
 
 
+@pytest.mark.parametrize("name", [*PAYING])
+def test_without_a_calibration_drafts_of_three_come_first(name: str) -> None:
+    lengths = decided(run(Automatic(), PAYING[name], tokens=200).choices)
+    assert lengths[:2] == [3, 3]
+    assert max(lengths) > 3 or PAYING[name].best <= 3
+
+
 def decided(choices: Sequence[DraftChoice]) -> list[int]:
     """The lengths that were chosen to be fast, not to see what plain decoding costs by now."""
     return [choice.length for choice in choices if choice.reason.why is not Why.PLAIN_CHECK]
