@@ -89,8 +89,11 @@ class Provenance(QObject):
     """The provenance of one message's tokens, shown over its text while `shown`.
 
     Attribute: `fades_after`: while it is not shown, each new token is marked for this number of
-    seconds, at the end of which its colour fades. Tokens from before are not new.
+    seconds, at the end of which its colour fades. Tokens from before are not new. Signal:
+    `kinds_chosen` with the hidden kinds, which the user has chosen: the text must be written again.
     """
+
+    kinds_chosen = Signal(frozenset)
 
     def __init__(
         self, view: TextView, colours: Palette, *, clock: Callable[[], float] = time.monotonic
@@ -151,6 +154,7 @@ class Provenance(QObject):
         """Hide or show the rejected or the discarded tokens."""
         self._hidden = self.hidden | {kind} if hidden else self.hidden - {kind}
         self._start_over()
+        self.kinds_chosen.emit(self._hidden)
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """Set the tokens so far. If they do not begin with the earlier ones, start again."""

@@ -13,6 +13,7 @@ import math
 import time
 from bisect import bisect_right
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
@@ -27,7 +28,7 @@ from app.documents.answer_words import AnswerWords
 from app.markdown.asides import Aside
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
-from app.rounds.trace import Piece, TextTally
+from app.rounds.trace import Piece, PieceKind, TextTally
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
 from engine.conversation.rounds import Round
@@ -243,6 +244,11 @@ class Transcript(QScrollArea):
         self._write_soon(row)
         self._place()
 
+    def _show_kinds(self, row: MessageRow, hidden: frozenset[PieceKind]) -> None:
+        row.hidden, row.measured = hidden, False
+        self._write_soon(row)
+        self._place()
+
     def end(self, ending: Ending) -> None:
         """End the message that was being written."""
         if self._streaming is not None:
@@ -447,6 +453,7 @@ class Transcript(QScrollArea):
         )
         row.measured = False
         row.fill(widget)
+        widget.provenance.kinds_chosen.connect(partial(self._show_kinds, row))
         widget.setGeometry(left, row.top, width, row.height)
         self._order(row, widget)
         widget.show()

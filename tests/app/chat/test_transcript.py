@@ -1,7 +1,7 @@
 """The transcript: order, the newest line kept in sight, frames, the draft, the empty page."""
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -335,24 +335,48 @@ def test_another_branch(transcript: Transcript, qtbot: QtBot) -> None:
     assert [m.view.toPlainText() for m in transcript.messages] == ["q", "b"]
 
 
+KINDS: tuple[tuple[str, PieceKind], ...] = (
+    ("a", "accepted"),
+    ("x", "rejected"),
+    ("b", "correction"),
+)
+PIECES = tuple(
+    Piece(text, kind, 1, 1, p=0.5, q=0.5, chance=0.5, drafter="d") for text, kind in KINDS
+)
+
+
 def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> None:
     message = transcript.add("assistant", name="m", text="ab", ending=Ending())
-    kinds: tuple[tuple[str, PieceKind], ...] = (
-        ("a", "accepted"),
-        ("x", "rejected"),
-        ("b", "correction"),
-    )
-    pieces = tuple(
-        Piece(text, kind, 1, 1, p=0.5, q=0.5, chance=0.5, drafter="d") for text, kind in kinds
-    )
     transcript.show_provenance(True)
-    transcript.set_pieces(message, pieces)
+    transcript.set_pieces(message, PIECES)
     transcript.write_all()
     assert message.view.toPlainText().replace("\u200a", "") == "axb"
     qtbot.waitUntil(lambda: len(laid_over(message.view.document())) == 2)
     later = transcript.add("assistant", name="m", text="later", ending=Ending())
     assert later.provenance
     transcript.show_provenance(False)
+    transcript.write_all()
+    assert message.view.toPlainText() == "ab"
+
+
+def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(
+    transcript: Transcript, qtbot: QtBot
+) -> None:
+    message = transcript.add("assistant", name="m", text="ab", ending=Ending())
+    transcript.show_provenance(True)
+    transcript.set_pieces(message, PIECES)
+
+    def shows(text: str) -> bool:
+        coloured = len(laid_over(message.view.document())) == 2  # all that was written
+        return coloured and message.view.toPlainText().replace("\u200a", "") == text
+
+    qtbot.waitUntil(lambda: shows("axb"))
+    for text in ("ab", "axb", "ab"):
+        assert message.widget is not None
+        assert message.widget.legend is not None
+        qtbot.mouseClick(message.widget.legend.words["rejected"], Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda text=text: shows(text))
+    message.fold()  # far from the part in sight, and back
     transcript.write_all()
     assert message.view.toPlainText() == "ab"
 
