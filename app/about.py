@@ -16,7 +16,6 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QDialogButtonBox,
     QGridLayout,
     QHBoxLayout,
@@ -26,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.commands import CommandRunner
+from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 from models.errors import Problem
 
@@ -45,7 +45,7 @@ class Places:
     log: Path | None
 
 
-class AboutDialog(QDialog):
+class AboutDialog(Dialog):
     """Signals: `shown(Path)`: open this folder or file; `facts_asked()`: copy the facts."""
 
     shown = Signal(Path)

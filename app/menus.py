@@ -13,7 +13,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QFrame,
     QGridLayout,
     QLineEdit,
@@ -27,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
 
 Keys = QKeySequence.StandardKey | str
@@ -321,7 +321,7 @@ def key_text(action: QAction) -> str:
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
-class KeysDialog(QDialog):
+class KeysDialog(Dialog):
     """Lists every command that has a key, by menu."""
 
     def __init__(self, menus: Menus, parent: QWidget) -> None:

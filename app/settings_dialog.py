@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
@@ -42,6 +41,7 @@ from app.settings import (
     Settings,
     ThemeChoice,
 )
+from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
 from app.theme.style import TABS, Theme
@@ -70,7 +70,7 @@ def open_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-class SettingsDialog(QDialog):
+class SettingsDialog(Dialog):
     """All settings, on two pages; show it with `show`.
 
     Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete what

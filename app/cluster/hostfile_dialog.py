@@ -8,7 +8,6 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QGridLayout,
     QLineEdit,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.copying import CopyField
+from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, ToneLabel
 from app.theme.style import STYLE_SHEET
 from engine.cluster.hosts import HERE, MOST_HOSTS, WrongHosts, hosts_of
@@ -36,7 +36,7 @@ _MLX = (
 )
 
 
-class HostfileDialog(QDialog):
+class HostfileDialog(Dialog):
     """Attributes: `names` and `addresses`, the fields, this Mac's first; `more`, the button for
     another Mac; `line`, the error. Signals: `made(Path)`: a hostfile was written."""
 

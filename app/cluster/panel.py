@@ -9,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
-    QDialog,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -23,6 +22,7 @@ from app.cluster.mac_list import MacList
 from app.cluster.setup_steps import Progress, Step
 from app.switch import Switch
 from app.theme.card import Card
+from app.theme.dialog import Dialog
 from app.theme.icons import draw_sign
 from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel, closing
 from app.theme.style import STYLE_SHEET, colours_of, small_font
@@ -146,7 +146,7 @@ class TrustQuestion(Card):
         self.setAccessibleDescription(self._reason.words)
 
 
-class MacsPanel(QDialog):
+class MacsPanel(Dialog):
     """The window of the Macs that hold a target together. It is not modal, so that the chat can go
     on. Attributes: its parts.
 

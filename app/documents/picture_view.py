@@ -12,9 +12,10 @@ from PySide6.QtGui import (
     QPainterPath,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QSizePolicy, QVBoxLayout, QWidget
 
 from app.steps import Stepper, Steps, in_thread
+from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 
 _RADIUS = 5.0
@@ -90,7 +91,7 @@ class PictureView(QWidget):
             self.clicked.emit()
 
 
-class PictureDialog(QDialog):
+class PictureDialog(Dialog):
     """A picture as the model gets it. Attribute: `view`."""
 
     def __init__(self, title: str, path: Path, *, remark: str, parent: QWidget | None) -> None:

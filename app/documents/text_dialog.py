@@ -1,14 +1,15 @@
 """A dialog with a text exactly as the model gets it. Knows nothing of its origin."""
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 
 _LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 
 
-class TextDialog(QDialog):
+class TextDialog(Dialog):
     """Attributes: `text`, unchanged; `view`, which shows it with long lines divided."""
 
     def __init__(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QHBoxLayout,
     QListWidget,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice
 from app.models.formatting import drafter_name
+from app.theme.dialog import Dialog
 from app.theme.labels import ToneLabel, plain_label
 
 _EARLY_EXIT = "early-exit"
@@ -28,7 +28,7 @@ _MOST_LAYERS = 200
 _VALUE = int(Qt.ItemDataRole.UserRole)
 
 
-class CombineDialog(QDialog):
+class CombineDialog(Dialog):
     """Attribute: `value`, for `--drafter`; empty if nothing is ticked.
 
     Signals: `chosen(str)`: a person accepted this value.

@@ -3,7 +3,6 @@ the caches, and when the model is unloaded. Knows the loader and the settings.""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QFormLayout,
     QSizePolicy,
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import (
 from app.choice_box import Choice, ChoiceBox
 from app.models.loader import ModelLoader
 from app.settings import Settings
+from app.theme.dialog import Dialog
 from app.theme.labels import ToneLabel
 from engine.process.protocol import Memory
 
@@ -31,7 +31,7 @@ _MINUTES = (
 )
 
 
-class MemoryDialog(QDialog):
+class MemoryDialog(Dialog):
     """Attributes: the boxes `context`, `caches` and `rest`."""
 
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import (
-    QDialog,
     QFrame,
     QHBoxLayout,
     QPlainTextEdit,
@@ -28,6 +27,7 @@ from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.marks import marked
 from app.rounds.pace import PaceTimer
+from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
 from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of, figures_font, set_ink
@@ -52,7 +52,7 @@ _ROOM = 60  # pixels below the text, for a draft
 _SAID_MS = 1_500  # how long a button shows that it has copied
 
 
-class RaceDialog(QDialog):
+class RaceDialog(Dialog):
     """Races on the question in its field, as often as a person starts it.
 
     Attributes: `question`, the field; `verdict`, the large line on top; `result_line`, the details.

@@ -7,7 +7,6 @@ from PySide6.QtCore import QEvent, QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QDialog,
     QFrame,
     QGridLayout,
     QLabel,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
+from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
@@ -155,7 +155,7 @@ class KindWord(QAbstractButton):
             painter.drawLine(QPointF(left, y), QPointF(right, y))
 
 
-class RoundsExplained(QDialog):
+class RoundsExplained(Dialog):
     """\u201cWhat am I looking at?\u201d: a round as a picture, then each kind and each figure."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -11,7 +11,6 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -28,6 +27,7 @@ from app.rounds.lane import DraftLane
 from app.rounds.panel import RoundsPanel
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
+from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
 from app.theme.palette import Palette
@@ -280,7 +280,7 @@ class Scrubber(QWidget):
             painter.fillRect(self.rect(), QColor(colours.paper))
 
 
-class ReplayDialog(QDialog):
+class ReplayDialog(Dialog):
     """The replay of an answer. Attributes: `scrubber`; `panel`, its figures beside it."""
 
     def __init__(self, replay: Replay, *, parent: QWidget | None = None) -> None:

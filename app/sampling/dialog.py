@@ -13,7 +13,6 @@ from typing import Any, get_args
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
     QGridLayout,
@@ -39,6 +38,7 @@ from app.sampling.presets import (
     tidy_name,
     with_preset,
 )
+from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
@@ -141,7 +141,7 @@ OVERFLOWS: tuple[Choice, ...] = (
 )
 
 
-class SamplingDialog(QDialog):
+class SamplingDialog(Dialog):
     """The dialog for a conversation's settings; show it with `open`."""
 
     applied = Signal(str, object)

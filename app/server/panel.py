@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase, QTextOption
 from PySide6.QtWidgets import (
-    QDialog,
     QGridLayout,
     QHBoxLayout,
     QPlainTextEdit,
@@ -25,6 +24,7 @@ from app.server.model_list import ModelList
 from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
 from app.switch import Switch
+from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.style import STYLE_SHEET, TABS
@@ -37,7 +37,7 @@ _OTHER_MODELS = (
 )
 
 
-class ServerPanel(QDialog):
+class ServerPanel(Dialog):
     """Not modal, so that the chat can go on. Attributes: its parts.
 
     Signals: `switched(bool)`; `restart_asked()`; `port_chosen(int)`; `at_start_chosen(bool)`;

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QHBoxLayout,
     QListWidget,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.conversations.records import Folder
+from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 from models.in_words import one_line
 
@@ -28,7 +28,7 @@ _WORDS = (
 )
 
 
-class FolderDialog(QDialog):
+class FolderDialog(Dialog):
     """Attributes: `instruction` and `files`, the paths, as a person has them now."""
 
     def __init__(self, folder: Folder, parent: QWidget) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import (
-    QDialog,
     QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.theme.dialog import Dialog
 from app.theme.icons import sign_icon
 from app.theme.labels import ToneLabel, closing
 from app.theme.row_tree import RowTree
@@ -29,7 +29,7 @@ _LONGEST_TEXT, _LONGEST_NOTE = 20_000, 240  # characters
 _PLACE = int(Qt.ItemDataRole.UserRole)
 
 
-class ToolsPanel(QDialog):
+class ToolsPanel(Dialog):
     """Not modal, so that the chat can go on. Attributes: its parts; `line`, why servers could not
     be read or kept; `items`, those of the tree; `chosen`, the place of the row in `text`.
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QPlainTextEdit,
     QTreeWidgetItem,
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, ToneLabel
 from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, zoomed
@@ -42,7 +42,7 @@ _FOUND = "Or tick what to copy from other programs. They keep theirs, and all to
 _MOST, _LONGEST = 5, 200  # servers whose commands are shown before they run; characters of each
 
 
-class ServerDialog(QDialog):
+class ServerDialog(Dialog):
     """Attributes: `text`, the field; `line`, what is understood of it, or what is wrong; `list`,
     the servers in other programs; `ok`. It can be accepted only while `servers` are right."""
 

@@ -23,6 +23,8 @@ from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
+NAMES = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
+
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
@@ -44,6 +46,28 @@ def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until)
     window.menus.actions["restart"].trigger()
     until(lambda: loaded)
     assert window.findChild(RaceDialog) is None  # it was wanted once
+
+
+@pytest.mark.parametrize("points", [0, 6])
+def test_every_dialog_fits_the_screen_with_its_buttons(
+    open_window: Open, until: Until, points: int
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    for _ in range(points):
+        window.menus.actions["larger"].trigger()
+    room = window.screen().availableSize()
+    for name in (*NAMES, "tools"):
+        window.menus.actions[name].trigger()
+        (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
+        QApplication.processEvents()
+        assert dialog.width() <= room.width(), name
+        assert dialog.height() < room.height(), name
+        assert dialog.minimumSizeHint().height() <= dialog.height(), name
+        for box in dialog.findChildren(QDialogButtonBox):
+            if box.isVisible():
+                assert dialog.rect().contains(box.geometry()), name
+        dialog.close()
 
 
 class _PicturesOnButtons(QProxyStyle):
@@ -69,9 +93,8 @@ def test_every_dialog_has_a_button_and_a_key_that_close_it(
 ) -> None:
     window = open_window()
     until(lambda: window.loader.loaded)
-    names = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
     dialogs: list[tuple[str, QDialog]] = []
-    for name in names:
+    for name in NAMES:
         window.menus.actions[name].trigger()
         dialogs += [(name, one) for one in window.findChildren(QDialog) if one.isVisible()]
         _, dialog = dialogs[-1]
@@ -82,7 +105,7 @@ def test_every_dialog_has_a_button_and_a_key_that_close_it(
             closing = words.index("Close" if "Close" in words else "Cancel")
             dialog.findChildren(QPushButton)[closing].click()
         until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
-    assert [name for name, _ in dialogs] == [*names]
+    assert [name for name, _ in dialogs] == [*NAMES]
 
 
 @pytest.mark.slow

@@ -1,0 +1,60 @@
+"""A dialog that is never larger than its screen. Knows nothing of what it shows."""
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFrame, QScrollArea, QVBoxLayout, QWidget
+
+_RESIZED = Qt.WidgetAttribute.WA_Resized
+_FRAME = QSize(8, 36)  # pixels that a window manager's frame takes
+
+
+class Dialog(QDialog):
+    """What a screen has no room for scrolls; the buttons below it stay in sight."""
+
+    def setVisible(self, visible: bool) -> None:
+        """Fit the screen before the dialog is seen."""
+        if visible and not self.isVisible():
+            self.ensurePolished()
+            self._fit()
+        super().setVisible(visible)
+
+    def event(self, event: QEvent) -> bool:
+        """Fit the screen again when the content has grown: by a larger font, or wrapped lines."""
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest and self.isVisible():
+            self._fit()
+        return done
+
+    def _fit(self) -> None:
+        room = self.screen().availableSize() - _FRAME
+        wanted = self.size() if self.testAttribute(_RESIZED) else self.sizeHint()
+        column = self.layout()
+        if isinstance(column, QVBoxLayout):
+            least = column.totalMinimumSize()
+            wanted = wanted.expandedTo(least)
+            if least.height() > room.height():
+                self._scroll(column)
+        self.setMinimumSize(self.minimumSize().boundedTo(room))
+        self.setMaximumSize(room)
+        self.resize(wanted.boundedTo(room))
+
+    def _scroll(self, column: QVBoxLayout) -> None:
+        """Put all but the buttons into an area that scrolls."""
+        buttons = self.findChildren(
+            QDialogButtonBox, options=Qt.FindChildOption.FindDirectChildrenOnly
+        )
+        for box in buttons:
+            column.removeWidget(box)
+        page, area = QWidget(), QScrollArea()
+        page.setLayout(column)
+        area.setWidget(page)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setMinimumWidth(
+            column.totalMinimumSize().width() + area.verticalScrollBar().sizeHint().width()
+        )
+        area.setAccessibleName(self.windowTitle())
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        outer = QVBoxLayout(self)
+        for widget in (area, *buttons):
+            outer.addWidget(widget)
