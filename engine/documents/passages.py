@@ -34,7 +34,7 @@ type Key = tuple[int, int]
 # characters are a unit, as a digit is.
 _IN_PAIRS = rf"{UNSPACED}\uac00-\ud7af"
 _UNIT = re.compile(
-    rf"(?:[{_IN_PAIRS}]{{1,2}}|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_IN_PAIRS}]{{1,4}})[{MARKS}]*"
+    rf"[{_IN_PAIRS}]{{1,2}}[{MARKS}]*|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_IN_PAIRS}]{{1,4}}"
     r"|([!-/:-@\[-`{-~])\1{0,7}|[^\w\s]"
 )
 _CLOSED = re.compile(r"[)\]}>;],?[^\s)\]}>;,.:]\Z")  # in text without spaces, such as minified JSON
@@ -271,6 +271,8 @@ def _expression(question: str, words: Sequence[str], language: str) -> str:
 def _beginning(word: str) -> str:
     """The beginning that a word has in common with its other forms, "Kündigungsf" of
     "Kündigungsfrist"; "" of a word that has none."""
+    if len(word) == 1 and _RUN.match(word):
+        return word  # of its pairs
     if not _LETTERS.fullmatch(word) or len(word) < _FEWEST_LETTERS or _RUN.search(word):
         return ""
     return _indexed(word[: max(len(word) - _LONGEST_ENDING, _FEWEST_LETTERS + 1)])

@@ -11,12 +11,15 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 _BLOCKS = (*range(0x300, 0x3100), *range(0xA66F, 0xABFA), *range(0xFB1E, 0xFF1A))
 _KINDS = {code: unicodedata.category(chr(code)) for code in _BLOCKS}
-MARKS = "".join(chr(code) for code, kind in _KINDS.items() if kind[0] == "M")
+MARKS = "".join(chr(code) for code, kind in _KINDS.items() if kind[0] == "M") + (
+    "\U00011100-\U00011102\U00011127-\U00011134\U0001e944-\U0001e94a"  # Chakma, Adlam
+)
 """What stands on letters, for a class of a pattern: vowel signs, points, accents."""
 WORD = rf"[\w{MARKS}]"
 LETTERS = rf"[^\W\d_]+(?:[{MARKS}]+[^\W\d_]*)*"
@@ -26,6 +29,10 @@ UNSPACED = (  # Thai, Lao, Burmese, Khmer and their kin, Chinese, Japanese
     r"\U00020000-\U0003ffff"
 )
 """Scripts without spaces, for a class of a pattern."""
+OTHER_WORDS = (
+    r"\u0590-\u109f\u1100-\u1cff\u2e80-\ua63f\ua800-\ud7ff\uf900-\uffef\U00020000-\U0003ffff"
+)
+"""Scripts in which an index that knows no marks has other words, for a class of a pattern."""
 _LETTERS = rf"[^\W_{UNSPACED}]+"
 _HYPHENS = r"-\u00ad\u2010\u2011\ufffe"  # PDFium has the last one at the ends of lines
 _HIDDEN = r"\u00ad\u200b-\u200d\u2060"
@@ -68,7 +75,9 @@ _INVISIBLE = (
 )
 _DIGITS = {code: str(int(chr(code))) for code, kind in _KINDS.items() if kind == "Nd"}
 # Nuktas, points of Hebrew, Arabic and Syriac, and accents that their letter has not taken up.
-_OPTIONAL = (e for e in MARKS if (n := unicodedata.combining(e)) > 199 or n == 7 or 9 < n < 37)
+_OPTIONAL = (
+    e for e in map(chr, _KINDS) if (n := unicodedata.combining(e)) > 199 or n == 7 or 9 < n < 37
+)
 _PLAIN = {
     **{chr(code): digit for code, digit in _DIGITS.items()},
     **dict(zip("\u2019\u02bc\u05f3\u05f4\u066a\u066b\u066c", "''''%.,", strict=True)),
@@ -133,6 +142,21 @@ def plain(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     if text.isascii():
         return text
     return _CHANGED.sub(lambda each: _PLAIN.get(each[0], ""), unicodedata.normalize(form, text))
+
+
+def searched(text: str) -> tuple[str, Sequence[int]]:
+    """A text without case, accents and points, and for each of its characters the index of the
+    original."""
+    if text.isascii():
+        return text.lower(), range(len(text))
+    parts = [_searched(character) for character in text]
+    places = [place for place, part in enumerate(parts) for _ in part]
+    return "".join(parts), places
+
+
+@lru_cache(maxsize=1 << 12)
+def _searched(character: str) -> str:
+    return plain(character, "NFKD").casefold()
 
 
 def without_accents(text: str) -> str:

@@ -1,7 +1,9 @@
-"""Leases in seven scripts whose vowels are signs or points: Hindi, Tamil, Bengali, Telugu, Malayalam,
-pointed Hebrew and vocalized Arabic, as text files of 500 clauses. Three questions each: of those
-about points, two are without; of those about numbers and joiners, each spells them in the other way.
+"""Leases in seven scripts whose vowels are signs or points, as text files of 500 clauses: Hindi,
+Tamil, Bengali, Telugu, Malayalam, pointed Hebrew and vocalized Arabic. Three questions each, most
+of those in Hebrew and Arabic without points; numbers and joiners are written in the other way.
 """
+
+# ruff: noqa: RUF001
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -11,7 +13,7 @@ from tests.lab.retrieval.case import Case, Language, Question, Style, prose
 _CLAUSES = 500
 _AT = (103, 257, 411)
 
-type _Fact = tuple[str, Style, str, str]  # the sentence, the style and text of a question, its answer
+type _Fact = tuple[str, Style, str, str]  # a sentence; a question's style and text, and its answer
 
 _LEASES: dict[Language, tuple[Sequence[str], Sequence[_Fact]]] = {
     "Hindi": (
@@ -23,7 +25,8 @@ _LEASES: dict[Language, tuple[Sequence[str], Sequence[_Fact]]] = {
             "मालिक सूचना देकर कमरे देख सकता है।",
         ),
         (
-            ("किराया हर महीने की पाँच तारीख तक दिया जाएगा।", "words", "किराया कब देना है?", "पाँच तारीख तक"),
+            ("किराया हर महीने की पाँच तारीख तक दिया जाएगा।", "words", "किराया कब देना है?",
+             "पाँच तारीख तक"),
             ("पालतू जानवरों को रखना मना है, मछलियाँ छोड़कर।", "forms",
              "क्या पालतू जानवर रख सकते हैं?", "मछलियाँ छोड़कर"),
             ("ज़मानत की राशि ४५,००० रुपये है।", "number", "जमानत के 45000 रुपये?", "४५,००० रुपये"),
