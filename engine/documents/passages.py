@@ -68,7 +68,7 @@ _BESIDE = 0.5  # share of its score that a passage lends to its two neighbours
 
 _TABLE = """
     CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words, stems,
-        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co'")
+        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co' separators '₺₻₼₽₾₿'")
 """
 _ADD = "INSERT INTO passages(rowid, heading, words, stems) VALUES (?, ?, ?, ?)"
 _FIND = """

@@ -384,6 +384,7 @@ def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> No
     ended = generate("--attach", note)
     assert ended.code == 0
     assert "note.txt: whole, " in ended.err
+    assert "to read" not in ended.err  # nothing was measured yet
     first = json.loads(generate("--attach", note, "--json").out.splitlines()[0])
     assert first["total"] > 200
 
