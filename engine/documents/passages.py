@@ -60,7 +60,7 @@ _BY_LINES: Collection[SectionKind] = ("sheet", "lines", "cell")
 
 _MOST_PHRASES = 64
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{3,200})[\"”“»]")
-_SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?=([.,' ]))(?:\1\d\d)*(?:\1\d{3})+(?!\d)")
+_SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?=([.,' ]))(?:,\d\d)*(?:\1\d{3})+(?!\d)")
 _LETTERS = re.compile(LETTERS)
 _SPLIT = re.compile(rf"-\n(?<=[^\W\d_]-\n|[{MARKS}]-\n)\s*(?=[^\W\d_])")
 _FEWEST_LETTERS, _LONGEST_ENDING = 4, 3  # of a word that is found in other forms

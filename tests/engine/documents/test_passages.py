@@ -198,6 +198,7 @@ def test_numbers_are_found_with_and_without_separators() -> None:
         ("Who holds 225.871 shares?", "225,871"),
         ("Was kostet 1299 Euro?", "1.299,00"),
         ("Qui paie 12500 euros ?", "12\u202f500"),
+        ("Qui paie 12500 euros ?", "5 12 500"),
     ):
         one = document(words(230), words(230) + f" {written} x", words(230))
         assert best(asked, one) == 1, asked
