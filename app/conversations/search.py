@@ -1,8 +1,8 @@
 """Full-text search in messages and titles, for anything that a person types.
 
 Every word must occur, the last one perhaps only begun; case and accents do not matter. Nothing
-typed is an operator. If the index has no such words (signs, emoji, scripts without spaces) or finds
-nothing, the texts themselves are searched.
+typed is an operator. If the index has no such words (signs, emoji, scripts without spaces or with
+vowel signs and points) or finds nothing, the texts themselves are searched.
 """
 
 import re
@@ -17,7 +17,7 @@ _LONGEST_QUERY = 500
 _MOST_WORDS = 32
 _BEFORE, _AFTER = 30, 120  # characters of an excerpt around a match
 _START, _END = "\x02", "\x03"  # occur in no text
-_NOT_INDEXED = re.compile(f"[{OTHER_WORDS}]")  # the index cuts words at marks, or takes whole runs
+_NOT_INDEXED = re.compile(f"[{OTHER_WORDS}]")  # the index cuts at marks, or takes a whole run
 _FENCE_OR_RULE = re.compile(r"(`{3,}|~{3,})[\w+-]*|[-*_=]{3,}|[|:\s-]*-{3,}[|:\s-]*")
 _HALF_A_PAIR = re.compile(
     rf"(?<![\w{MARKS}*])\*\*(?=\w)|(?<=[\w{MARKS}.!?:])\*\*(?![\w*])|(?<!{WORD})`+(?=\w)"
