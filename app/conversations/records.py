@@ -17,6 +17,7 @@ from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled, stretches_in
 from engine.documents import Document
 from engine.documents.prompt import Sent, SentDocument
+from engine.documents.words import WORD
 from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
 from engine.tools.steps import Step, messages_of
@@ -34,7 +35,7 @@ was cut at the most tokens it might have.
 
 LONGEST_TITLE = 60
 _LINK = re.compile(r"!?\[([^\[\]]+)\]\([^()\s]*\)")
-_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|~~|`+)(?=[^\s*])(.+?)(?<=[^\s*])\1(?!\w)")
+_EMPHASIS = re.compile(rf"(?<!{WORD})(\*{{1,3}}|~~|`+)(?=[^\s*])(.+?)(?<=[^\s*])\1(?!\w)")
 _BEFORE_A_LINE = re.compile(r"^(#{1,6}|>|[-*+]|\d{1,3}[.)])\s+")
 _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 

@@ -1,8 +1,8 @@
 """Full-text search in messages and titles, for anything that a person types.
 
 Every word must occur, the last one perhaps only begun; case and accents do not matter. Nothing
-typed is an operator. If the index has no such words (signs, emoji, scripts without spaces) or finds
-nothing, the texts themselves are searched.
+typed is an operator. If the index has no such words (signs, emoji, scripts without spaces or with
+vowel signs and points) or finds nothing, the texts themselves are searched.
 """
 
 import re
@@ -10,18 +10,18 @@ import sqlite3
 from collections.abc import Iterator
 
 from app.conversations.records import Excerpt, Hit, SearchFilter, to_milliseconds, without_marks
+from engine.documents.words import MARKS, OTHER_WORDS, WORD, plain, searched
 from models.in_words import one_line
 
 _LONGEST_QUERY = 500
 _MOST_WORDS = 32
 _BEFORE, _AFTER = 30, 120  # characters of an excerpt around a match
 _START, _END = "\x02", "\x03"  # occur in no text
-# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: the index takes a whole run as one word.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-                       "\uac00-\ud7af\U00020000-\U0003ffff]")  # fmt: skip
-
+_NOT_INDEXED = re.compile(f"[{OTHER_WORDS}]")  # the index cuts at marks, or takes a whole run
 _FENCE_OR_RULE = re.compile(r"(`{3,}|~{3,})[\w+-]*|[-*_=]{3,}|[|:\s-]*-{3,}[|:\s-]*")
-_HALF_A_PAIR = re.compile(r"(?<![\w*])\*\*(?=\w)|(?<=[\w.!?:])\*\*(?![\w*])|(?<!\w)`+(?=\w)")
+_HALF_A_PAIR = re.compile(
+    rf"(?<![\w{MARKS}*])\*\*(?=\w)|(?<=[\w{MARKS}.!?:])\*\*(?![\w*])|(?<!{WORD})`+(?=\w)"
+)
 
 _MESSAGES = "AND m.created_ms >= ? AND (? IN ('', m.target))"
 _TITLES = (
@@ -94,7 +94,7 @@ def _expression(words: list[str]) -> str | None:
 
     Each word is quoted, so that it contains no operator.
     """
-    if any(_UNSPACED.search(word) for word in words):
+    if any(_NOT_INDEXED.search(word) for word in words):
         return None
     known = [word for word in words if any(map(str.isalnum, word))]
     if not known:
@@ -106,7 +106,8 @@ def _look_through(
     connection: sqlite3.Connection, words: list[str], *, limit: int, among: SearchFilter
 ) -> Iterator[Hit]:
     """Find the words anywhere in the texts. Slower, as every text is read."""
-    patterns = [f"%{re.sub(r'([\\%_])', r'\\\1', word)}%" for word in words]
+    connection.create_function("searched", 1, lambda text: plain(text, "NFKD").casefold())
+    wanted = [bare for word in words if (bare := searched(word)[0])]
     for query, values in (
         (
             f"""
@@ -125,19 +126,22 @@ def _look_through(
             _of_message(among),
         ),
     ):
-        like = " AND ".join([r"shown LIKE ? ESCAPE '\'"] * len(words))
-        rows = connection.execute(query.format(like), (*patterns, *values, limit))
+        all_of_them = " AND ".join(["instr(searched(shown), ?)"] * len(wanted)) or "FALSE"
+        rows = connection.execute(query.format(all_of_them), (*wanted, *values, limit))
         for conversation, message, title, content in rows:
-            yield Hit(conversation, message, title, _excerpts(content, words))
+            yield Hit(conversation, message, title, _excerpts(content, wanted))
 
 
 def _excerpts(content: str, words: list[str]) -> tuple[Excerpt, ...]:
     """Return the surroundings of the first match, with all matches in them marked."""
-    pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE | re.ASCII)
-    first = pattern.search(content)
-    middle = first.start() if first else 0
+    text, places = searched(content)
+    found = [match.span() for match in re.finditer("|".join(map(re.escape, words)), text)]
+    middle = places[found[0][0]] if found else 0
     start, end = max(0, middle - _BEFORE), min(len(content), middle + _AFTER)
-    marked = pattern.sub(lambda match: f"{_START}{match[0]}{_END}", content[start:end])
+    marked = content[start:end]
+    for first, last in reversed([(places[a] - start, places[b - 1] + 1 - start) for a, b in found]):
+        if first >= 0 and last <= end - start:
+            marked = f"{marked[:first]}{_START}{marked[first:last]}{_END}{marked[last:]}"
     return tuple(_unmark("…" * (start > 0) + marked + "…" * (end < len(content))))
 
 

@@ -41,7 +41,7 @@ from engine.documents.by_section import Ask
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, SentDocument
-from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
+from engine.documents.slow import is_slow, room_in_time, to_read
 from engine.events import Prefill
 from engine.process.protocol import Loaded
 from models.errors import Problem
@@ -106,8 +106,7 @@ class DocumentsController(QObject):
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
         self._target, self._sees = "", True
-        self._seconds = 0.0  # per token, as last measured, or estimated
-        self._measured = False
+        self._seconds = 0.0  # per token, as last measured
         self._in_passages = False  # a person chose passages for the unsent message
         self._plan: Plan | None = None
         self._estimated = False  # whether the plan's tokens are estimates
@@ -164,18 +163,8 @@ class DocumentsController(QObject):
         """Plan for this model from now on."""
         self._target, self._sees = loaded.target, loaded.sees
         self._seconds = self._settings.read_seconds(loaded.target)
-        self._measured = self._seconds > 0
-        if not self._measured:
-            self._stepper.run(self._estimate_seconds(loaded.target), failed=self.failed.emit)
         self._context = loaded.context_length
         self._plan_soon()
-
-    def _estimate_seconds(self, target: str) -> Steps:
-        """Estimate from the size of the weights how long a token takes to read."""
-        size = yield in_thread(lambda: _weights_bytes(Path(target)))
-        if target == self._target and not self._measured:
-            self._seconds = estimated_seconds(size)
-            self._show()
 
     def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
         """Return what the model gets of a question and its documents; None if no document adds
@@ -503,7 +492,7 @@ class DocumentsController(QObject):
         if isinstance(happening, Prefill):
             rows = happening.processed - happening.reused
             if rows >= _ENOUGH_ROWS and happening.seconds > 0:
-                self._seconds, self._measured = happening.seconds / rows, True
+                self._seconds = happening.seconds / rows
                 self._settings.keep_read_seconds(self._target, self._seconds)
 
     def _view(self, place: int) -> None:
@@ -643,20 +632,11 @@ class DocumentsController(QObject):
         return f"{size}{self._to_read(tokens)}"
 
     def _to_read(self, tokens: int) -> str:
-        """Say how long these tokens take to read, or nothing."""
-        if not self._seconds:
-            return ""
-        estimated = "" if self._measured else " (an estimate)"
-        return f", {to_read(tokens * self._seconds)}{estimated}"
+        """Say how long these tokens take to read, or nothing before that was measured."""
+        return f", {to_read(tokens * self._seconds)}" if self._seconds else ""
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""
-
-
-def _weights_bytes(target: Path) -> int:
-    """Return the size of a GGUF file, or of the weights in a folder."""
-    files = [target] if target.is_file() else target.glob("*.safetensors")
-    return sum(file.stat().st_size for file in files)
 
 
 def _estimate(text: str) -> int:

@@ -6,13 +6,13 @@ time, but needs no document. The hits are places of the given text. Knows pages;
 """
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.markdown.page import Item, TextLine, TextRun, with_formulas_as_source
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
+from engine.documents.words import OTHER_WORDS, searched
 from engine.stretches import Stretch
 
 _SPACES = re.compile(r"\s+")
@@ -72,15 +72,16 @@ class SearchedText:
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
     """Return the pattern of what a person typed; None if it is empty."""
-    words = _folded(text)[0].split()
+    words = searched(text)[0].split()
     return re.compile(r"\s+".join(map(re.escape, words))) if words else None
 
 
 def pattern_of_any(text: str) -> re.Pattern[str] | None:
     """Return a pattern for the beginning of any of these words, as the search through all
     conversations finds them."""
-    words = sorted(set(_folded(text)[0].split()), key=len, reverse=True)
-    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, words)) + ")") if words else None
+    words = sorted(set(searched(text)[0].split()), key=len, reverse=True)
+    begins = rf"(?:(?<!\w)|(?=[{OTHER_WORDS}]))"
+    return re.compile(f"{begins}(?:{'|'.join(map(re.escape, words))})") if words else None
 
 
 class _ShownLine:
@@ -93,14 +94,12 @@ class _ShownLine:
         for run in self._runs:
             self._starts.append(len(text))
             text += run.text
-        self._text, self._places = _folded(text)
+        self._text, self._places = searched(text)
 
     def find(self, wanted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         for found in wanted.finditer(self._text):
             first, last = found.start(), found.end() - 1
-            if self._places is not None:
-                first, last = self._places[first], self._places[last]
-            yield self._source(first)[0], self._source(last)[1]
+            yield self._source(self._places[first])[0], self._source(self._places[last])[1]
 
     def _source(self, place: int) -> tuple[int, int]:
         """Return the source range of a shown character."""
@@ -119,17 +118,3 @@ def _shown_lines(items: Iterable[Item]) -> Iterator[_ShownLine]:
         else:
             for row in item.rows:
                 yield from (_ShownLine(cell.runs) for cell in row)
-
-
-def _folded(text: str) -> tuple[str, list[int] | None]:
-    """Return the text without case and accents, and for each of its characters the index of the
-    original; None if the text is the same."""
-    if text.isascii():
-        return text.lower(), None
-    folded, places = "", []
-    for place, character in enumerate(text):
-        parts = unicodedata.normalize("NFKD", character)
-        kept = "".join(c for c in parts if not unicodedata.combining(c)).casefold()
-        folded += kept
-        places += [place] * len(kept)
-    return folded, places

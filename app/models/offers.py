@@ -56,8 +56,10 @@ class OfferState:
         share = in_words.share(done, total) if total else "reading file sizes…"
         if not self.downloading:
             return f"Paused{DOT}{share}"
-        left = [one.seconds_left for one in self.downloads if one.seconds_left is not None]
-        return DOT.join(("Downloading", share, *((in_words.left(sum(left)),) if left else ())))
+        rate = sum(download.bytes_per_second for download in self.downloads)
+        known = rate and all(download.total_bytes for download in self.downloads)
+        left = in_words.left((total - done) / rate) if known else ""
+        return DOT.join(filter(None, ("Downloading", share, left)))
 
     @property
     def action(self) -> Action:

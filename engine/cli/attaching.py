@@ -26,7 +26,7 @@ from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled, Progress
-from engine.documents.slow import estimated_seconds, is_slow, room_in_time, to_read
+from engine.documents.slow import is_slow, room_in_time, to_read
 from engine.events import Event, Stats, Text, stretches_of
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Picture, Request, chat
@@ -83,23 +83,15 @@ class Attachments:
     are shown with its next message. Closed at the end."""
 
     def __init__(
-        self,
-        session: AnySession,
-        console: Console,
-        documents: Sequence[Document] = (),
-        *,
-        weights_bytes: int = 0,
+        self, session: AnySession, console: Console, documents: Sequence[Document] = ()
     ) -> None:
-        """`weights_bytes`: of the target, by which the time of reading is estimated until it is
-        measured; 0: no time is told before."""
         self._session, self._console = session, console
         self._closing = ExitStack()
         self._documents = dict(enumerate(documents, start=1))
         self.pictures: tuple[Picture, ...] = ()
         self._sent: dict[str, Sent] = {}  # by the text of a message
         self._words: dict[int, WordIndex] = {}
-        self._seconds_per_token = estimated_seconds(weights_bytes)
-        self._measured = False
+        self._seconds_per_token = 0.0  # until it is measured
 
     def attach(self, document: Document) -> None:
         """Give the document to the model with the next message."""
@@ -247,7 +239,6 @@ class Attachments:
         read = stats.prompt_tokens - stats.reused_tokens
         if read >= _FEWEST_READ:
             self._seconds_per_token = stats.prefill_seconds / read
-            self._measured = True
 
     def show_copied(self, answer: str) -> None:
         """Print how much of an answer stands word for word in the documents, and where."""
@@ -293,7 +284,7 @@ class Attachments:
         if not self._seconds_per_token:
             return ""
         seconds = made.tokens[made.sent.documents.index(document)] * self._seconds_per_token
-        return f", {to_read(seconds)}{'' if self._measured else ' (an estimate)'}"
+        return f", {to_read(seconds)}"
 
     def _room(self, messages: Sequence[ChatMessage], request: Request, *, more: bool) -> int:
         """How many tokens documents may take in the last of these messages. In a conversation that

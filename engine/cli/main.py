@@ -148,9 +148,7 @@ def generate(options: GenerateOptions) -> None:
     with (
         open_tools(options.tools, errors, allowed=options.allow or ()) as tools,
         closing(open_session(options, quiet=options.json)) as session,
-        closing(
-            Attachments(session, errors, documents, weights_bytes=session.target.folder.size_bytes)
-        ) as attachments,
+        closing(Attachments(session, errors, documents)) as attachments,
     ):
         request = replace(request, keep_as=attachments.digests)
         for path in options.image or ():
@@ -220,9 +218,7 @@ def chat(options: ChatOptions) -> None:
     with (
         open_tools(options.tools, console) as tools,
         closing(open_session(options)) as session,
-        closing(
-            Attachments(session, console, documents, weights_bytes=session.target.folder.size_bytes)
-        ) as attachments,
+        closing(Attachments(session, console, documents)) as attachments,
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing

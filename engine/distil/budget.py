@@ -41,4 +41,4 @@ class WorkBudget:
 
 def left(seconds: float, share: float) -> str:
     """Format the time that is left, if `share` of the work took `seconds`: "12 min left"."""
-    return in_words.left(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))
+    return in_words.left(max(0.0, seconds * (1 / max(share, 1e-9) - 1)))

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from engine.documents.words import folded
+from engine.documents.words import LETTERS, folded, plain
 
 ENGLISH = "english"
 
 _SAMPLED = 20_000  # characters
 _SHARE = 0.15  # function words / words, in sentences of a language
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(LETTERS)
 _BY_SCRIPT: Mapping[str, str] = {  # where most texts in the script are in that language
     "ARABIC": "arabic", "ARMENIAN": "armenian", "CYRILLIC": "russian", "DEVANAGARI": "hindi",
     "GREEK": "greek", "TAMIL": "tamil",
@@ -103,7 +103,7 @@ def function_words(languages: Iterable[str]) -> frozenset[str]:
 
 def languages_of(question: str) -> tuple[str, ...]:
     """The languages of which a question has the most function words; () if it has none."""
-    counts = _counts(_WORD.findall(folded(question)))
+    counts = _counts(_WORD.findall(folded(plain(question))))
     most = max(counts.values())
     return tuple(language for language, count in counts.items() if count == most > 0)
 
@@ -111,7 +111,7 @@ def languages_of(question: str) -> tuple[str, ...]:
 def language_of(text: str) -> str | None:
     """The language of the beginning of a text; None if it has hardly any sentences, such as a
     table."""
-    words = _WORD.findall(folded(text[:_SAMPLED]))
+    words = _WORD.findall(folded(plain(text[:_SAMPLED])))
     scripts = Counter(unicodedata.name(word[0], "").partition(" ")[0] for word in words)
     for script, _ in scripts.most_common(1):
         if script in _BY_SCRIPT:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from engine.documents import Document
 from engine.documents.copied import WordIndex
-from engine.documents.words import Word, form_of, names, words
+from engine.documents.words import MARKS, WORD, Word, form_of, names, plain, words
 
 Kind = Literal["quotation", "date", "number", "name"]
 
@@ -25,17 +25,18 @@ _QUOTED = re.compile(
     rf"|\u201e((?:[^\u201c\u201d\u201e\n]|{_LINE_END})+)[\u201c\u201d]"
     rf"|\u00ab((?:[^\u00ab\u00bb\n]|{_LINE_END})+)\u00bb"
     rf"|\u300c((?:[^\u300c\u300d\n]|{_LINE_END})+)\u300d"
-    r"|(?<![\w\u2019])\u2018([^\u2018\n]+?)\u2019(?!\w)|(?<!\w)\"([^\"\n]+)\"(?!\w)"
+    rf"|(?<!{WORD})(?<!\u2019)\u2018([^\u2018\n]+?)\u2019(?!\w)|(?<!{WORD})\"([^\"\n]+)\"(?!\w)"
 )
 _LEFT_OUT = re.compile(r"\[[^\]\n]*\]|\.\.\.|\u2026")  # within a quotation
 _DATE = re.compile(
     r"""\b(?:
         \d{4}[-./]\d{1,2}[-./]\d{1,2}
         | \d{1,2}[-./]\d{1,2}[-./](?:\d{4}|\d{2})
-        | \d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:(?:of|de)\s+)?[^\W\d_]{3,12}\.?,?\s+(?:de\s+)?\d{4}
+        | \d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:(?:of|de)\s+)?(?:[^\W\d_]|[MARKS]){3,12}
+            \.?,?\s+(?:de\s+)?\d{4}
         | [A-Z][^\W\d_]{2,9}\.?\s+\d{1,2}(?:st|nd|rd|th)?,\s+\d{4}
-        | \d{4}\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?日
-    )(?!\d)""",
+        | \d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일]
+    )(?!\d)""".replace("MARKS", MARKS),
     re.VERBOSE,
 )
 _SPACES = " \u00a0\u2009\u202f"  # between groups of digits
@@ -130,8 +131,7 @@ def _numbers(text: WordIndex) -> set[str]:
 
 def readings(written: str) -> set[str]:
     """The possible values of a written number: "1,000" gives {"1000", "1"}."""
-    plain = re.sub(rf"[{_SPACES}]", "", written)
-    groups = re.split(r"[.,]", plain)
+    groups = re.split(r"[.,]", re.sub(rf"[{_SPACES}]", "", plain(written)))
     whole, last = "".join(groups[:-1]), groups[-1]
     found = {_plain(whole, last)} if whole else {_plain(last, "")}
     if whole and len(last) == 3:

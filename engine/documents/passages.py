@@ -10,7 +10,6 @@ document, and the rarity of a word depends on the documents of one conversation 
 
 import re
 import sqlite3
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from engine.documents import Document, SectionKind
 from engine.documents.languages import ENGLISH, language_of, languages_of, stemmed
 from engine.documents.prompt import Passage
 from engine.documents.question import terms
+from engine.documents.words import LETTERS, MARKS, UNSPACED, plain
 from models.in_words import clean
 
 FEWEST_UNITS, MOST_UNITS = 190, 280
@@ -30,19 +30,19 @@ found less often in the same room."""
 type Key = tuple[int, int]
 """A passage: (number of its document, its own index from 0)."""
 
-# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: written without spaces, or with endings that the
-# stemmer does not remove. Two such characters are a unit, as a digit is.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-    "\U00020000-\U0003ffff"
-)
+# Written without spaces, or, as Korean, with endings that the stemmer does not remove. Two such
+# characters are a unit, as a digit is.
+_IN_PAIRS = rf"{UNSPACED}\uac00-\ud7af"
 _UNIT = re.compile(
-    rf"[{_UNSPACED}]{{1,2}}|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_UNSPACED}]{{1,4}}"
+    rf"[{_IN_PAIRS}]{{1,2}}[{MARKS}]*|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_IN_PAIRS}]{{1,4}}"
     r"|([!-/:-@\[-`{-~])\1{0,7}|[^\w\s]"
 )
 _CLOSED = re.compile(r"[)\]}>;],?[^\s)\]}>;,.:]\Z")  # in text without spaces, such as minified JSON
-_RUN = re.compile(rf"[{_UNSPACED}]+")
-_SENTENCE_END = re.compile(r"(?:[.!?…][\"'»”’)\]]*\s|[\u3002\uff01\uff1f][」』”’\uff09]*)\s*\Z")
+_RUN = re.compile(rf"[{_IN_PAIRS}]+")
+_SENTENCE_END = re.compile(  # also of Arabic, Urdu, Hindi, Khmer
+    r"(?:[.!?…\u061f\u06d4\u0964\u0965\u17d4][\"'»”’)\]]*\s"
+    r"|[\u3002\uff01\uff1f][」』”’\uff09]*)\s*\Z"
+)
 _LINE = re.compile(r"^[^\n]+", re.MULTILINE)
 _MARKED_HEADING = re.compile(r"#{1,6}\s+\S")
 _NUMBERED_HEADING = re.compile(
@@ -60,13 +60,15 @@ _BY_LINES: Collection[SectionKind] = ("sheet", "lines", "cell")
 
 _MOST_PHRASES = 64
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{3,200})[\"”“»]")
-_SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*(?!\d)")
+_SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?=([.,' ]))(?:,\d\d)*(?:\1\d{3})+(?!\d)")
+_LETTERS = re.compile(LETTERS)
+_SPLIT = re.compile(rf"-\n(?<=[^\W\d_]-\n|[{MARKS}]-\n)\s*(?=[^\W\d_])")
 _FEWEST_LETTERS, _LONGEST_ENDING = 4, 3  # of a word that is found in other forms
 _BESIDE = 0.5  # share of its score that a passage lends to its two neighbours
 
 _TABLE = """
     CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words, stems,
-        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'")
+        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co' separators '₺₻₼₽₾₿'")
 """
 _ADD = "INSERT INTO passages(rowid, heading, words, stems) VALUES (?, ?, ?, ?)"
 _FIND = """
@@ -243,8 +245,9 @@ class _Indexed:
             above = bisect_right(starts, passage.start) - 1
             if above >= 0 and starts[above] >= document.starts[section]:
                 named += f" {self.headings[starts[above]]}"
-            heading, text = _indexed(named), document.text[passage.start : passage.end]
-            words = " ".join((_indexed(text), *_plain_numbers(text)))
+            heading = _indexed(named)
+            words = _indexed(document.text[passage.start : passage.end])
+            words = " ".join((words, *_plain_numbers(words)))
             yield heading, words, stemmed(f"{heading} {words}", language)
 
 
@@ -253,14 +256,14 @@ def _expression(question: str, words: Sequence[str], language: str) -> str:
     that stand side by side in the question, and for its quotations. Everything is quoted, so that
     it holds no operators."""
     phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_PHRASES]
-    folded = unicodedata.normalize("NFKC", question)
-    phrases += [f"{a} {b}" for a, b in pairwise(words) if f"{a} {b}" in folded]
+    asked = plain(question)
+    phrases += [f"{a} {b}" for a, b in pairwise(words) if f"{a} {b}" in asked]
     for word in words:
         phrases += _indexed(word).split() if _RUN.search(word) else [word]
-    phrases += _plain_numbers(question)
-    plain = dict.fromkeys(_indexed(phrase).replace('"', " ") for phrase in phrases)
-    exact = (f'"{phrase}"' for phrase in plain)
-    stems = (f'stems : "{stemmed(phrase, language)}"' for phrase in plain)
+    phrases += _plain_numbers(asked)
+    distinct = dict.fromkeys(_indexed(phrase).replace('"', " ") for phrase in phrases)
+    exact = (f'"{phrase}"' for phrase in distinct)
+    stems = (f'stems : "{stemmed(phrase, language)}"' for phrase in distinct)
     beginnings = (f'words : "{beginning}" *' for word in words if (beginning := _beginning(word)))
     return " OR ".join([*exact, *stems, *beginnings])
 
@@ -268,7 +271,9 @@ def _expression(question: str, words: Sequence[str], language: str) -> str:
 def _beginning(word: str) -> str:
     """The beginning that a word has in common with its other forms, "Kündigungsf" of
     "Kündigungsfrist"; "" of a word that has none."""
-    if not word.isalpha() or len(word) < _FEWEST_LETTERS or _RUN.search(word):
+    if len(word) == 1 and _RUN.match(word):
+        return word  # of its pairs
+    if not _LETTERS.fullmatch(word) or len(word) < _FEWEST_LETTERS or _RUN.search(word):
         return ""
     return _indexed(word[: max(len(word) - _LONGEST_ENDING, _FEWEST_LETTERS + 1)])
 
@@ -281,8 +286,7 @@ def _plain_numbers(text: str) -> list[str]:
 def _indexed(text: str) -> str:
     """A text in the index's form: words split by a line end are joined, and scripts without spaces
     become pairs of characters."""
-    text = unicodedata.normalize("NFKC", clean(text)).replace("\u00ad", "")
-    text = re.sub(r"(?<=[^\W\d_])-\n\s*(?=[^\W\d_])", "", text)
+    text = _SPLIT.sub("", plain(clean(text)))
     return _RUN.sub(lambda match: f" {' '.join(_pairs(match[0]))} ", text)
 
 

@@ -5,19 +5,18 @@ function words may be in each of them. Knows no document.
 """
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping
 from functools import cache
 
 from engine.documents.languages import ENGLISH, function_words, languages_of
 from engine.documents.named_places import named_places
-from engine.documents.words import folded
+from engine.documents.words import WORD, folded, plain
 
 _READ = 10_000  # characters of a question: a longer one is mostly a text
 _MOST_TERMS = 64
 _FEW_TERMS = 3  # a question with fewer, which refers to the one before, is joined with it
 _LONGEST_SUFFIX = 2  # letters behind an apostrophe: we'll, what's
-_TERM = re.compile(r"\w+(?:['’.\-/+@:]\w+)*")
+_TERM = re.compile(rf"{WORD}+(?:['.\-/+@:]{WORD}+)*")
 _REFERS = re.compile(
     r"^\W*(and|but|how about|or|what about)\b|"
     r"\b(he|her|him|his|it|its|same|she|that|their|them|there|these|they|this|those)\b",
@@ -112,8 +111,8 @@ def terms(question: str) -> tuple[str, ...]:
     """
     stops = function_words(languages_of(question) or (ENGLISH,))
     distinct: dict[str, str] = {}
-    for match in _TERM.finditer(unicodedata.normalize("NFKC", question)):
-        word = match[0].replace("’", "'")
+    for match in _TERM.finditer(plain(question)):
+        word = match[0]
         before, _, behind = word.partition("'")
         if _stops(before, stops) and len(behind) > _LONGEST_SUFFIX:  # l'appartement
             word = before = behind
@@ -135,13 +134,13 @@ def looked_for(question: str, asked_before: str) -> str:
 
 def asks_about_all(question: str) -> bool:
     """Whether a question, by its words, is about all of a document, and not about a place of it."""
-    question = unicodedata.normalize("NFKC", question)
+    question = plain(question)
     if named_places(question):
         return False
-    plain = folded(question[:_READ]).replace("’", "'")
+    asked = folded(question[:_READ])
     languages = [each for each in languages_of(question) if each in _PHRASES] or _PHRASES
     return _ABOUT_ALL_UNSPACED.search(question) is not None or any(
-        _about_all(language).search(plain) for language in languages
+        _about_all(language).search(asked) for language in languages
     )
 
 

@@ -1,4 +1,5 @@
-"""Computes how long documents take to read, and what is read in good time in their place."""
+"""Computes how long documents take to read, as a prompt was measured to, and what is read in good
+time in their place. Before that, nothing is known: 0 seconds a token."""
 
 from engine.documents.plan import Plan
 
@@ -6,12 +7,6 @@ SLOW_SECONDS = 20
 """Who waits longer for a model that reads documents may choose passages."""
 
 _FEWEST = 2048  # tokens of documents that are never slow
-_BYTES_A_SECOND = 4e11  # of weights that an early Mac multiplies by a token, if they have 4 bits
-
-
-def estimated_seconds(weights_bytes: int) -> float:
-    """The seconds that a target takes to read a token, before anything is measured."""
-    return weights_bytes / _BYTES_A_SECOND
 
 
 def room_in_time(seconds_per_token: float) -> int:

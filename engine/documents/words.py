@@ -1,5 +1,6 @@
-"""Splits a text into words, each with its place and a form in which words are compared.
+"""Says what a word is, wherever words are looked for, and splits a text into words to compare.
 
+A word is of letters and digits with all that stands on them: "\\w" ends at vowel signs and points.
 Words, numbers and signs with a meaning of their own are compared; punctuation, line breaks and
 formatting are not. So a page with hyphens at line ends has the same words as an answer in Markdown;
 markers, links and citations are skipped in both. Scripts without spaces give a word for each
@@ -10,19 +11,29 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
 
-# Marks that stand on letters; where they are vowels, the letters with them.
-_MARKS = (
-    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
-    r"\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0dff"
-    r"\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
+_BLOCKS = (*range(0x300, 0x3100), *range(0xA66F, 0xABFA), *range(0xFB1E, 0xFF1A))
+_KINDS = {code: unicodedata.category(chr(code)) for code in _BLOCKS}
+MARKS = "".join(chr(code) for code, kind in _KINDS.items() if kind[0] == "M") + (
+    "\U00011100-\U00011102\U00011127-\U00011134\U0001e944-\U0001e94a"  # Chakma, Adlam
 )
-_SINGLE = (  # Thai, Lao, Burmese, Khmer, Chinese, Japanese
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
-    r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+"""What stands on letters, for a class of a pattern: vowel signs, points, accents."""
+WORD = rf"[\w{MARKS}]"
+LETTERS = rf"[^\W\d_]+(?:[{MARKS}]+[^\W\d_]*)*"
+UNSPACED = (  # Thai, Lao, Burmese, Khmer and their kin, Chinese, Japanese
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u1aaf\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff"
+    r"\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f"
+    r"\U00020000-\U0003ffff"
 )
-_LETTERS = rf"[^\W_{_SINGLE}]+"
+"""Scripts without spaces, for a class of a pattern."""
+OTHER_WORDS = (
+    r"\u0590-\u109f\u1100-\u1cff\u2e80-\ua63f\ua800-\ud7ff\uf900-\uffef\U00020000-\U0003ffff"
+)
+"""Scripts in which an index that knows no marks has other words, for a class of a pattern."""
+_LETTERS = rf"[^\W_{UNSPACED}]+"
 _HYPHENS = r"-\u00ad\u2010\u2011\ufffe"  # PDFium has the last one at the ends of lines
 _HIDDEN = r"\u00ad\u200b-\u200d\u2060"
 _WORD = re.compile(
@@ -37,10 +48,10 @@ _WORD = re.compile(
         (?:(?<![^\s(\[=:,<>|])[-\u2212](?=\d))?
         {_LETTERS}
         (?:
-            [{_MARKS}]+(?:{_LETTERS})?
+            [{MARKS}]+(?:{_LETTERS})?
             | (?:
-                [*]{{0,3}}['\u2019\u02bc][*]{{0,3}}
-                | (?<=\d)[.,](?=\d)
+                [*]{{0,3}}['\u2019\u02bc\u05f3\uff07][*]{{0,3}}
+                | (?<=\d)[.,\u066b\u066c\uff0c\uff0e](?=\d)
                 | (?<!\d)[{_HYPHENS}] | [{_HYPHENS}](?!\d)
                 | (?<!\d)[{_HYPHENS}][ \t]*\r?\n\s{{0,9}}(?!\d)
                 | [{_HIDDEN}]+
@@ -49,19 +60,36 @@ _WORD = re.compile(
             )
             {_LETTERS}
         )*
-        | [{_SINGLE}][{_MARKS}]*
-        | [=+<>%\u2030\u00a7\u20ac\u00a3\u00a5\u00d7\u00f7\u00b1\u2264\u2265\u2260\u2248\u00b0]
+        | (?=\w)[{UNSPACED}][{MARKS}]*
+        | [=+<>%\u066a\uff05\u2030\u00a7\u00a3\u00a5\u0e3f\u20a0-\u20cf]
+        | [\u00d7\u00f7\u00b1\u2264\u2265\u2260\u2248\u00b0]
         | [$](?=\d)
     )
     """,
     re.VERBOSE | re.MULTILINE,
 )
-_DROPPED = re.compile(rf"[{_HYPHENS}{_HIDDEN}\ufe00-\ufe0f*`~\\\s]+")
-_ALONE = re.compile(rf"[{_SINGLE}]")
-_APOSTROPHES = str.maketrans("\u2019\u02bc", "''")
+_DROPPED = re.compile(rf"[{_HYPHENS}*`~\\\s]+")
+_ALONE = re.compile(rf"[{UNSPACED}]")
+_INVISIBLE = (
+    "\u00ad\u034f\u0640\u180b-\u180f\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
+)
+_DIGITS = {code: str(int(chr(code))) for code, kind in _KINDS.items() if kind == "Nd"}
+# Nuktas, points of Hebrew, Arabic and Syriac, and accents that their letter has not taken up.
+_OPTIONAL = (
+    e for e in map(chr, _KINDS) if (n := unicodedata.combining(e)) > 199 or n == 7 or 9 < n < 37
+)
+_PLAIN = {
+    **{chr(code): digit for code, digit in _DIGITS.items()},
+    **dict(zip("\u2019\u02bc\u05f3\u05f4\u066a\u066b\u066c", "''''%.,", strict=True)),
+    **{chr(0xD7A + n): f"{each}\u0d4d" for n, each in enumerate("ണനരലളക")},  # also with a joiner
+    "\u09ce": "ত\u09cd",
+}
+_CHANGED = re.compile(f"[{''.join((*_PLAIN, *_OPTIONAL))}{_INVISIBLE}]")
 _INSIDE = re.compile(r"[^\S\n]*[,*_'\u2019()/&-]*[^\S\n]*")  # ends no sentence and no line
 _ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
-_WITHOUT_ACCENTS = {code: unicodedata.normalize("NFKD", chr(code))[0] for code in _ACCENTED}
+_WITHOUT_ACCENTS = _DIGITS | {
+    code: unicodedata.normalize("NFKD", chr(code))[0] for code in _ACCENTED
+}
 _GERMAN = re.compile("das|de[mnrs]|die|eine?|für|im|ist|mit|nicht|sich|und|von|wird")
 _GERMAN_SHARE = 0.1  # of the words, in a text that is German
 
@@ -102,15 +130,37 @@ def end_of(text: str, start: int) -> int:
 
 
 def form_of(written: str) -> str:
-    """The form in which a word is compared: without case, hyphens and formatting."""
+    """The form in which a word is compared: without case, points, hyphens and formatting."""
     sign = "-" if written[0] in "-\u2212" else ""
-    plain = _DROPPED.sub("", written.replace("\u2212", "")).translate(_APOSTROPHES)
-    plain = unicodedata.normalize("NFKC", plain).casefold()
-    return sign + unicodedata.normalize("NFKC", plain)
+    form = plain(_DROPPED.sub("", written.replace("\u2212", "")))
+    return sign + (plain(form.casefold()) or written)
+
+
+def plain(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
+    """A text as words are looked for: in one spelling of each letter, without points and what is
+    invisible, with the digits 0 to 9. Without any accents if `form` is "NFKD"."""
+    if text.isascii():
+        return text
+    return _CHANGED.sub(lambda each: _PLAIN.get(each[0], ""), unicodedata.normalize(form, text))
+
+
+def searched(text: str) -> tuple[str, Sequence[int]]:
+    """A text without case, accents and points, and for each of its characters the index of the
+    original."""
+    if text.isascii():
+        return text.lower(), range(len(text))
+    parts = [_searched(character) for character in text]
+    places = [place for place, part in enumerate(parts) for _ in part]
+    return "".join(parts), places
+
+
+@lru_cache(maxsize=1 << 12)
+def _searched(character: str) -> str:
+    return plain(character, "NFKD").casefold()
 
 
 def without_accents(text: str) -> str:
-    """A text whose Latin letters have no accents, of the same length."""
+    """A text whose Latin letters have no accents, with the digits 0 to 9, of the same length."""
     return text.translate(_WITHOUT_ACCENTS)
 
 

@@ -52,6 +52,22 @@ def test_messages_are_found(store: Store, sky: int) -> None:
     assert places == {text: [(sky, True)] for text in texts}
 
 
+def test_words_are_found_with_and_without_points(store: Store) -> None:
+    for text, words, excerpt in (
+        ("אֶת הַדִּירָה רָאִיתִי", "הדירה", "אֶת [הַדִּירָה] רָאִיתִי"),
+        ("את הדירה ראיתי", "הַדִּירָה", "את [הדירה] ראיתי"),
+        ("يَدْفَعُ الإِيـجَار", "الإيجار", "يَدْفَعُ [الإِيـجَار]"),
+        ("पालतू जानवर और **किराया** ४५", "किराया 45", "पालतू जानवर और [किराया] [४५]"),
+        ("किराया** वह", "वह", "किराया [वह]"),
+        ("वह काम करता", "काम", "वह [काम] करता"),
+        ("വാടകക്കാരൻ വന്നു", "വാടകക്കാരന്\u200d", "[വാടകക്കാരൻ] വന്നു"),
+        ("จ่ายค่าเช่าแล้ว", "ค่าเช่า", "จ่าย[ค่าเช่า]แล้ว"),
+    ):
+        asked(store, text)
+        assert [shown(hit) for hit in store.search(words, limit=1).result()][-1:] == [excerpt]
+    assert found(store, "कम") == found(store, "\u00ad") == found(store, "ـ") == []
+
+
 def test_nothing_typed_is_an_operator(store: Store, sky: int) -> None:
     texts = (
         *("", " ", "\0", "green", "green sky", "NOT blue", "blue OR green", "_", "1_%0", "%%"),

@@ -40,6 +40,9 @@ def test_what_is_shown_is_found() -> None:
         ("\U0001f600 needle \U0001f600", "needle \U0001f600", ["needle \U0001f600"]),
         ("[needle](https://a.b/needle)", "needle", ["needle"]),
         ("aaa", "aa", ["aa"]),
+        ("काम, कम", "काम", ["काम"]),
+        ("הַ**דִּי**רָה", "הדירה", ["הַ**דִּי**רָה"]),
+        ("४५ und Gar\u00adten", "45 und garten", ["४५ und Gar\u00adten"]),
         ("(a*b) [c]", "(a", ["(a"]),
         ("so $x_1 + y$ is", "x_1 +", ["x_1 +"]),
         ("<think>a needle</think>\n\nno", "needle", ["needle"]),
@@ -64,6 +67,10 @@ def test_any_word_where_one_begins() -> None:
     text = "one TWO three and athree"
     places = read(text).find(wanted)
     assert [text[f.start : f.end] for f in places] == ["TWO", "thr"]
+    for text, words in (("จ่ายค่าเช่า", "ค่าเช่า"), ("בַּדִּירָה", "דירה"), ("每月租金", "租金")):
+        wanted = pattern_of_any(words)
+        assert wanted is not None
+        assert len(read(text).find(wanted)) == 1
 
 
 @given(text=markdown, cuts=cut_places, words=st.sampled_from(["a", "b", "1", "code", "e"]))

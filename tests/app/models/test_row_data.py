@@ -177,7 +177,7 @@ def test_offers_and_how_far_they_are() -> None:
     }
     best = states[offer_key(OFFERS[0])]
     assert best.progress == pytest.approx(1.24 / 2.631)
-    assert best.status_text == "Downloading · 1.24 of 2.63 GB · 35 s left"
+    assert best.status_text == "Downloading · 1.24 of 2.63 GB · 45 s left"  # of both
     assert (best.pending, best.downloading, bool(best.action.reason)) == (True, True, True)
     paused = states[offer_key(OFFERS[3])]
     assert paused.status_text == "Paused · 4.00 of 12.1 GB"

@@ -245,10 +245,13 @@ def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> 
     session = Session(loaded(Scripted(ANSWERS), tokenizer))
     console = Console(file=file, width=200)
     request = Request(max_tokens=12)
-    with closing(Attachments(session, console, [LONG], weights_bytes=4 * 10**9)) as attachments:
+    with closing(Attachments(session, console, [LONG])) as attachments:
+        attachments.write("Tell me of dragons", request, before=[], more=False)
+        assert "to read" not in file.getvalue()
+        attachments.learn(Stats(prompt_tokens=1000, prefill_seconds=10.0))
         asked = attachments.write("Tell me of dragons", request, before=[], more=False)
         assert "whole, " in file.getvalue()
-        assert "about 35 s to read (an estimate)" in file.getvalue()
+        assert "about 35 s to read" in file.getvalue()
         assert "--passages gives only what the question is about: about 20 s" in file.getvalue()
         fewer = attachments.write(
             "Tell me of dragons", request, before=[], more=False, passages=True
@@ -381,6 +384,7 @@ def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> No
     ended = generate("--attach", note)
     assert ended.code == 0
     assert "note.txt: whole, " in ended.err
+    assert "to read" not in ended.err  # nothing was measured yet
     first = json.loads(generate("--attach", note, "--json").out.splitlines()[0])
     assert first["total"] > 200
 

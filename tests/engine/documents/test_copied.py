@@ -48,6 +48,19 @@ def of_answer(answer: str, *documents: str) -> list[tuple[str, dict[int, list[st
     ]
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("שכר הדירה ישלם עד החמישי בכל חדש", "שְׂכַר הַדִּירָה יְשֻׁלַּם עַד הַחֲמִישִׁי בְּכָל חֹדֶשׁ"),
+        ("يدفع الإيجار قبل اليوم الخامس من كل", "يُدْفَعُ الْإِيجَارُ قَبْلَ الْيَوْمِ الْخَامِسِ مِنْ كُلِّ"),
+        ("किराया हर माह की 5 तारीख तक देना है", "किराया हर माह की ५ तारीख तक देना है"),
+        ("ผู้เช่าต้องจ่ายค่าเช่าทุกเดือน", "ผู้เช่าต้องจ่ายค่าเช่าทุกเดือน"),
+    ],
+)
+def test_words_with_signs_and_points_are_copied_with_and_without(answer: str, text: str) -> None:
+    assert of_answer(answer, text) == [(answer, {1: [text]})]
+
+
 def precision_and_recall() -> tuple[float, float, list[str]]:
     """Of the words of the marked answers; and where the finder and the reader differ."""
     indexes = {

@@ -10,6 +10,7 @@ def test_the_language_of_a_text_is_told_by_its_function_words() -> None:
             "Der Mieter zahlt die Miete im Voraus, und sie ist am Ersten fällig.",
             "german",
         ),
+        ("Der Schlu\u0308ssel fu\u0308r u\u0308ber 5 Ra\u0308ume.", "german"),
         ("El inquilino paga la renta por adelantado, y es debida el primero de mes.", "spanish"),
         ("Le locataire paie le loyer à l'avance, et il est dû le premier du mois.", "french"),
         ("Арендатор платит за квартиру вперёд, первого числа месяца.", "russian"),
@@ -32,6 +33,7 @@ def test_forms_of_a_word_have_one_stem() -> None:
         ("german", "Apfelbaum Apfelbäume Apfelbäumen"),
         ("spanish", "reparación reparaciones"),
         ("russian", "договор договора договору"),
+        ("hindi", "जानवर जानवरों"),
     ):
         assert len(set(stemmed(forms, language).split())) == 1, forms
     assert stemmed("12,400 EUR: pays!", "english") == "12,400 eur: pay!"

@@ -50,6 +50,7 @@ def at(question: str, one: Document) -> list[str]:
         ("第7章は?", [("chapter", "7", "7")]),
         ("第88页有什么?", [("page", "88", "88")]),
         ("12ページ", [("page", "12", "12")]),
+        ("§ ४३ में क्या है?", [("clause", "43", "43")]),
     ],
 )
 def test_places_are_named_in_many_ways(question: str, places: list[tuple[str, str, str]]) -> None:

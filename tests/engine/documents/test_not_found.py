@@ -1,5 +1,7 @@
 """Which numbers, dates, names and quotations of an answer stand in no document."""
 
+# ruff: noqa: RUF001
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +55,17 @@ def test_numbers_are_found_in_other_forms_of_the_text() -> None:
         ("1 000", "between 1 and 000"),
     ):
         assert of(f"That is {written} in all.", text) == []
+
+
+def test_scripts_with_signs_and_points_are_read_as_words() -> None:
+    for written, text in (
+        ("“שכר הדירה ישלם עד החמישי”", "שְׂכַר הַדִּירָה יְשֻׁלַּם עַד הַחֲמִישִׁי"),
+        ("„किराया 45,000 रुपये है“", "किराया ४५,००० रुपये है"),
+        ("Das gilt: „يَدْفَعُ الإيجار“", "يدفع الإيجار"),
+    ):
+        assert of(written, text) == []
+    for date in ("15 दिसंबर 2025", "१५ दिसंबर २०२५", "15 ธันวาคม 2568", "2025년 12월 15일"):
+        assert of(date, "ledger") == [(date, "date")]
 
 
 def test_other_numbers_are_not() -> None:

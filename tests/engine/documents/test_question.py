@@ -13,6 +13,10 @@ def test_words_that_every_question_has_are_left_out() -> None:
         ("Who was in the war?", ("war",)),
         ("Wer war im Krieg?", ("Krieg",)),
         ("价格是多少", ("价格是多少",)),
+        ("किराया ४५ दिन?", ("किराया", "45", "दिन")),
+        ("הַדִּירָה?", ("הדירה",)),
+        ("ค่าเช่า", ("ค่าเช่า",)),
+        ("Quelle e\u0301cole, l’eau ?", ("école", "eau")),
     ):
         assert terms(question) == kept, question
 

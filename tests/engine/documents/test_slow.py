@@ -3,13 +3,7 @@
 from engine.documents import Document, Section
 from engine.documents.plan import Plan
 from engine.documents.prompt import Attached, Passage, write_message
-from engine.documents.slow import (
-    SLOW_SECONDS,
-    estimated_seconds,
-    is_slow,
-    room_in_time,
-    to_read,
-)
+from engine.documents.slow import SLOW_SECONDS, is_slow, room_in_time, to_read
 
 PAGE = Document("a.pdf", "pdf", "00", (Section("page", 1, "The first page."),))
 WHOLE = write_message("Why?", [Attached(1, PAGE)])
@@ -27,10 +21,6 @@ def test_a_whole_document_is_slow_that_takes_long() -> None:
 def test_what_is_read_in_good_time_is_never_nothing() -> None:
     assert room_in_time(0.001) == SLOW_SECONDS * 1000
     assert room_in_time(1.0) == room_in_time(0.0) > 1000
-
-
-def test_a_larger_target_is_expected_to_read_for_longer() -> None:
-    assert 0 < estimated_seconds(10**9) < estimated_seconds(10**10) < 1
 
 
 def test_the_time_in_words() -> None:

@@ -12,8 +12,11 @@ from typing import Literal
 WIDE = "/MediaBox [0 0 700 300]"
 """Of a PDF's page that has lines of 90 characters."""
 
-type Language = Literal["English", "German", "Spanish"]
-type Kind = Literal["contract", "handbook", "table", "slides", "novel", "machine"]
+type Language = Literal[
+    "English", "German", "Spanish",
+    "Hindi", "Tamil", "Bengali", "Telugu", "Malayalam", "Hebrew", "Arabic",
+]  # fmt: skip
+type Kind = Literal["contract", "handbook", "table", "slides", "novel", "machine", "lease"]
 type Style = Literal["words", "forms", "place", "number", "other words"]
 """How a question asks: with the document's words, with other forms of them, by a place, with a
 number that is written in another way, or in other words, of which a few are the document's."""
@@ -30,7 +33,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A file with ten questions. `header`: the first row of a table, which its rows need."""
+    """A file with its questions. `header`: the first row of a table, which its rows need."""
 
     name: str
     kind: Kind

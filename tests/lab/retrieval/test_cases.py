@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 def test_each_answer_stands_in_its_document_once() -> None:
     all_cases = cases()
-    assert [len(case.questions) for case in all_cases] == [10] * 15
+    assert [len(case.questions) for case in all_cases] == [10] * 15 + [3] * 7
     for case in all_cases:
         document = read_bytes(case.name, case.data)
         assert case.header in document.text
