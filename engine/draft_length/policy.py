@@ -166,7 +166,8 @@ class Automatic:
     """Picks the drafter and length with the best expected tokens per second, or parks all drafters.
 
     What it has learned survives from answer to answer. Without a `calibration` it learns the costs
-    from live rounds, first of drafts of one length; `acceptance` is what earlier sessions with this pair observed.
+    from live rounds, first of drafts of one length; `acceptance` is what earlier sessions with this
+    pair observed.
     """
 
     _AT_FIRST, _UNSURE = 3, 0.15  # tokens of a draft while its costs are more in doubt than this
