@@ -8,16 +8,20 @@ from PySide6.QtCore import QObject
 from app.chat.composer import Composer
 from app.models.readiness import RESTART, Matter, Readiness
 from app.notices import Notices, Offer
-from app.theme.labels import Tone
+from app.theme.labels import ToneLabel
 
 
 class EngineStatus(QObject):
     """Shows the current problems, also in a window that is opened later, and blocks the composer if
     nothing can be sent."""
 
-    def __init__(self, readiness: Readiness, *, notices: Notices, composer: Composer) -> None:
+    def __init__(
+        self, readiness: Readiness, *, notices: Notices, composer: Composer, remark: ToneLabel
+    ) -> None:
+        """`remark` shows a matter in which nothing is to be done."""
         super().__init__(notices)
         self._readiness, self._notices, self._composer = readiness, notices, composer
+        self._remark = remark
         readiness.blocked_changed.connect(self._show_blocked)
         readiness.matter_changed.connect(self._show_matter)
         composer.remedy_asked.connect(readiness.try_again)
@@ -32,8 +36,9 @@ class EngineStatus(QObject):
     def _show_matter(self, matter: Matter) -> None:
         text = self._readiness.matters.get(matter, "")
         offer = Offer(RESTART, self._readiness.restart) if matter == "silence" else None
-        if text:
-            tone: Tone = "muted" if matter == "machine" else "warning"  # nothing is to be done
-            self._notices.say(matter, text, tone, offer=offer)
+        if matter == "machine":
+            self._remark.say(text)
+        elif text:
+            self._notices.say(matter, text, "warning", offer=offer)
         else:
             self._notices.take_back(matter)

@@ -128,7 +128,10 @@ class Window(QMainWindow):
         AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
-            application.readiness, notices=self.notices, composer=self.composer
+            application.readiness,
+            notices=self.notices,
+            composer=self.composer,
+            remark=self.rounds.panel.remark,
         )
         self.composer_controller = ComposerController(
             self.composer,

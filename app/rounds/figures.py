@@ -151,12 +151,12 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def answer_line(figures: AnswerFigures, *, complete: bool) -> str:
-    """Format the line under an answer: the gain by drafting, the figures, and how it ended if it is
-    `complete`."""
+    """Format the line under an answer: the gain or loss by drafting if there is any, the figures,
+    and how it ended if it is `complete`."""
     found = []
-    if (times := figures.times_plain) is not None:
-        gain = f"{times:.1f} times as fast as plain"
-        found.append(gain.removeprefix("1.0 times "))
+    times = figures.times_plain
+    if times is not None and (gain := f"{times:.1f}") != "1.0":
+        found.append(f"{gain} times as fast as plain")
     if (step := figures.tokens_per_step) is not None and step > _DRAFTED_LITTLE:
         found.append(f"{step:.1f} tokens a step")
     if (speed := figures.tokens_per_second) is not None:

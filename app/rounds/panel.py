@@ -13,7 +13,7 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
-from app.theme.labels import plain_label
+from app.theme.labels import ToneLabel, plain_label
 from app.theme.style import colours_of, figures_font, set_ink, small_font
 from engine.conversation.rounds import Round
 from engine.events import Stats
@@ -25,7 +25,7 @@ _FOLDED = ("speed", "draft", "cache")
 
 class RoundsPanel(QWidget):
     """Attributes: `stats`, on show; `last`, the last round with a verdict; `more`, the button that
-    shows all figures.
+    shows all figures; `remark`, a line about this machine or model of which nothing must be done.
 
     Tooltips explain every figure.
     """
@@ -42,6 +42,7 @@ class RoundsPanel(QWidget):
         self._positions, self._split = PositionChart(), TimeBar()
         self._titles = [_title("positions"), _title("time")]
         self.more, self._folded = QPushButton(), QWidget()
+        self.remark = ToneLabel(tone="muted", scale=0.92)
         self._arrange()
         self._recolour()
         self._follow_font()
@@ -73,6 +74,8 @@ class RoundsPanel(QWidget):
             layout.addWidget(self._figures[key])
         layout.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self._folded)
+        layout.addWidget(self.remark)
+        self.remark.say("")
         layout.addStretch(1)
 
     def _unfold(self, shown: bool) -> None:

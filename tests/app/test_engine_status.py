@@ -60,16 +60,18 @@ def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     assert window.pair_bar.status == "loaded"
 
 
-def test_what_is_remarkable_about_the_machine_is_told(open_window: Open, until: Until) -> None:
+def test_a_remark_about_the_machine_stands_in_the_panel_alone(
+    open_window: Open, until: Until
+) -> None:
     window = open_window()
     until(lambda: window.loader.loaded)
-    loaded = window.loader.loaded
+    loaded, remark = window.loader.loaded, window.rounds.panel.remark
     assert loaded is not None
-    assert "machine" not in window.notices.texts
-    window.loader.loaded_now.emit(replace(loaded, remark="It is slow."))
-    assert window.notices.texts["machine"] == "It is slow."
-    window.loader.loaded_now.emit(loaded)
-    assert "machine" not in window.notices.texts
+    for text in ("It is slow.", ""):
+        window.loader.loaded_now.emit(replace(loaded, remark=text))
+        assert remark.words == text
+        assert remark.isHidden() == (text == "")
+        assert not window.notices.texts
 
 
 def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(

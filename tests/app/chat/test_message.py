@@ -225,7 +225,9 @@ def test_it_begins_with_what_drafting_gained(make: Make) -> None:
     message.set_figures(AnswerFigures(40, 10.0, None, "end", rounds=40))
     assert message.figures_line.text().startswith("4.0 tokens/s"), "nothing was drafted"
     message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.04))
-    assert message.figures_line.text().startswith("as fast as plain \u00b7 2.1 tokens a step")
+    assert message.figures_line.text().startswith("2.1 tokens a step"), "nothing was gained"
+    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=0.84))
+    assert message.figures_line.text().startswith("0.8 times as fast as plain")
 
 
 def test_what_has_no_room_in_the_line_is_left_out_whole(make: Make) -> None:
