@@ -1,6 +1,11 @@
-"""Decodes a text file: by its byte order mark, as UTF-8, or by a guess, which is reported."""
+"""Decodes a text: by its byte order mark, the encoding it declares, as UTF-8, or by a guess.
+
+What was guessed is reported, and how much could not be read.
+"""
 
 import codecs
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
@@ -22,6 +27,17 @@ _PAIRED = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 _GUESSED = (
     *("cp1250", "cp1251", _WESTERN, "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r"),
     *_PAIRED,
+)
+_MEANT = {  # as in browsers, old names mean what writers of them use: Windows' supersets
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
+    "euc_kr": "cp949", "big5": "big5hkscs",
+}  # fmt: skip
+_OF_TEXT = re.compile(r"(utf|cp|iso|koi8|mac|gb|big5|euc|hz|johab|shift|tis|ascii)[\w-]*")
+_SPELLED = (  # labels of the web that Python does not know, and how it spells them
+    (re.compile(r"^(?:x-)+|^unicode-1-1-|-[ie]$|:\d{4}$|[\s\"']"), ""),
+    (re.compile(r"^(?:windows|dos)-(?=\d+$)"), "cp"),
+    (re.compile(r"^iso[-_]?8859[-_]?"), "iso8859-"),
 )
 _FEW = 0.15  # of the bytes
 _MOSTLY_RIGHT = 4  # characters of UTF-8 beyond ASCII for each place that is none
@@ -55,6 +71,20 @@ def decode(data: bytes) -> Decoded:
         return _decoded(data, encoding, (f"Its encoding is a guess: {encoding}.",))
 
 
+def decode_declared(data: bytes, label: str | None) -> Decoded:
+    """Decode a text by the encoding that it declares; as any text if that is none of texts, or if
+    the text has a byte order mark. Raises `Problem`."""
+    marked = any(data.startswith(mark) for mark, _ in _MARKS)
+    name = (label or "").lower()
+    for written, spelled in _SPELLED:
+        name = written.sub(spelled, name)
+    with suppress(LookupError, ValueError):
+        name = codecs.lookup(name).name
+        if _OF_TEXT.fullmatch(name) and not marked:
+            return _decoded(data, _MEANT.get(name, name), ())
+    return decode(data)
+
+
 def _is_damaged_utf_8(data: bytes) -> bool:
     """Whether a text is UTF-8 but for a few bytes: a log that was cut, a row from elsewhere."""
     text = data.decode(errors="replace")
@@ -64,9 +94,10 @@ def _is_damaged_utf_8(data: bytes) -> bool:
 
 
 def _decoded(data: bytes, encoding: str, remarks: tuple[str, ...]) -> Decoded:
-    if not _fits(data, encoding):
-        remarks += (f"Bytes that {encoding} does not have are shown as \ufffd.",)
-    return Decoded(data.decode(encoding, "replace"), remarks)
+    text = data.decode(encoding, "replace")
+    if wrong := text.count("\ufffd") * (not _fits(data, encoding)):
+        remarks += (f"{wrong:,} characters that {encoding} does not have, shown as \ufffd.",)
+    return Decoded(text, remarks)
 
 
 def _fits(data: bytes, encoding: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.documents.decoding import decode
+from engine.documents.decoding import decode, decode_declared
 from models.errors import Problem
 
 MARKED = [
@@ -92,3 +92,28 @@ def test_what_is_no_text_is_a_problem() -> None:
     for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
         with pytest.raises(Problem, match="no text"):
             decode(data)
+
+
+def test_a_declared_encoding_is_read_as_browsers_read_it() -> None:
+    for labels, data, text in (
+        ("iso-8859-1 ISO_8859-1:1987 iso88591 latin1 us-ascii windows-1252", b"\x80\x93", "€“"),
+        ("gb2312 GBK x-gbk chinese gb18030", b"\xe9F\xa2\xe3", "镕€"),
+        ("shift_jis x-sjis windows-31j", b"\x87\x40\xfb\xfc", "①髙"),
+        ("ks_c_5601-1987 euc-kr windows-949", b"\x8cc", "똠"),
+        ("tis-620 iso-8859-11 windows-874 dos-874", b"\x80\xa1", "€ก"),
+        ("iso-8859-9 latin5 windows-1254", b"\x80\xfe", "€ş"),
+        ("iso-8859-8-i windows-1255", b"\xe0", "א"),
+        ("big5 x-x-big5 big5-hkscs", b"\x87\x40", "\u43f0"),
+        ("x-mac-roman macintosh", b"\x8e", "é"),
+        ('unicode-1-1-utf-8 utf8 "utf-8"', b"\xc3\xa9", "é"),
+        ("unicode_escape rot13 cp99999 idna", b"\\u0041", "\\u0041"),
+        ("koi8-r", codecs.BOM_UTF8 + b"\xc3\xa9", "é"),
+    ):
+        for label in labels.split():
+            assert (label, decode_declared(data, label).text) == (label, text)
+
+
+def test_what_a_declared_encoding_does_not_have_is_counted() -> None:
+    decoded = decode_declared(b"a\xffb\xff", "utf-8")
+    assert decoded.text == "a\ufffdb\ufffd"
+    assert decoded.remarks == ("2 characters that utf-8 does not have, shown as \ufffd.",)
