@@ -11,7 +11,7 @@ from html import unescape
 from urllib.parse import unquote
 
 from engine.documents import Section
-from engine.documents.read import Read, left_out_line
+from engine.documents.read import Read, left_out_line, unseen_line
 from engine.documents.web import Page, decoded, read_page, shortened
 from engine.documents.zips import Archive, damaged, reading
 from models.errors import Problem
@@ -37,18 +37,22 @@ def read_epub(data: bytes) -> Read:
         missing = []
         contents = _contents(archive)
         titles = _titles(archive, contents)
-        label, number = "", 0
+        label, number, unseen = "", 0, 0
+        css = (archive.read(name) for name in archive.names if name.endswith(".css"))
+        sheets = [sheet.decode("utf-8", "replace") for sheet in css]
         for name in contents.pages:
             if name not in archive.names:
                 missing.append(name)
                 continue
             label = titles.get(name, label)
-            parts = _page(archive, name).parts
-            number += bool(parts)
-            for part in parts:
+            page = _page(archive, name, sheets)
+            number += bool(page.parts)
+            unseen += page.unseen
+            for part in page.parts:
                 label = part.label or label
                 sections.append(Section("chapter", number, part.text, label))
-        return Read(tuple(sections), left_out=left_out_line("Missing chapters", missing))
+        left_out = left_out_line("Missing chapters", missing) + unseen_line(unseen)
+        return Read(tuple(sections), left_out=left_out)
 
 
 def _refuse_locked(archive: Archive) -> None:
@@ -111,9 +115,9 @@ def _path(beside: str, target: str) -> str:
     return posixpath.normpath(posixpath.join("/", posixpath.dirname(beside), target)).lstrip("/")
 
 
-def _page(archive: Archive, name: str) -> Page:
+def _page(archive: Archive, name: str, sheets: list[str]) -> Page:
     """Read a page. Refuses entities of its own: the HTML reader knows only HTML's."""
     text = decoded(archive.read(name)).text
     if "<!ENTITY" in text:
         raise damaged(f"book is damaged: {name} has entities of its own")
-    return read_page(text)
+    return read_page(text, *sheets)

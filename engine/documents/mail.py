@@ -7,17 +7,19 @@ read, but reported. A mailbox has a part for each of its messages.
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
 
 from engine.documents import BETWEEN, Section
-from engine.documents.decoding import decode
+from engine.documents.decoding import Decoded, decode, decode_declared
 from engine.documents.hidden import with_plain_lines
-from engine.documents.read import Read, left_out_line
+from engine.documents.read import Read, left_out_line, unseen_line
 from engine.documents.web import decoded, page_sections, read_page, shortened
 from engine.documents.zips import damaged, reading
+from models.errors import Problem
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
 
@@ -28,21 +30,34 @@ _SIZE_FIRST = re.compile(rb"\s*([0-9]{1,9})\s*\r?\n")  # in the files of Apple's
 
 def read_mail(data: bytes) -> Read:
     with reading("message"):
-        attached: list[str] = []
+        lost = _LeftOut()
         sections = [
             Section("part", number, text, shortened(subject))
-            for number, (subject, text) in enumerate(_messages(data, attached), start=1)
+            for number, (subject, text) in enumerate(_messages(data, lost), start=1)
         ]
-        return Read(tuple(sections), left_out=left_out_line("Attachments", attached))
+        lines = left_out_line("Attachments", lost.attached) + tuple(lost.remarks)
+        return Read(tuple(sections), left_out=lines + unseen_line(lost.unseen))
 
 
 def read_saved_page(data: bytes) -> Read:
     """Read a web page with its pictures in one file (MHTML)."""
     with reading("saved page"):
-        pages = [part for part in _parsed(data).walk() if part.get_content_type() in _PAGES]
+        parts = [*_parsed(data).walk()]
+        pages = [part for part in parts if part.get_content_type() in _PAGES]
         if not pages:
             raise damaged("saved page is damaged: it has no text")
-        return page_sections(read_page(_page(pages[0])))
+        sheets = [_decoded(part).text for part in parts if part.get_content_type() == "text/css"]
+        page = _decoded(pages[0])
+        return page_sections(read_page(page.text, *sheets), remarks=page.remarks)
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """Attachments, remarks on decoding, and the number of hidden characters."""
+
+    attached: list[str] = field(default_factory=list)
+    remarks: dict[str, None] = field(default_factory=dict)
+    unseen: int = 0
 
 
 def with_headers(headers: Iterator[tuple[str, str]], text: str) -> str:
@@ -51,7 +66,7 @@ def with_headers(headers: Iterator[tuple[str, str]], text: str) -> str:
     return BETWEEN.join(filter(None, ("\n".join(lines), text.strip("\n"))))
 
 
-def _messages(data: bytes, attached: list[str]) -> Iterator[tuple[str, str]]:
+def _messages(data: bytes, lost: _LeftOut) -> Iterator[tuple[str, str]]:
     """Yield the subject and the text of each message."""
     if data.startswith(b"From "):
         pieces = _OF_MAILBOX.split(data)
@@ -62,7 +77,7 @@ def _messages(data: bytes, attached: list[str]) -> Iterator[tuple[str, str]]:
     for piece in pieces:
         if piece.strip():
             message = _parsed(piece)
-            text = BETWEEN.join(filter(None, _texts(message, attached)))
+            text = BETWEEN.join(filter(None, _texts(message, lost)))
             headers = ((name, _header(message, name)) for name in SHOWN)
             yield _header(message, "Subject"), with_headers(headers, text)
 
@@ -77,17 +92,21 @@ def _header(message: Message, name: str) -> str:
     """A header's text; as it is written, if its encoding is not known."""
     raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
     written = decode(str(raw).encode("utf-8", "surrogateescape")).text if raw else ""
-    return _decoded(written)
+    return _in_words(written)
 
 
-def _decoded(text: str) -> str:
+def _in_words(text: str) -> str:
     """A text with its parts like "=?utf-8?q?Gr=C3=B6=C3=9Fe?=" as they are meant."""
-    with suppress(HeaderParseError, LookupError, ValueError):
-        text = str(make_header(decode_header(text)))
+    with suppress(HeaderParseError, LookupError, ValueError, Problem):
+        pieces = [
+            (decode_declared(each, charset).text, "utf-8") if charset else (each, None)
+            for each, charset in decode_header(text)
+        ]
+        text = str(make_header(pieces))
     return " ".join(text.split())
 
 
-def _texts(part: Message, attached: list[str]) -> Iterator[str]:
+def _texts(part: Message, lost: _LeftOut) -> Iterator[str]:
     """Yield the texts that are shown of a part; of alternatives, the page or else the last one."""
     kind = part.get_content_type()
     if kind.startswith("multipart/") and part.is_multipart():
@@ -95,11 +114,11 @@ def _texts(part: Message, attached: list[str]) -> Iterator[str]:
         if kind == "multipart/alternative":
             parts = ([each for each in parts if _holds_page(each)] or parts)[-1:]
         for each in parts:
-            yield from _texts(each, attached)
+            yield from _texts(each, lost)
     elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
-        yield _text(part)
+        yield _text(part, lost)
     else:
-        attached.append(_name(part) or kind)
+        lost.attached.append(_name(part) or kind)
 
 
 def _parts(part: Message) -> list[Message]:
@@ -115,25 +134,23 @@ def _name(part: Message) -> str:
     """The name of an attachment; of a message, what it is about."""
     if part.get_content_type() == "message/rfc822":
         return next((_header(inner, "Subject") for inner in _parts(part)), "")
-    return _decoded(part.get_filename("") or "")
+    return _in_words(part.get_filename("") or "")
 
 
-def _text(part: Message) -> str:
-    if part.get_content_type() in _PAGES:
-        return BETWEEN.join(each.text for each in read_page(_page(part)).parts)
-    return with_plain_lines(_characters(part)).strip("\n")
+def _text(part: Message, lost: _LeftOut) -> str:
+    known = _decoded(part)
+    lost.remarks |= dict.fromkeys(known.remarks)
+    if part.get_content_type() not in _PAGES:
+        return with_plain_lines(known.text).strip("\n")
+    page = read_page(known.text)
+    lost.unseen += page.unseen
+    return BETWEEN.join(each.text for each in page.parts)
 
 
-def _page(part: Message) -> str:
-    return _characters(part) if part.get_content_charset() else decoded(_content(part)).text
-
-
-def _characters(part: Message) -> str:
+def _decoded(part: Message) -> Decoded:
     charset = part.get_content_charset()
-    if charset:
-        with suppress(LookupError, ValueError):
-            return _content(part).decode(charset, "replace")
-    return decode(_content(part)).text
+    in_page = part.get_content_type() in _PAGES and not charset
+    return decoded(_content(part)) if in_page else decode_declared(_content(part), charset)
 
 
 def _content(part: Message) -> bytes:

@@ -12,7 +12,7 @@ from engine.documents import BETWEEN, Section
 from engine.documents.decoding import decode
 from engine.documents.hidden import with_plain_lines
 from engine.documents.mail import with_headers
-from engine.documents.read import Read, left_out_line
+from engine.documents.read import Read, left_out_line, unseen_line
 from engine.documents.web import decoded, read_page, shortened
 from engine.documents.zips import damaged, reading
 
@@ -41,10 +41,10 @@ def read_msg(data: bytes) -> Read:
             "Date": _date(file),
             "Subject": subject,
         }
-        page = file.read((f"__substg1.0_{_PAGE:04X}0102",))
+        body = file.read((f"__substg1.0_{_PAGE:04X}0102",))
         text = _text(file, _BODY)
-        if page or (page := _text(file, _PAGE).encode()):
-            text = BETWEEN.join(part.text for part in read_page(decoded(page).text).parts) or text
+        page = read_page(decoded(body or _text(file, _PAGE).encode()).text)
+        text = BETWEEN.join(part.text for part in page.parts) or text
         text = with_headers(iter(headers.items()), with_plain_lines(text))
         folders = sorted({path[0] for path in file.paths if path[0].startswith(_ATTACHED)})
         attached = [
@@ -56,7 +56,7 @@ def read_msg(data: bytes) -> Read:
             raise damaged("message has its text as RTF only")
         return Read(
             (Section("part", 1, text, shortened(subject)),) if text else (),
-            left_out=left_out_line("Attachments", attached),
+            left_out=left_out_line("Attachments", attached) + unseen_line(page.unseen),
         )
 
 

@@ -29,3 +29,8 @@ def left_out_line(kind: str, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return (f"{kind}: {', '.join(names[:_NAMED])}{more}.",)
+
+
+def unseen_line(count: int) -> tuple[str, ...]:
+    """The same of characters that nobody sees who looks at the document; () for 0."""
+    return (f"Hidden text: {count:,} character{'s' * (count > 1)}.",) if count else ()

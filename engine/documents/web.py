@@ -6,17 +6,18 @@ of a row. Repairs markup like browsers, as far as it moves text. Fetches and run
 
 import plistlib
 import re
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from operator import eq
+from xml.etree.ElementTree import TreeBuilder
 
 from engine.documents import LABELS_APART, Section
-from engine.documents.decoding import Decoded, decode
-from engine.documents.read import Read
+from engine.documents.decoding import Decoded, decode_declared
+from engine.documents.formulas import apart, formula_text
+from engine.documents.formulas import raised as raised
+from engine.documents.read import Read, unseen_line
+from engine.documents.styles import Styles
 from engine.documents.zips import reading
 
 BETWEEN_CELLS = " | "
@@ -35,11 +36,11 @@ _TABLE = _CELLS | _ROW_GROUPS | {"table", "tr", "caption"}
 _SPACED = _HEADINGS | _LISTS | {"blockquote", "dl", "figure", "hr", "p", "pre", "table"}
 _BLOCKS = (_SPACED | _TABLE - _CELLS) | _names(
     """address article aside body center dd details dialog dir div dt fieldset figcaption footer
-    form header html legend li main nav optgroup option search section summary text"""
+    form header html legend li main nav search section summary text"""
 )
 _NEVER_SHOWN = _names(
     """annotation annotation-xml audio canvas datalist defs desc iframe metadata noembed noframes
-    noscript object rp script select style symbol template title video"""
+    noscript object rp script style symbol template title video"""
 )
 _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta
@@ -52,6 +53,7 @@ _ENDS = {  # what the beginning of one ends, unless it stands within another
     "td": (_CELLS, frozenset({"tr", "table"})),
     "th": (_CELLS, frozenset({"tr", "table"})),
     "tr": (frozenset({"tr"}), frozenset({"table"})),
+    "option": (frozenset({"option"}), frozenset({"select"})),
     **{name: (_ROW_GROUPS | {"caption"}, frozenset({"table"})) for name in _ROW_GROUPS},
     **{name: (_HEADINGS | {"p"}, _TABLE) for name in _HEADINGS},
 }
@@ -59,15 +61,17 @@ _MOST_DEPTH = 512  # as in browsers: what is deeper stands beside
 _MOST_COLUMNS = 1_000
 _MOST_LABEL = 100
 _MOST_REPEATED = 1_000_000  # characters of a table's cells that stand in several rows
-_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
-_CHARSET = re.compile(  # those of the web: Python has others, which are no charsets
-    rb"""(?<![\w-]) (?:charset|encoding) \s* = \s* ["']? \s*
-    ((?:utf-?8|us-ascii|ascii|latin|iso-?8859-?|iso-2022-|windows-|cp|koi8-|gb|big5|euc-|shift|tis-)
-    [\w-]*)""",
-    re.IGNORECASE | re.VERBOSE,
+_CHARSET = re.compile(
+    rb"""(?<![\w-])(?:charset|encoding)\s*=\s*["']?\s*(?!utf-?(?:7|16|32))([\w:.-]+)""",
+    re.IGNORECASE,
 )
-_RAISED = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")  # noqa: RUF001
+_BEGIN, _END = "\ud800", "\ud801"  # of crossed-out text; no text has half a character
+_CROSSED = (
+    (rf"{_END}(\s*){_BEGIN}", r"\1"),
+    (rf"{_BEGIN}(\s*)", r"\1~~"),
+    (rf"(\s*){_END}", r"~~\1"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """`unseen`: the number of characters that a browser does not show, which are left out."""
+
     title: str
     parts: tuple[Part, ...]
+    unseen: int = 0
 
 
 def read_html(data: bytes) -> Read:
@@ -96,12 +103,16 @@ def read_html(data: bytes) -> Read:
 def read_webarchive(data: bytes) -> Read:
     """Read a page that Safari saved with its pictures: a property list."""
     with reading("saved page"):
-        page = plistlib.loads(data)["WebMainResource"]
-        content = page["WebResourceData"]
-        try:
-            return page_sections(read_page(content.decode(page["WebResourceTextEncodingName"])))
-        except (KeyError, LookupError, UnicodeDecodeError):
-            return read_html(content)
+        saved = plistlib.loads(data)
+        page = saved["WebMainResource"]
+        content, charset = page["WebResourceData"], page.get("WebResourceTextEncodingName")
+        known = decode_declared(content, charset) if charset else decoded(content)
+        sheets = (
+            each["WebResourceData"].decode("utf-8", "replace")
+            for each in saved.get("WebSubresources", ())
+            if each.get("WebResourceMIMEType") == "text/css"
+        )
+        return page_sections(read_page(known.text, *sheets), remarks=known.remarks)
 
 
 def page_sections(page: Page, *, remarks: tuple[str, ...] = ()) -> Read:
@@ -110,12 +121,12 @@ def page_sections(page: Page, *, remarks: tuple[str, ...] = ()) -> Read:
         Section("part", number, part.text, part.label or shortened(page.title))
         for number, part in enumerate(page.parts, start=1)
     )
-    return Read(tuple(sections), left_out=remarks)
+    return Read(tuple(sections), left_out=remarks + unseen_line(page.unseen))
 
 
-def read_page(html: str) -> Page:
-    """Split a page into parts, all with text."""
-    reader = _Reader()
+def read_page(html: str, *sheets: str) -> Page:
+    """Split a page into parts, all with text. `sheets`: the styles that stand beside it."""
+    reader = _Reader(Styles(html, *sheets))
     reader.feed(html)
     reader.close()
     return reader.page()
@@ -123,21 +134,8 @@ def read_page(html: str) -> Page:
 
 def decoded(data: bytes) -> Decoded:
     """Decode a page by the charset that it declares, otherwise as any text. Raises `Problem`."""
-    declared = None if data.startswith(BOM_UTF8) else _CHARSET.search(data[:2048])
-    if declared:
-        # As in browsers, "Latin 1" means Windows' superset of it.
-        name = re.sub(
-            r"^(iso-?8859-?1|latin-?1|us-ascii|ascii)$", "cp1252", declared[1].decode().lower()
-        )
-        with suppress(LookupError):
-            return Decoded(data.decode(name, "replace"))
-    return decode(data)
-
-
-def raised(text: str) -> str:
-    """The text as an exponent, if every character of it has a raised form: 10⁶, not 106."""
-    high = text.translate(_RAISED)
-    return text if any(map(eq, text, high)) else high
+    declared = _CHARSET.search(data[:2048])
+    return decode_declared(data, declared[1].decode("latin-1") if declared else None)
 
 
 def shortened(text: str) -> str:
@@ -195,15 +193,21 @@ class _Reader(HTMLParser):
     """Keeps a stack of open elements and the text so far: lines, the gap before the next line, and
     the pieces of the line that is being read."""
 
-    def __init__(self) -> None:
+    def __init__(self, styles: Styles) -> None:
         super().__init__(convert_charrefs=True)
+        self._styles = styles
+        self._looks = [styles.outermost]
+        self._unseen = 0
+        self._formula: TreeBuilder | None = None
+        self._choices: list[list[str]] = []
+        self._all_choices = False
         self._parts: list[Part] = []
         self._headings: list[tuple[int, str]] = []
         self._lines: list[str] = []
         self._line: list[str] = []
         self._gap = 0
         self._bullet = ""
-        self._raised: int | None = None
+        self._moved: list[tuple[int, int, str]] = []
         self._title: list[str] = []
         self._stack: list[str] = []
         self._open: Counter[str] = Counter()
@@ -216,7 +220,7 @@ class _Reader(HTMLParser):
             self._leave()
         self._end_line()
         self._end_part()
-        return Page(_one_line(self._title), tuple(self._parts))
+        return Page(_one_line(self._title), tuple(self._parts), self._unseen)
 
     # What HTMLParser calls
 
@@ -224,34 +228,47 @@ class _Reader(HTMLParser):
         given = dict(reversed(attrs))  # the first of two counts
         if tag in _BLOCKS:
             self._end_nearest({"p"}, within=_TABLE)
+            if self._formula:
+                self._end_nearest({"math"}, within=_NEVER_SHOWN)
         if tag in _ENDS:
             ended, within = _ENDS[tag]
             self._end_nearest(ended, within=within)
+        looks = self._styles.looks(tag, given, self._looks)
         if tag in _EMPTY:
-            if self._hidden_at is None:
+            if self._hidden_at is None and not looks.unseen:
                 self._lone(tag, given)
             return
         if len(self._stack) == _MOST_DEPTH:
             self._leave()
         if self._hidden_at is None:
             formula = given.get("alttext") if tag == "math" else None
-            hidden = "hidden" in given or _HIDING.search(given.get("style") or "")
-            if tag in _NEVER_SHOWN or hidden or formula:
+            if tag in _NEVER_SHOWN or looks.gone or formula:
                 self._hidden_at = len(self._stack)
-                self._line.append("" if hidden else formula or "")
+                self._line.append("" if looks.gone else formula or "")
             else:
                 self._begin(tag, given)
+                if looks.moved:
+                    self._moved.append((len(self._stack), len(self._line), looks.moved))
         self._stack.append(tag)
+        self._looks.append(looks)
         self._open[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
         self._end_nearest({tag}, within=() if tag in _TABLE else _HOLDERS)
 
     def handle_data(self, data: str) -> None:
-        if self._hidden_at is None:
-            self._line.append(data)
-        elif self._stack[-1] == "title" and not self._title and not self._open["svg"]:
+        looks = self._looks[-1]
+        if self._hidden_at is None and not looks.unseen:
+            if self._formula:
+                self._formula.data(data)
+            elif self._open["select"]:
+                self._choices[-1].append(data)
+            else:
+                self._line.append(f"{_BEGIN}{data}{_END}" if looks.struck else data)
+        elif self._stack[-1:] == ["title"] and not self._title and not self._open["svg"]:
             self._title.append(data)
+        elif _NEVER_SHOWN.isdisjoint(self._stack[-1:]) and any(each.unseen for each in self._looks):
+            self._unseen += len("".join(data.split()))
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Read `<![...`: text in XHTML, otherwise a comment. HTMLParser fails at unknown ones."""
@@ -280,11 +297,17 @@ class _Reader(HTMLParser):
     def _leave(self) -> None:
         shown = self._hidden_at is None
         tag = self._stack.pop()
+        self._looks.pop()
         self._open[tag] -= 1
         if self._hidden_at == len(self._stack):
             self._hidden_at = None
         if shown:
             self._end(tag)
+        if self._moved and self._moved[-1][0] == len(self._stack):
+            _, start, sign = self._moved.pop()
+            before, piece = "".join(self._line[:start]), "".join(self._line[start:])
+            core = piece.strip(_BEGIN + _END)
+            self._line[start:] = [piece.replace(core, raised(core, before=before, sign=sign))]
 
     # What elements do to the text
 
@@ -302,6 +325,10 @@ class _Reader(HTMLParser):
             self._line.append(" ")
 
     def _begin(self, tag: str, given: dict[str, str | None]) -> None:
+        if tag == "math" or self._formula:
+            self._formula = self._formula or TreeBuilder()
+            self._formula.start(tag, {name: value or "" for name, value in given.items()})
+            return
         if tag in ("pre", "table") and self._in_cell:
             self._lay_out()
         if tag in _BLOCKS:
@@ -314,14 +341,24 @@ class _Reader(HTMLParser):
             self._tables.append(_Table())
         elif tag in _CELLS and self._tables:
             self._begin_cell(given)
-        elif tag == "sup":
-            self._raised = len(self._line)
+        elif tag == "select":
+            self._choices, self._all_choices = [[""]], "multiple" in given
+        elif tag == "option" and self._open["select"]:
+            mark = next((name for name in ("selected", "disabled") if name in given), "free")
+            self._choices.append([mark, given.get("label") or ""])
         elif tag == "rt":
             self._line.append("(")
         elif tag == "button":
             self._line.append(" ")
 
     def _end(self, tag: str) -> None:
+        if self._formula:
+            self._formula.end(tag)
+            if not self._open["math"]:
+                text = formula_text(self._formula.close())
+                self._line.append(apart("".join(self._line[-2:]), text))
+                self._formula = None
+            return
         if tag in _HEADINGS and not self._in_cell:
             self._end_heading(int(tag[1]))
         elif tag == "pre" and not self._open["pre"] and not self._in_one_line:
@@ -339,10 +376,8 @@ class _Reader(HTMLParser):
         elif tag in _LISTS:
             self._break(1)
             self._counts.pop()
-        elif tag == "sup" and self._raised is not None:
-            piece = "".join(self._line[self._raised :])
-            self._line[self._raised :] = [raised(piece)]
-            self._raised = None
+        elif tag == "select":
+            self._end_choice()
         elif tag == "rt":
             self._line.append(")")
         elif tag == "button":
@@ -351,6 +386,15 @@ class _Reader(HTMLParser):
             self._write(self._tables[-1].end_row())
         if tag in _BLOCKS:
             self._break(2 if tag in _SPACED and not self._counts else 1)
+
+    def _end_choice(self) -> None:
+        """Write what is chosen: where one is shown, the first unless another is marked."""
+        chosen = [each for each in self._choices if each[0] == "selected"]
+        if not self._all_choices:
+            chosen = chosen[-1:] or [each for each in self._choices if each[0] == "free"][:1]
+        self._line.append(f" {', '.join(_one_line(each[1:]) for each in chosen)} ")
+        others = (each for each in self._choices if each not in chosen)
+        self._unseen += sum(len("".join(each[1:]).strip()) for each in others)
 
     def _begin_item(self, given: dict[str, str | None]) -> None:
         if self._in_one_line:
@@ -399,7 +443,7 @@ class _Reader(HTMLParser):
         self._write(heading)
 
     def _end_preformatted(self) -> None:
-        text = "".join(self._line).replace("\r\n", "\n").strip("\n")
+        text = _crossed(self._line).replace("\r\n", "\n").strip("\n")
         self._line.clear()
         self._write("\n".join(line.rstrip() for line in text.split("\n")))
 
@@ -453,7 +497,15 @@ def _filled_in(given: dict[str, str | None]) -> str:
 
 
 def _one_line(pieces: list[str]) -> str:
-    return _SPACES.sub(" ", "".join(pieces)).strip(" ")
+    return _SPACES.sub(" ", _crossed(pieces)).strip(" ")
+
+
+def _crossed(pieces: list[str]) -> str:
+    """The text with marks around what is crossed out in it."""
+    text = "".join(pieces)
+    for sign, mark in _CROSSED if _BEGIN in text else ():
+        text = re.sub(sign, mark, text)
+    return text
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -52,6 +52,14 @@ def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title() -> N
     ]
 
 
+def test_the_books_own_styles_hide_and_cross_out() -> None:
+    body = "<p class='x'>no</p><p>10<sup>6</sup> <span class='y'>a</span> b</p>"
+    styles = ".x { display: none } .y { text-decoration: line-through }"
+    read = read_epub(epub({"a.xhtml": page(body)}, parts={"OEBPS/a.css": styles}))
+    assert [section.text for section in read.sections] == ["10⁶ ~~a~~ b"]
+    assert read.left_out == ("Hidden text: 2 characters.",)
+
+
 def test_what_is_no_page_is_passed_over() -> None:
     package = parts_of(epub({"a.xhtml": page("a"), "b.svg": "<svg/>"}))["OEBPS/book.opf"].decode()
     target = 'href="b.svg" media-type="'

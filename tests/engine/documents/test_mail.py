@@ -84,8 +84,24 @@ def test_odd_encodings() -> None:
         ("text/plain; charset=no-such", "Größe".encode()),
         ("text/plain", "Größe".encode()),
         ("text/html", "<meta charset=cp1252>Größe".encode("cp1252")),
+        ("text/plain; charset=unicode_escape", "Größe".encode()),
+        ("text/plain; charset=gb2312", "镕€ Gr\u00f6\u00dfe".encode("gb18030")),
     ):
         assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")
+
+
+def test_a_message_as_its_reader_sees_it_and_what_is_left_out() -> None:
+    page = "<del>900</del> 850 <p style=display:none>no</p>100 \x80 – \xff"
+    head = b"Subject: =?gb2312?B?6UY=?= =?iso-8859-1?Q?_100_=80?=\nContent-Type: "
+    read = read_mail(
+        head + b"text/html; charset=iso-8859-1\n\n" + page.replace("–", "\x96").encode("latin-1")
+    )
+    assert [section.text for section in read.sections] == [
+        "Subject: 镕 100 €\n\n~~900~~ 850 100 € – ÿ"
+    ]
+    assert read.left_out == ("Hidden text: 2 characters.",)
+    read = read_mail(head + b"text/plain; charset=utf-8\n\na\xff")
+    assert read.left_out == ("1 characters that utf-8 does not have, shown as \ufffd.",)
 
 
 @pytest.mark.parametrize("make", [mhtml, webarchive, lambda page: webarchive(page, binary=False)])
@@ -94,6 +110,16 @@ def test_saved_pages(make: Callable[[str], bytes]) -> None:
     assert [(each.label, each.text) for each in document.sections] == [
         ("Plan", "Plan\n\nCafé | 3 m²")
     ]
+
+
+def test_styles_of_a_saved_page_stand_in_files_of_their_own() -> None:
+    page = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
+    message = EmailMessage()
+    message["Snapshot-Content-Location"], message["Subject"] = "https://example.org/", "A page"
+    message.set_content(page, subtype="html")
+    message.add_related(b".x{display:none}", maintype="text", subtype="css", cid="<a>")
+    for data in (message.as_bytes(), webarchive(page, css=".x{display:none}")):
+        assert read_bytes("page", data).text == "yes"
 
 
 def test_a_message_of_outlook() -> None:

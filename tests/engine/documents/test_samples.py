@@ -1,6 +1,10 @@
 """Small files of all kinds that are read here: what is in them, and where."""
 
+import pytest
+
 from engine.documents.child import read_bytes
+from tests.support.documents.messages import eml, mhtml, webarchive
+from tests.support.documents.office import epub, page
 from tests.support.documents.samples import SAMPLES
 
 
@@ -10,3 +14,16 @@ def test_what_a_file_says_stands_where_it_should() -> None:
         assert (document.name, document.format) == (sample.name, sample.format)
         for text, place in sample.said:
             assert place in [each.place for each in document.sections if text in each.text]
+
+
+def test_what_a_page_names_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    html = (
+        "<link rel=stylesheet href=http://localhost/a.css><style>@import 'http://localhost/b.css';"
+        "p{background:url(http://localhost/c.png)}</style><p>a<img src=http://localhost/d.png>"
+        "<iframe src=http://localhost/e></iframe><object data=file:///etc/hostname></object>"
+    )
+    for name in ("socket.socket", "socket.getaddrinfo", "builtins.open"):
+        monkeypatch.setattr(name, None)
+    book = epub({"a.xhtml": page(html)})
+    for data in (html.encode(), eml("a", page=html), mhtml(html), webarchive(html), book):
+        assert read_bytes("a.html", data).text.endswith("a")

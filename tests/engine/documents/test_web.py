@@ -44,7 +44,7 @@ def test_text() -> None:
         ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
         ('<math alttext="x^2"><mi>x</mi><mn>2</mn></math>', "x^2"),
         ("a<![CDATA[b > c]]>d<![if !x]>e<![endif]>f<![odd]>g", "ab > cdefg"),
-        ("<select><option>a</select><textarea>b</textarea>", "b"),
+        ("<select><option>a</select><textarea>b</textarea>", "a b"),
         ("<svg><text>a</text><desc>no</desc></svg>", "a"),
     ):
         assert text_of(html) == text
@@ -121,6 +121,9 @@ def test_encodings() -> None:
         (b"<meta charset=unicode_escape>\\q", "<meta charset=unicode_escape>\\q"),
         (b"<meta charset=cp99999>a", "<meta charset=cp99999>a"),
         (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
+        (b"<meta charset=gb2312>\xe9F\xa2\xe3", "<meta charset=gb2312>镕€"),
+        (b"<meta charset=x-sjis>\x87\x40", "<meta charset=x-sjis>①"),
+        (b"<meta charset=ks_c_5601-1987>\x8cc", "<meta charset=ks_c_5601-1987>똠"),
     ):
         assert decoded(data).text == text
 
@@ -172,5 +175,9 @@ def test_forms() -> None:
         ("<p>Name: <input value='Ada'><input type=hidden value=token>", "Name: Ada"),
         ("<p>Name: <input type=email value=a@b.c> <input type=submit value=Go>", "Name: a@b.c"),
         ("<p><button>Save</button><button>Open</button>", "Save Open"),
+        ("Land <select><option>Spain<option selected>Portugal</select>.", "Land Portugal ."),
+        ("<select><option disabled>Choose<option>red<option>blue</select>", "red"),
+        ("<select multiple><option selected>a<option>b<option selected label=c></select>", "a, c"),
+        ("<select><optgroup label=x><option>a<option selected>b</optgroup></select>", "b"),
     ):
         assert text_of(html) == text

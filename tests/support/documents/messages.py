@@ -44,15 +44,16 @@ def mhtml(page: str) -> bytes:
     return message.as_bytes()
 
 
-def webarchive(page: str, *, binary: bool = True) -> bytes:
-    """A page as Safari saves it."""
+def webarchive(page: str, *, binary: bool = True, css: str = "") -> bytes:
+    """A page as Safari saves it, with its styles."""
     main = {
         "WebResourceData": page.encode(),
         "WebResourceMIMEType": "text/html",
         "WebResourceTextEncodingName": "UTF-8",
     }
     kind = plistlib.FMT_BINARY if binary else plistlib.FMT_XML
-    return plistlib.dumps({"WebMainResource": main}, fmt=kind)
+    style = {"WebResourceData": css.encode(), "WebResourceMIMEType": "text/css"}
+    return plistlib.dumps({"WebMainResource": main, "WebSubresources": [style]}, fmt=kind)
 
 
 def msg(streams: Mapping[str, bytes], *, attached: tuple[str, ...] = ()) -> bytes:

@@ -1,0 +1,149 @@
+"""Tells from a web page's styles whether its text is seen, and whether it is crossed out.
+
+Knows rules for elements, classes and identifiers, also within others; none for print, small screens
+and states. Loads nothing: with styles that stand elsewhere the colour of the ground is unknown.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from PIL.ImageColor import getrgb
+
+_SHEET = re.compile(
+    r"""<style\b(?![^<>]*\bmedia\s*=\s*["']?(?!all|screen)\w)[^<>]*>([^<]*(?:<(?!/style)[^<]*)*)"""
+    r"|<link\b[^<>]*stylesheet",
+    re.IGNORECASE,
+)
+_DROPPED = re.compile(  # comments, and the frames of rules for all screens
+    r"/\*(?:[^*]|\*(?!/))*+\*/|<!--|-->|@(?:charset|import|namespace)[^;{}]*;"
+    r"|@(?:media\s+(?:screen|all)\s*|layer[^{};@]*|supports[^{};@]*)\{"
+)
+_FOR_OTHERS = re.compile(r"@[^{};@]*+\{(?:[^{}]*\{[^{}]*\})*+[^{}]*+\}")
+_COMPOUND = re.compile(r"(?:\*|[\w-]*)(?:[.#][\w-]+)*")
+_GONE = re.compile(  # of what is said, in the order of the alphabet from its end
+    r";(?:display:none|content-visibility:hidden|clip:rect\((?:[01](?:px)?[,\s]*){4}\)"
+    r"|clip-path:(?:inset\((?:50|100)%|circle\(0)|transform:scale\(0\)"
+    r"|(?:text-indent|(?:margin-)?(?:left|top)|right|bottom):-\d{4,}"
+    r"|opacity:0*\.?0*;|overflow:(?:hidden|clip);.*height:0[a-z]*;)"
+)
+_NOTHING = re.compile(r"(?:[01](?:\.\d*)?|\.\d+)(?:px|pt)|0+(?:\.0*)?[a-z%]*")
+_RELATIVE = re.compile(r"[\d.]+(?:em|%)|inherit|smaller|larger|")
+_USUAL = {  # a control and a link have colours of their own
+    **{name: {"text-decoration": "line-through"} for name in ("s", "del", "strike")},
+    **{name: {"background": "its own"} for name in ("button", "input", "select", "textarea")},
+    "sup": {"vertical-align": "super"}, "sub": {"vertical-align": "sub"}, "a": {"color": "its own"},
+}  # fmt: skip
+
+_Colour = tuple[int, ...] | None  # None: not known
+_Rule = tuple[tuple[bool, int], tuple[frozenset[str], ...], dict[str, str]]
+"""Whether it is important and its weight; the names that each element needs; its declarations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The looks of an element's text. `gone`: neither it nor the elements in it are shown. `moved`:
+    "^" if it is raised, "_" if it is lowered."""
+
+    names: frozenset[str] = frozenset()
+    gone: bool = False
+    hidden: bool = False
+    tiny: bool = False
+    struck: bool = False
+    moved: str = ""
+    colour: _Colour = (0, 0, 0)
+    ground: _Colour = (255, 255, 255)
+
+    @property
+    def unseen(self) -> bool:
+        clear = self.colour is not None and (self.colour == self.ground or self.colour[3:] == (0,))
+        return self.gone or self.hidden or self.tiny or clear
+
+
+class Styles:
+    """The styles of a page, and of `sheets` that stand beside it."""
+
+    def __init__(self, html: str, *sheets: str) -> None:
+        own = [found[1] for found in _SHEET.finditer(html)]
+        self._rules = defaultdict[str, list[_Rule]](list)
+        for rule in (rule for sheet in (*sheets, *filter(None, own)) for rule in _rules(sheet)):
+            self._rules[min(rule[1][-1], default="*")].append(rule)
+        self.outermost = Looks() if sheets or None not in own else Looks(ground=None)
+
+    def looks(self, tag: str, given: Mapping[str, str | None], around: Sequence[Looks]) -> Looks:
+        """The looks of an element within others, of which the outermost is the first."""
+        above, names, said = around[-1], frozenset[str](), dict(_USUAL.get(tag, {}))
+        if {"hidden", "popover"} & given.keys() or (tag == "dialog" and "open" not in given):
+            said["display"] = "none"
+        if {"bgcolor", "text", "color"} & given.keys():
+            said["background"] = given.get("bgcolor") or ""
+            said["color"] = given.get("text") or (tag == "font" and given.get("color")) or ""
+        if self._rules or given.get("style"):
+            classes = (f".{name}" for name in (given.get("class") or "").split())
+            names = frozenset((tag, f"#{given.get('id')}", *classes))
+            rules = [rule for key in (*names, "*") for rule in self._rules.get(key, ())]
+            rules = [rule for rule in rules if _fits(rule[1], names, around)]
+            rules += _said(given.get("style") or "", (), 1_000_000)
+            for *_, each in sorted(rules, key=lambda rule: rule[0]):
+                said |= each
+        if not said:
+            return replace(above, names=names, moved="") if names or above.moved else above
+        if {"animation", "transition"} & said.keys():
+            said.pop("opacity", None)  # it appears in a moment
+        size, shown = said.get("font-size", ""), said.get("visibility", "inherit")
+        line = said.get("text-decoration-line", said.get("text-decoration", ""))
+        painted = " ".join(said[name] for name in said if name.startswith("background")).strip()
+        ground = _colour(painted, above.ground)
+        written = "".join(f";{name}:{said[name]};" for name in sorted(said, reverse=True))
+        return Looks(
+            names,
+            gone=_GONE.search(written) is not None,
+            hidden=above.hidden if shown == "inherit" else shown in ("hidden", "collapse"),
+            tiny=bool(_NOTHING.fullmatch(size) or (above.tiny and _RELATIVE.fullmatch(size))),
+            struck=above.struck or "line-through" in line,
+            moved={"super": "^", "sub": "_"}.get(said.get("vertical-align", ""), ""),
+            colour=_colour(said.get("color", ""), above.colour),
+            ground=above.ground if ground and ground[3:] == (0,) else ground,
+        )
+
+
+@lru_cache(maxsize=8)
+def _rules(sheet: str) -> tuple[_Rule, ...]:
+    rules: list[_Rule] = []
+    for each in _FOR_OTHERS.sub("", _DROPPED.sub("", sheet)).split("}"):
+        head, _, declared = each.rpartition("{")
+        for selector in re.split("[{;]", head)[-1].split(","):
+            path = selector.replace(">", " ").split()
+            if path and all(map(_COMPOUND.fullmatch, path)):
+                weight = 100 * selector.count("#") + 10 * selector.count(".") + len(path)
+                steps = tuple(frozenset(re.findall(r"[.#]?[\w-]+", step)) for step in path)
+                rules += _said(declared, steps, weight)
+    return tuple(rules)
+
+
+def _said(written: str, path: tuple[frozenset[str], ...], weight: int) -> list[_Rule]:
+    """The rule of some declarations, and that of the important ones."""
+    parts: tuple[dict[str, str], dict[str, str]] = {}, {}
+    for name, _, value in (
+        each.partition(":") for each in written.lower().split(";") if ":" in each
+    ):
+        parts["!important" in value][name.strip()] = value.replace("!important", "").strip()
+    return [((bool(i), weight), path, said) for i, said in enumerate(parts) if said]
+
+
+def _fits(path: Sequence[frozenset[str]], names: frozenset[str], around: Sequence[Looks]) -> bool:
+    outer = reversed(around)
+    steps = (any(step <= each.names for each in outer) for step in reversed(path[:-1]))
+    return path[-1] <= names and all(steps)
+
+
+def _colour(written: str, otherwise: _Colour) -> _Colour:
+    """Red, green, blue, and perhaps the opacity."""
+    if written in ("", "inherit", "none"):
+        return otherwise
+    with suppress(ValueError):
+        return getrgb(written.replace("transparent", "#0000"))
+    return None
