@@ -1,9 +1,9 @@
 """Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
-Suggested changes are read as if they were accepted, and automatic numbers as if they were typed.
-Notes, comments, and what charts and diagrams say are parts of their own. Text that is formatted as
-hidden is dropped. Pictures, formulas, headers and footers are not read, but reported, except
-headers and footers that only number the pages.
+What is crossed out, also by a suggestion, is marked as such; automatic numbers are read as if they
+were typed. Notes, comments, and what charts and diagrams say are parts of their own. Hidden text,
+pictures, headers and footers are not read, but reported, except headers and footers that only
+number the pages.
 """
 
 import re
@@ -17,7 +17,8 @@ import mammoth
 from engine.documents import BETWEEN, Section
 from engine.documents.charts import chart_text
 from engine.documents.numbering import Mark, Numbers, child_value, value_of
-from engine.documents.read import Read
+from engine.documents.read import Read, unseen_line
+from engine.documents.runs import DROPPED, Runs
 from engine.documents.slides import paragraphs
 from engine.documents.web import read_page
 from engine.documents.zips import Archive, local_name, reading
@@ -30,20 +31,24 @@ _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:(?:foot|end)note|comment)-ref-[^"]*"
 _PAGE = re.compile(r"\b(?:PAGE|NUMPAGES)\b")
 _REPORTED = {
     "oMath": "formula",
+    "altChunk": "inserted file",
+    "subDoc": "linked document",
+    "OLEObject": "embedded object",
     "unknown comment": "comment",
     "picture": "picture",
     "chart": "chart",
     "relIds": "diagram",
-    "change": "suggested change, read as accepted",
+    "change": "suggested change, read with what is deleted crossed out",
 }
-_CHANGES = ("del", "ins", "moveTo")
+_CHANGES = ("ins", "moveTo")
+_WITH_RUNS = ("document", "footnotes", "endnotes", "comments", "hdr", "ftr")
 _KEPT = {  # of the formatting, which is most of a document, and slows mammoth down
     "pPr": {"numPr", "pStyle", "rPr"},
-    "rPr": {"del", "vertAlign"},
+    "rPr": {"del", "strike", "vertAlign"},
     "tcPr": {"gridSpan", "vMerge"},
-    "trPr": {"del", "tblHeader"},
+    "trPr": {"tblHeader"},
 }
-_DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
+_DROPPED = {"bookmarkEnd", "bookmarkStart", DROPPED, "sectPr", "tblGrid", "tblPr"}
 _TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
 """Mammoth drops these with their content, so only the content is passed on."""
 _ALIKE = {"cr": "br", "ptab": "tab"}
@@ -73,7 +78,8 @@ def read_docx(data: bytes) -> Read:
     with reading("Word document"):
         archive = Archive(data)
         left_out = Counter[str]()
-        numbers = Numbers(_part(archive, "numbering"), _part(archive, "styles"))
+        styles = _part(archive, "styles")
+        numbers, runs = Numbers(_part(archive, "numbering"), styles), Runs(styles, left_out)
         comments = _part(archive, "comments")
         known = {value_of(each, "id") for each in (() if comments is None else comments)}
 
@@ -82,6 +88,8 @@ def read_docx(data: bytes) -> Read:
                 root = fromstring(xml)
             except ParseError:
                 return xml  # mammoth fails where it needs this part
+            if local_name(root) in _WITH_RUNS:
+                runs.show(root)
             match local_name(root):
                 case "chartSpace":
                     return xml
@@ -118,7 +126,8 @@ def read_docx(data: bytes) -> Read:
         drawn = [text for text in _drawn(archive, left_out) if text]
         if drawn:
             sections.append(Section("part", len(sections) + 1, BETWEEN.join(drawn), DRAWN))
-        return Read(tuple(sections), left_out=tuple(_left_out_lines(left_out)))
+        told = (*_left_out_lines(left_out), *unseen_line(left_out["hidden text"]))
+        return Read(tuple(sections), left_out=told)
 
 
 def _drawn(archive: Archive, left_out: Counter[str]) -> Iterator[str]:
@@ -261,7 +270,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
             child[:] = [part for part in child if local_name(part) in _KEPT[name]]
             if len(child):
                 yield child
-        elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
+        elif name not in _DROPPED:
             child.tag = child.tag.removesuffix(name) + _ALIKE.get(name, name)
             yield child
 
@@ -286,14 +295,6 @@ def _chosen(begin: Element) -> str:
     number = next((int(each) for each in given if each.isdecimal()), 0)
     listed = [value_of(each) for each in choices.iterfind("{*}listEntry")]
     return listed[number] if number < len(listed) else ""
-
-
-def _is_hidden(run: Element) -> bool:
-    hidden = run.find("{*}rPr/{*}vanish")
-    return hidden is not None and not any(
-        name.endswith("}val") and value in ("0", "false", "off")
-        for name, value in hidden.attrib.items()
-    )
 
 
 def _says_something(paragraph: Element) -> bool:

@@ -143,12 +143,12 @@ def _reviewed() -> Sample:
         "reviewed.docx",
         docx(body, parts=parts),
         Read(
-            (Section("part", 1, "It is very good. Seen\n\nFigure 7 on 12"),),
+            (Section("part", 1, "It is ~~not~~ very good. Seen\n\nFigure 7 on 12\n\nx=y"),),
             left_out=(
-                "1 formula.",
                 "1 comment.",
                 "1 picture.",
-                "2 suggested changes, read as accepted.",
+                "2 suggested changes, read with what is deleted crossed out.",
+                "Hidden text: 18 characters.",
             ),
         ),
     )
@@ -455,7 +455,10 @@ def _hidden_page() -> Sample:
     return Sample(
         "hidden.html",
         html.encode("utf-16"),
-        Read((Section("part", 1, "שלום\n\nseen<b>©\u200b"),)),
+        Read(
+            (Section("part", 1, "שלום\n\nseen<b>©\u200b"),),
+            left_out=("Hidden text: 29 characters.",),
+        ),
         hidden=1,
     )
 
