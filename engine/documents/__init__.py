@@ -61,8 +61,8 @@ class Document:
     """An attached file: its `name` without the folder, its sha256 as a hex `digest`, its text.
 
     `without_text`: the numbers of pages that show something but have no text. `hidden`: the number
-    of invisible characters that were dropped. `faint`: the number of characters that are white,
-    tiny or beside the page; they are part of the text. `left_out`: a line for each kind of content
+    of invisible characters that were dropped. `faint`: the number of characters that are tiny; they
+    are part of the text. `left_out`: a line for each kind of content
     that was not read, with the reason, and for each guess. `pixels`: the width and height of a
     picture, which has no text.
     """

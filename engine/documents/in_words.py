@@ -33,7 +33,7 @@ def lacks(document: Document) -> tuple[str, ...]:
     if document.faint:
         are = "is" if document.faint == 1 else "are"
         lines.append(
-            f"{_counted(document.faint, 'character')} {are} white or tiny: "
+            f"{_counted(document.faint, 'character')} {are} tiny: "
             "people overlook them, and the model reads them."
         )
     if document.left_out:

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -20,6 +20,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from engine.documents import BETWEEN
+from engine.documents.formulas import raised
 
 MADE = -1
 """The number of a character that the page does not have: the end of a line, a tick in a box."""
@@ -45,6 +46,10 @@ _ACCENT = re.compile(f"[{re.escape(''.join(_ACCENTS))}]")
 _NUMBER = re.compile(r"\d\d")
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _NEAR = 12  # characters between a letter and its accent
+_SMALL = 0.85  # of a character's height: what is raised or lowered beside it is smaller
+_MOVED = 0.1  # of a character's height: how far at least
+_TOUCHES = 0.8  # of a character's height: how far apart a number and what is raised on it are
+_SCRIPT = frozenset("0123456789+-−=(),")  # noqa: RUF001
 
 
 class Box(NamedTuple):
@@ -147,15 +152,21 @@ def page_text(
     own: int | None = None,
     ticks: Sequence[Tick] = (),
     comments: Sequence[str] = (),
+    unseen: Collection[int] = (),
+    struck: Sequence[Box] = (),
 ) -> PageText:
     """The text of a page: lines without spaces at their ends, empty lines between paragraphs.
 
     `own`: the number of characters that are the page's own; those behind them are filled in.
-    `comments` stand below the page's text.
+    `comments` stand below the page's text. `unseen`: the characters that are left out. `struck`:
+    the places of crossed-out text.
     """
     boxes = _Boxes(characters, ticks)
     shown = Box(*page.get_bbox())
-    found = [_stripped(line) for line in _lines(characters, boxes)]
+    seen = (
+        [each for each in line if each.number not in unseen] for line in _lines(characters, boxes)
+    )
+    found = _joined([_stripped(line) for line in seen], boxes)
     lines = [_inside(line, shown, boxes) for line in found]
     beside = sum(
         _shown(whole) - _shown(line)
@@ -163,10 +174,10 @@ def page_text(
         if line is not whole
     )
     _compose(lines, boxes)
-    lines = [_without_leaders(_with_gaps(line, boxes)) for line in lines]
+    lines = [_without_leaders(_with_gaps(_with_scripts(line, boxes), boxes)) for line in lines]
     if own is not None or ticks:
         lines = _with_filled_in(lines, boxes, own=own, ticks=ticks)
-    lines = [line for line in map(_stripped, lines) if line]
+    lines = [_crossed(line, struck, boxes) for line in map(_stripped, lines) if line]
     text: list[str] = []
     numbers: list[int] = []
     breaks = _breaks([boxes.baseline(line) for line in lines])
@@ -196,9 +207,9 @@ def _shown(line: _Line) -> int:
 def _inside(line: _Line, page: Box, boxes: _Boxes) -> _Line:
     """The part of a line that is on the page. If both its ends are, so is all of it."""
     ends = (boxes.of(each.number) for each in (*line[:1], *line[-1:]))
-    if all(box is not None and _contains(page, box) for box in ends):
+    if all(box is not None and contains(page, box) for box in ends):
         return line
-    return [each for each in line if (box := boxes.of(each.number)) is None or _contains(page, box)]
+    return [each for each in line if (box := boxes.of(each.number)) is None or contains(page, box)]
 
 
 def codes(characters: pypdfium2.PdfTextPage) -> list[int]:
@@ -231,7 +242,85 @@ def _lines(characters: pypdfium2.PdfTextPage, boxes: _Boxes) -> Iterator[_Line]:
     yield line
 
 
-def _contains(outer: Box, inner: Box) -> bool:
+def _joined(lines: Iterable[_Line], boxes: _Boxes) -> list[_Line]:
+    """The lines; one that PDFium cut where a number in it is raised or lowered is one again."""
+    joined: list[_Line] = []
+    before: _Line = []
+    for line in lines:
+        ends = (before[-1], line[0]) if before and line else None
+        if ends and (_sign(*ends, boxes) or _sign(ends[1], ends[0], boxes)):
+            before += [*[_SPACE_MADE] * _are_apart(*ends, boxes), *line]
+        else:
+            joined.append(line)
+            before = line or before
+    return joined
+
+
+def _with_scripts(line: _Line, boxes: _Boxes) -> _Line:
+    """The line with raised and lowered digits as such: 250⁹, not 2509."""
+    near = (each for pair in pairwise(line) if pair[1].letter in _SCRIPT for each in pair)
+    heights = [box.top - box.bottom for each in near if (box := boxes.of(each.number))]
+    if min(heights, default=0) >= max(heights, default=0) * _SMALL:
+        return line
+    made: _Line = []
+    script: _Line = []
+    base, last, sign = _SPACE_MADE, _SPACE_MADE, ""  # of the usual size; of any; of the script
+    for each in (*line, _SPACE_MADE):
+        now = _sign(base, each, boxes, beside=last)
+        if sign and now != sign:
+            made += _moved(script, base.letter, sign)
+            script = []
+        if now and not sign and made and boxes.of(made[-1].number) is None:  # a space of PDFium
+            made = made[: _end(made)]
+        (script if now else made).append(each)
+        last, sign = last if each.letter.isspace() else each, now
+        base = base if now or each.letter.isspace() else each
+    return made[:-1]
+
+
+def _sign(base: _Char, each: _Char, boxes: _Boxes, *, beside: _Char | None = None) -> str:
+    """ "^" if a digit is raised, "_" if it is lowered, `beside` another one or `base` itself."""
+    one, other, last = (boxes.of(char.number) for char in (base, each, beside or base))
+    if each.letter not in _SCRIPT or one is None or other is None or last is None:
+        return ""
+    height = one.top - one.bottom
+    gap = max(other.left - last.right, last.left - other.right)
+    shared = min(one.top, other.top) - max(one.bottom, other.bottom)
+    if other.top - other.bottom > height * _SMALL or gap > height * _TOUCHES or shared <= 0:
+        return ""
+    up = (boxes.baseline([each]) - boxes.baseline([base])) / height
+    return "^" if up > _MOVED else "_" if up < -_MOVED / 2 else ""
+
+
+def _moved(script: _Line, before: str, sign: str) -> _Line:
+    text = _letters(script)
+    new = raised(text, before=before, sign=sign)
+    start = max(new.find(text), 0)
+    numbers = [MADE] * start + [each.number for each in script] + [MADE] * len(new)
+    return [_Char(*each) for each in zip(new, numbers, strict=False)]
+
+
+def _crossed(line: _Line, struck: Sequence[Box], boxes: _Boxes) -> _Line:
+    """The line with marks around what is crossed out."""
+    marked: _Line = []
+    marks, inside = [_Char("~", MADE)] * 2, False
+    for each in line:
+        box = boxes.of(each.number) if struck and not each.letter.isspace() else None
+        if box is not None and inside != any(contains(place, box) for place in struck):
+            place = _end(marked) if inside else len(marked)
+            marked[place:place] = marks
+            inside = not inside
+        marked.append(each)
+    return marked + marks if inside else marked
+
+
+def _end(line: _Line) -> int:
+    """The number of characters up to the last that is not a space."""
+    return next((i for i in range(len(line), 0, -1) if not line[i - 1].letter.isspace()), 0)
+
+
+def contains(outer: Box, inner: Box) -> bool:
+    """Whether the middle of a box is in another one."""
     x, y = inner.middle
     return outer.left <= x <= outer.right and outer.bottom <= y <= outer.top
 
@@ -316,7 +405,7 @@ def _with_gaps(line: _Line, boxes: _Boxes) -> _Line:
         return line
     spaced: _Line = []
     for each in line:
-        if spaced and each.letter.isdigit() and spaced[-1].letter.isdigit():
+        if spaced and each.letter.isdecimal() and spaced[-1].letter.isdecimal():
             before, after = boxes.of(spaced[-1].number), boxes.of(each.number)
             if before and after and _is_gap(before, after):
                 spaced.append(_SPACE_MADE)
@@ -342,12 +431,8 @@ def _without_leaders(line: _Line) -> _Line:
 
 
 def _stripped(line: _Line) -> _Line:
-    start, end = 0, len(line)
-    while start < end and line[start].letter.isspace():
-        start += 1
-    while start < end and line[end - 1].letter.isspace():
-        end -= 1
-    return line[start:end]
+    start = next((i for i, each in enumerate(line) if not each.letter.isspace()), 0)
+    return line[start : _end(line)]
 
 
 def _with_filled_in(
@@ -384,7 +469,7 @@ def _with_filled_in(
 
 def _ticks(ticks: Sequence[Tick], box: Box | None) -> bool:
     """Whether what stands in this box is the tick in one of the boxes that can be ticked."""
-    return box is not None and any(_contains(tick.box, box) for tick in ticks)
+    return box is not None and any(contains(tick.box, box) for tick in ticks)
 
 
 def _pieces(line: _Line, boxes: _Boxes) -> Iterator[_Line]:

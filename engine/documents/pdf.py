@@ -7,6 +7,8 @@ pictures with hardly any text.
 
 import ctypes
 import math
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,9 +21,9 @@ from engine.documents import Section
 from engine.documents.hidden import hidden_places
 from engine.documents.limits import PAGES
 from engine.documents.page_picture import Box, PagePicture, png
-from engine.documents.page_text import MADE, PageText, Tick, codes, page_text
+from engine.documents.page_text import MADE, PageText, Tick, codes, contains, page_text
 from engine.documents.page_text import Box as Place
-from engine.documents.read import Read, left_out_line
+from engine.documents.read import Read, left_out_line, unseen_line
 from models.errors import Problem
 
 TINY_POINTS = 4.0
@@ -38,24 +40,19 @@ _PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
 _STAMP = 200  # characters: what is written on a scan
 _OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
 _NOT_WRITTEN = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP)
+_HIDDEN = pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
 _LONGEST_COMMENT = 100_000  # bytes
-_COMMENTS = (
-    pdfium.FPDF_ANNOT_TEXT,
-    pdfium.FPDF_ANNOT_HIGHLIGHT,
-    pdfium.FPDF_ANNOT_UNDERLINE,
-    pdfium.FPDF_ANNOT_SQUIGGLY,
-    pdfium.FPDF_ANNOT_STRIKEOUT,
-    pdfium.FPDF_ANNOT_CARET,
-)
+_NO_COMMENTS = (*_NOT_WRITTEN, pdfium.FPDF_ANNOT_WIDGET)
 
 
 def read_pdf(data: bytes) -> Read:
     """A section for each page with text. Raises Problem."""
     sections, without_text, damaged, pictures = [], [], [], []
-    faint = beside = 0
+    faint = beside = unseen = 0
     with _opened(data) as document:
         is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         count = len(document)
+        files = [document.get_attachment(i).get_name() for i in range(document.count_attachments())]
         if count > PAGES:
             raise Problem(
                 f"The file has {count:,} pages, and {PAGES:,} at most are read.",
@@ -65,10 +62,10 @@ def read_pdf(data: bytes) -> Read:
             try:
                 with _page(document, number) as page:
                     text = page.text()
-                    beside += text.beside
+                    beside, unseen = beside + text.beside, unseen + len(page.unseen)
                     if text.text:
                         sections.append(Section("page", number, text.text))
-                        faint += _faint(page, text)
+                        faint += sum(each in page.tiny for each in text.numbers)
                         if _is_scan(page, text):
                             pictures.append(str(number))
                     elif pdfium.FPDFPage_CountObjects(page.page) > 0:
@@ -88,8 +85,10 @@ def read_pdf(data: bytes) -> Read:
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
+    left_out += left_out_line("Attached files", files)
     if beside:
         left_out += (f"{beside:,} characters beyond the edges of pages.",)
+    left_out += unseen_line(unseen)
     return Read(tuple(sections), tuple(without_text), faint, left_out)
 
 
@@ -134,13 +133,17 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
 class _Page:
     """A page with all that is written on it. `own`: the number of characters before what others
     wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: what
-    a program shows in windows of their own."""
+    a program shows in windows of their own. `struck`: the places that others crossed out. `unseen`,
+    `tiny`: the numbers of characters that nobody sees, or hardly."""
 
     page: pypdfium2.PdfPage
     characters: pypdfium2.PdfTextPage
     own: int | None
     ticks: tuple[Tick, ...]
     comments: tuple[str, ...]
+    struck: tuple[Place, ...]
+    unseen: frozenset[int]
+    tiny: frozenset[int]
 
     def text(self) -> PageText:
         return page_text(
@@ -149,6 +152,8 @@ class _Page:
             own=self.own,
             ticks=self.ticks,
             comments=self.comments,
+            unseen=self.unseen,
+            struck=self.struck,
         )
 
 
@@ -159,6 +164,7 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
     ticks: tuple[Tick, ...] = ()
     own = None
     comments = tuple(filter(None, map(_comment, _annotations(page))))
+    struck = tuple(place for note in _annotations(page) for place in _struck(note))
     if _is_written_on(page):
         with closing(page.get_textpage()) as characters:
             before = codes(characters)
@@ -171,7 +177,8 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
     with closing(page), closing(page.get_textpage()) as characters:
         if own is not None and codes(characters)[:own] != before:
             own = None
-        yield _Page(page, characters, own, ticks, comments)
+        unseen, tiny = _overlooked(page, characters)
+        yield _Page(page, characters, own, ticks, comments, struck, unseen, tiny)
 
 
 def _is_written_on(page: pypdfium2.PdfPage) -> bool:
@@ -180,20 +187,36 @@ def _is_written_on(page: pypdfium2.PdfPage) -> bool:
 
 
 def _comment(note: Any) -> str:
-    """A person's comment on a place of the page; empty for other annotations."""
-    if pdfium.FPDFAnnot_GetSubtype(note) not in _COMMENTS:
+    """A comment on a place of the page; empty for other annotations."""
+    kind, drawn = pdfium.FPDFAnnot_GetSubtype(note), pdfium.FPDFAnnot_HasKey(note, b"AP")
+    if kind in _NO_COMMENTS or (kind == pdfium.FPDF_ANNOT_FREETEXT and drawn):
         return ""
     size = min(pdfium.FPDFAnnot_GetStringValue(note, b"Contents", None, 0), _LONGEST_COMMENT)
     text = (ctypes.c_ushort * (size // 2 + 1))()
     pdfium.FPDFAnnot_GetStringValue(note, b"Contents", text, size)
-    return " ".join(bytes(text).decode("utf-16-le", "replace").replace("\0", "").split())
+    words = bytes(text).decode("utf-16-le", "replace").replace("\0", "").split()
+    file = pdfium.FPDFAnnot_GetFileAttachment(note)
+    named = [pypdfium2.PdfAttachment(file, None).get_name()] if file else []
+    return " ".join([*named, *words])
+
+
+def _struck(note: Any) -> Iterator[Place]:
+    """Yield the places that an annotation crosses out."""
+    if pdfium.FPDFAnnot_GetSubtype(note) != pdfium.FPDF_ANNOT_STRIKEOUT:
+        return
+    quad = pdfium.FS_QUADPOINTSF()
+    for number in range(pdfium.FPDFAnnot_CountAttachmentPoints(note)):
+        if pdfium.FPDFAnnot_GetAttachmentPoints(note, number, quad):
+            across, up = (quad.x1, quad.x2, quad.x3, quad.x4), (quad.y1, quad.y2, quad.y3, quad.y4)
+            yield Place(min(across), min(up), max(across), max(up))
 
 
 def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:
     for number in range(pdfium.FPDFPage_GetAnnotCount(page)):
         note = pdfium.FPDFPage_GetAnnot(page, number)
         if note:
-            yield note
+            if not pdfium.FPDFAnnot_GetFlags(note) & _HIDDEN:
+                yield note
             pdfium.FPDFPage_CloseAnnot(note)
 
 
@@ -201,10 +224,8 @@ def _ticks(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator
     form = document.formenv
     for note in _annotations(page) if form else ():
         place = pdfium.FS_RECTF()
-        if (
-            pdfium.FPDFAnnot_GetFormFieldType(form, note) in _OF_FORMS
-            and not pdfium.FPDFAnnot_GetFlags(note) & pdfium.FPDF_ANNOT_FLAG_HIDDEN
-            and pdfium.FPDFAnnot_GetRect(note, place)
+        if pdfium.FPDFAnnot_GetFormFieldType(form, note) in _OF_FORMS and pdfium.FPDFAnnot_GetRect(
+            note, place
         ):
             box = Place(place.left, place.bottom, place.right, place.top)
             yield Tick(box, bool(pdfium.FPDFAnnot_IsChecked(form, note)))
@@ -306,34 +327,53 @@ def _is_scan(page: _Page, text: PageText) -> bool:
     return area > (right - left) * (top - bottom) * _FILLS
 
 
-def _faint(shown: _Page, text: PageText) -> int:
-    """The number of characters that are tiny, or in the colour of their ground."""
-    page, characters = shown.page, shown.characters
+def _overlooked(
+    page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The numbers of the characters that nobody sees, and of those that are tiny."""
     looks: dict[int, _Look] = {}
-    faint, doubtful = 0, []
-    raw = characters.raw
-    recognized = _has_pictures(page)
-    for letter, number in zip(text.text, text.numbers, strict=True):
-        if letter.isspace() or number == MADE:
-            continue
-        written = pdfium.FPDFText_GetTextObject(raw, number)
-        if not written:
+    has_forms = any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_FORM], max_depth=1))
+    texts = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT]) if has_forms else ()
+    inner = {ctypes.addressof(each.raw.contents) for each in texts if each.level}
+    found: dict[_Look, list[int]] = defaultdict(list)
+    for number, code in enumerate(codes(characters)):
+        written = pdfium.FPDFText_GetTextObject(characters.raw, number)
+        if not written or (code <= sys.maxunicode and chr(code).isspace()):
             continue
         key = ctypes.addressof(written.contents)
         if key not in looks:
-            looks[key] = _look(characters, number, written)
-        look = looks[key]
-        if look == "tiny":
-            faint += 1
-        elif look == "doubtful" or (look == "not painted" and not recognized):
-            doubtful.append(number)
-    if not doubtful:
-        return faint
-    picture = _Picture(page, width=_LOOK_WIDTH, grey=True)
-    for number in doubtful:
-        box = picture.box(characters, number)
-        faint += box is not None and picture.is_even(*box)
-    return faint
+            layered = key in inner or _is_layered(written)
+            looks[key] = "doubtful" if layered else _look(characters, number, written)
+        found[looks[key]].append(number)
+    doubtful = found["doubtful"] + [*_without_picture(page, characters, found["not painted"])]
+    unseen = set[int]()
+    if doubtful:
+        picture = _Picture(page, width=_LOOK_WIDTH, grey=True)
+        boxes = ((number, picture.box(characters, number)) for number in doubtful)
+        unseen |= {number for number, box in boxes if box and picture.is_even(*box)}
+    return frozenset(unseen), frozenset(found["tiny"])
+
+
+def _is_layered(written: Any) -> bool:
+    """Whether a text is on a layer, which may be off: only a picture of the page tells."""
+    name, size = (ctypes.c_ushort * 8)(), ctypes.c_ulong()
+    for number in range(pdfium.FPDFPageObj_CountMarks(written)):
+        mark = pdfium.FPDFPageObj_GetMark(written, number)
+        if pdfium.FPDFPageObjMark_GetName(mark, name, 16, size) and name[:3] == [79, 67, 0]:
+            return True
+    return False
+
+
+def _without_picture(
+    page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, numbers: Sequence[int]
+) -> Iterator[int]:
+    """Yield those of unpainted characters that no picture is under: the others were recognized."""
+    images = [*page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE])] if numbers else []
+    places = [Place(*(page.get_bbox() if each.level else each.get_bounds())) for each in images]
+    for number in numbers:
+        box = Place(*characters.get_charbox(number, loose=True))
+        if not any(contains(place, box) for place in places):
+            yield number
 
 
 def _look(characters: pypdfium2.PdfTextPage, number: int, written: Any) -> _Look:
@@ -351,8 +391,3 @@ def _look(characters: pypdfium2.PdfTextPage, number: int, written: Any) -> _Look
         if min(shades) > _WHITE or cover < _CLEAR:
             return "doubtful"
     return "plain"
-
-
-def _has_pictures(page: pypdfium2.PdfPage) -> bool:
-    """Whether the page has pictures: text that is not painted is then likely recognized text."""
-    return any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE]))

@@ -12,7 +12,7 @@ from engine.documents.hidden import without_hidden
 from engine.documents.page_picture import Box
 from engine.documents.pdf import draw_page, read_pdf
 from models.errors import Problem
-from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, unicode_line
+from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, risen, unicode_line
 from tests.support.mostly_slow import examples
 
 PAGE = lines(
@@ -164,22 +164,87 @@ def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
     assert read.without_text == (2,)
 
 
-def test_characters_that_nobody_sees_are_counted_and_read() -> None:
-    for content, faint in (
-        (line("tiny", size=3), 4),
-        (line("tiny by its matrix", matrix=".2 0 0 .2"), 15),
-        (line("large by its matrix", size=1, matrix="12 0 0 12"), 0),
-        (line("white", before="1 g"), 5),
-        (line("white of another kind", before="0 0 0 0 k"), 18),
-        (line("nearly white", before=".99 1 .98 rg"), 11),
-        ("0 g 0 240 400 40 re f " + line("white on black", before="1 g"), 0),
-        (line("grey", before=".6 g"), 0),
-        (line("unseen", before="3 Tr"), 6),
+def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted() -> None:
+    for content, faint, unseen in (
+        (line("tiny", size=3), 4, 0),
+        (line("tiny by its matrix", matrix=".2 0 0 .2"), 15, 0),
+        (line("large by its matrix", size=1, matrix="12 0 0 12"), 0, 0),
+        (line("white", before="1 g"), 0, 5),
+        (line("white of another kind", before="0 0 0 0 k"), 0, 18),
+        (line("nearly white", before=".99 1 .98 rg"), 0, 11),
+        ("0 g 0 240 400 40 re f " + line("white on black", before="1 g"), 0, 0),
+        (line("grey", before=".6 g"), 0, 0),
+        (line("unseen", before="3 Tr"), 0, 6),
+        (line("clip", before="7 Tr"), 0, 4),
     ):
         read = read_pdf(pdf(content + line("seen", y=50)))
         assert read.faint == faint
-        if faint:
-            assert len(read.sections[0].text) > faint
+        assert (read.sections[0].text == "seen") == (unseen > 0)
+        assert read.left_out == ((f"Hidden text: {unseen} characters.",) if unseen else ())
+
+
+@pytest.mark.parametrize("state", ["/OFF [8 0 R]", "/BaseState /OFF", "/ON [8 0 R]"])
+def test_layers_that_are_off_are_not_read(state: str) -> None:
+    catalog = f"/OCProperties << /OCGs [8 0 R 9 0 R] /D << {state} /Order [] >> >>"
+    off = f"/OC /A BDC {line('7,000 EUR')} EMC\n" if "ON" not in state else ""
+    page = Page(off + line("8,500 EUR", y=200), resources="/Properties << /A 8 0 R /B 9 0 R >>")
+    layers = ["<< /Type /OCG /Name (A) >>", "<< /Type /OCG /Name (B) >>"]
+    read = read_pdf(pdf(page, catalog=catalog, more=layers))
+    assert [each.text for each in read.sections] == ["8,500 EUR"]
+
+
+def test_only_under_a_picture_unpainted_text_is_recognized_text() -> None:
+    picture = "q 100 0 0 100 200 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xe0 EI Q "
+    page = picture + line("under", x=210, y=100, before="3 Tr") + line("no", before="3 Tr")
+    read = read_pdf(pdf(page))
+    assert [each.text for each in read.sections] == ["under"]
+    assert read.left_out == ("Hidden text: 2 characters.",)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([("250", 0), ("9", 5), (" EUR", 0)], "250⁹ EUR"),
+        (
+            [("3 . 10", 0), ("-6", 5), (" m", 0), ("2", 4), (" of water.", 0)],
+            "3 . 10⁻⁶ m² of water.",
+        ),
+        ([("log", 0), ("2", -3), ("8 = 3, CO", 0), ("2", -2)], "log₂8 = 3, CO₂"),
+        ([("250", 0), ("1,2", 5), (" EUR", 0)], "250^(1,2) EUR"),
+        ([("Sum 250", 0), ("9", 5)], "Sum 250⁹"),
+        ([("250 EUR", 0)], "250 EUR"),
+    ],
+)
+def test_raised_and_lowered_digits(pieces: list[tuple[str, float]], text: str) -> None:
+    assert texts(risen(*pieces) + line("2 of 3", y=220)) == [f"{text}\n2 of 3"]
+    apart = line("1,250") + line("2", x=54, y=254, size=7) + line("in May", x=64)
+    assert texts(apart) == ["1,250² in May"]
+    assert texts(line("Total 100") + line("12", x=130, y=255, size=7)) == ["Total 100 12"]
+
+
+def test_what_an_annotation_crosses_out_is_marked() -> None:
+    quad = "/Rect [20 248 90 262] /QuadPoints [79 262 103 262 79 248 103 248]"
+    note = f"/Annots [<< /Type /Annot /Subtype /StrikeOut {{}} {quad} /Contents (850) >>]"
+    page = Page(line("The rent is 900 now."), more=note.format("/F 4"))
+    assert texts(page) == ["The rent is ~~900~~ now.\n\nComment: 850"]
+    assert draw_page(pdf(page), 1, spans=[(14, 17)], width=400).boxes
+    hidden = Page(line("The rent is 900 now."), more=note.format("/F 2"))
+    assert texts(hidden) == ["The rent is 900 now."]
+
+
+def test_comments_of_all_kinds_and_attached_files_are_named() -> None:
+    kinds = ("Square", "Circle", "Line", "Ink", "Stamp", "Polygon", "FreeText", "Caret", "Text")
+    notes = "".join(
+        f"<< /Type /Annot /Subtype /{kind} /Rect [60 70 90 90] /Contents ({kind}) >> "
+        for kind in (*kinds, "Link", "Popup")
+    )
+    (text,) = texts(Page(line("Budget"), more=f"/Annots [{notes}]"))
+    assert text.split("\n\n")[1:] == [f"Comment: {kind}" for kind in kinds]
+    file = "<< /Type /Filespec /F (a.csv) /UF (a.csv) /EF << /F 8 0 R >> >>"
+    catalog = f"/Names << /EmbeddedFiles << /Names [(a.csv) {file}] >> >>"
+    stream = "<< /Length 3 /Type /EmbeddedFile >>\nstream\na,b\nendstream"
+    read = read_pdf(pdf(line("a"), catalog=catalog, more=[stream]))
+    assert read.left_out == ("Attached files: a.csv.",)
 
 
 def test_text_beyond_the_edges_is_left_out_and_reported() -> None:
@@ -196,10 +261,13 @@ def test_text_beyond_the_edges_is_left_out_and_reported() -> None:
         assert len(read.left_out) == 1
 
 
-def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:
+def test_text_that_was_recognized_in_a_picture_is_read() -> None:
     picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
-    assert read_pdf(pdf(picture + line("recognized", before="3 Tr"))).faint == 0
-    assert read_pdf(pdf(picture + line("white", before="1 g"))).faint == 5
+    for content, read in (
+        (line("recognized", before="3 Tr"), ["recognized"]),
+        (line("white", before="1 g"), []),
+    ):
+        assert texts(picture + content) == read
 
 
 def test_a_file_that_needs_a_password_is_a_problem() -> None:

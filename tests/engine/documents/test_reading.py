@@ -39,7 +39,7 @@ def test_a_document_as_it_was_read(tmp_path: Path) -> None:
 
 def test_a_pdf_and_a_picture_of_its_page(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
-    path.write_bytes(pdf(line("One."), "0 0 9 9 re f", line("A third page.", before="1 g")))
+    path.write_bytes(pdf(line("One."), "0 0 9 9 re f", line("A third page.", size=3)))
     document = read_document(path)
     assert [section.number for section in document.sections] == [1, 3]
     assert (document.without_text, document.faint) == ((2,), 11)

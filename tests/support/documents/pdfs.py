@@ -17,13 +17,14 @@ endcmap end"""
 class Page:
     """`more`: entries of its dictionary, `notes`: what others wrote on it, as content streams,
     `ticks`: boxes that can be ticked, each by its left and lower edge, and whether it is,
-    `comments`: what others wrote about it."""
+    `comments`: what others wrote about it, `resources`: more of them."""
 
     content: str
     more: str = ""
     notes: Sequence[str] = field(default=())
     ticks: Sequence[tuple[float, float, bool]] = field(default=())
     comments: Sequence[str] = field(default=())
+    resources: str = ""
 
 
 def line(
@@ -47,13 +48,21 @@ def unicode_line(text: str, *, x: float = 20, y: float = 250) -> str:
     return f"BT /F2 12 Tf 1 0 0 1 {x} {y} Tm <{codes}> Tj ET\n"
 
 
+def risen(*pieces: tuple[str, float], x: float = 20, y: float = 250) -> str:
+    """A line of pieces, each with its height above the line; those that are not on it are small."""
+    shown = " ".join(f"/F1 {7 if up else 12} Tf {up} Ts ({text}) Tj" for text, up in pieces)
+    return f"BT 1 0 0 1 {x} {y} Tm {shown} ET\n"
+
+
 def lines(texts: Sequence[str], *, x: float = 20, top: float = 270, apart: float = 15) -> str:
     return "".join(line(text, x=x, y=top - i * apart) for i, text in enumerate(texts))
 
 
-def pdf(*pages: Page | str, encrypted: bool = False, catalog: str = "") -> bytes:
+def pdf(
+    *pages: Page | str, encrypted: bool = False, catalog: str = "", more: Sequence[str] = ()
+) -> bytes:
     """A file with these pages; those that are only content are 400 x 300 points. `catalog`: entries
-    of the dictionary that is its root."""
+    of the dictionary that is its root. `more`: objects, which have the numbers from 8 on."""
     made = [page if isinstance(page, Page) else Page(page) for page in pages]
     objects = [
         "",  # the catalog, and the pages, which are known later
@@ -66,6 +75,7 @@ def pdf(*pages: Page | str, encrypted: bool = False, catalog: str = "") -> bytes
         " /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>",
         "<< /Type /FontDescriptor /FontName /U /Flags 4 /FontBBox [0 0 1000 1000] /ItalicAngle 0"
         " /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >>",
+        *more,
     ]
 
     def add(content: str) -> int:
@@ -83,7 +93,7 @@ def pdf(*pages: Page | str, encrypted: bool = False, catalog: str = "") -> bytes
         box = "" if "/MediaBox" in page.more else f"/MediaBox [0 0 {WIDTH} {HEIGHT}]"
         kids.append(
             add(
-                f"<< /Type /Page /Parent 2 0 R {box} /Resources << {_FONTS} >>"
+                f"<< /Type /Page /Parent 2 0 R {box} /Resources << {_FONTS} {page.resources} >>"
                 f" /Contents {content} 0 R {annotations} {page.more} >>"
             )
         )
