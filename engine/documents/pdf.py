@@ -342,8 +342,9 @@ def _overlooked(
             continue
         key = ctypes.addressof(written.contents)
         if key not in looks:
-            layered = key in inner or _is_layered(written)
-            looks[key] = "doubtful" if layered else _look(characters, number, written)
+            looks[key] = _look(characters, number, written)
+            if looks[key] != "not painted" and (key in inner or _is_layered(written)):
+                looks[key] = "doubtful"
         found[looks[key]].append(number)
     doubtful = found["doubtful"] + [*_without_picture(page, characters, found["not painted"])]
     unseen = set[int]()

@@ -98,8 +98,9 @@ class Runs:
                 if _CONTENT.fullmatch(local_name(each)):
                     self._drop(each)
             return
-        rise, crossed = looks.get("position", "+0"), struck or {"strike", "dstrike"} & looks.keys()
-        moved = "subscript" if rise[0] == "-" else "superscript" if rise != "+0" else ""
+        rise, crossed = looks.get("position", ""), struck or {"strike", "dstrike"} & looks.keys()
+        half_points = int(rise) if re.fullmatch(r"-?\d{1,4}", rise) else 0
+        moved = "superscript" if half_points > 3 else "subscript" if half_points < -3 else ""
         kept = {"strike": "1" if crossed else "", "vertAlign": looks.get("vertAlign", moved)}
         _part(run, "rPr")[:] = [
             Element(self._space + name, {f"{self._space}val": kept[name]})

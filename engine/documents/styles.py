@@ -38,6 +38,7 @@ _USUAL = {  # a control and a link have colours of their own
     "sup": {"vertical-align": "super"}, "sub": {"vertical-align": "sub"}, "a": {"color": "its own"},
 }  # fmt: skip
 
+_EVEN = 12  # of 255: shades that differ by less are one colour
 _Colour = tuple[int, ...] | None  # None: not known
 _Rule = tuple[tuple[bool, int], tuple[frozenset[str], ...], dict[str, str]]
 """Whether it is important and its weight; the names that each element needs; its declarations."""
@@ -59,8 +60,10 @@ class Looks:
 
     @property
     def unseen(self) -> bool:
-        clear = self.colour is not None and (self.colour == self.ground or self.colour[3:] == (0,))
-        return self.gone or self.hidden or self.tiny or clear
+        both = zip(self.colour or (), self.ground or (), strict=False)
+        same = None not in (self.colour, self.ground) and all(abs(a - b) < _EVEN for a, b in both)
+        clear = self.colour is not None and self.colour[3:] == (0,)
+        return self.gone or self.hidden or self.tiny or same or clear
 
 
 class Styles:

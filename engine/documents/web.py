@@ -61,6 +61,7 @@ _MOST_DEPTH = 512  # as in browsers: what is deeper stands beside
 _MOST_COLUMNS = 1_000
 _MOST_LABEL = 100
 _MOST_REPEATED = 1_000_000  # characters of a table's cells that stand in several rows
+_PREFIX = re.compile(r"^(?:m|mml|mathml):(?=m)")  # of MathML in XHTML
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
 _CHARSET = re.compile(
     rb"""(?<![\w-])(?:charset|encoding)\s*=\s*["']?\s*(?!utf-?(?:7|16|32))([\w:.-]+)""",
@@ -225,6 +226,7 @@ class _Reader(HTMLParser):
     # What HTMLParser calls
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        tag = _PREFIX.sub("", tag)
         given = dict(reversed(attrs))  # the first of two counts
         if tag in _BLOCKS:
             self._end_nearest({"p"}, within=_TABLE)
@@ -254,6 +256,7 @@ class _Reader(HTMLParser):
         self._open[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
+        tag = _PREFIX.sub("", tag)
         self._end_nearest({tag}, within=() if tag in _TABLE else _HOLDERS)
 
     def handle_data(self, data: str) -> None:

@@ -52,6 +52,7 @@ def test_a_formula_completes_no_number_and_ends_with_its_paragraph() -> None:
         ("1<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1½"),
         ("<p><math><mn>1</mn><p>a</p><p>b</p>", "1\n\na\n\nb"),
         ("<math>" + "<mrow>" * 600 + "x", "x"),
+        ("<m:math><m:mfrac><m:mn>1</m:mn><m:mn>2</m:mn></m:mfrac></m:math> l", "½ l"),
         ("10<sup>6,5</sup> log<sub>2</sub>8 x<sub>max</sub>", "10^(6,5) log₂8 xmax"),
         ("10<span style='vertical-align:super'>6</span>, x<sub>1<sup>2</sup></sub>", "10⁶, x_1²"),
     ):

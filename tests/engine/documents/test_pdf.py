@@ -201,6 +201,18 @@ def test_only_under_a_picture_unpainted_text_is_recognized_text() -> None:
     assert read.left_out == ("Hidden text: 2 characters.",)
 
 
+def test_a_layer_of_recognized_text_may_be_drawn_as_one() -> None:
+    drawn = line("recognized", before="3 Tr")
+    form = (
+        f"<< /Length {len(drawn)} /Type /XObject /Subtype /Form /BBox [0 0 {WIDTH} {HEIGHT}]"
+        f" /Resources << /Font << /F1 3 0 R >> >> >>\nstream\n{drawn}\nendstream"
+    )
+    scan = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q /X Do "
+    for content, read in ((scan, ["recognized"]), ("/X Do ", [])):
+        page = Page(content, resources="/XObject << /X 8 0 R >>")
+        assert [each.text for each in read_pdf(pdf(page, more=[form])).sections] == read
+
+
 @pytest.mark.parametrize(
     ("pieces", "text"),
     [

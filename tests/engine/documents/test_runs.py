@@ -129,6 +129,7 @@ def test_a_hidden_end_joins_and_a_hidden_item_has_no_number() -> None:
         (paragraph(run("a", '<w:rStyle w:val="Gone"/>'), style="Struck"), "a"),
         (paragraph(run("10") + run("6", '<w:rStyle w:val="High"/>')), "10⁶"),
         (paragraph(run("10") + run("6", '<w:position w:val="6"/>')), "10⁶"),
+        (paragraph(run("10") + run("6", '<w:position w:val="2"/>')), "106"),
         (paragraph(run("CO") + run("2", '<w:vertAlign w:val="subscript"/>')), "CO₂"),
     ],
 )

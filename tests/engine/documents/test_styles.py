@@ -22,6 +22,7 @@ def text_of(html: str, *sheets: str) -> str:
         "<p style='color:white'>no</p>",
         "<p style='color:rgb(255, 255, 255);background:#FFF'>no</p>",
         "<font color=#ffffff>no</font>",
+        "<p style='color:#fdfefd'>no</p>",
         "<p style='color:transparent'>no</p>",
         "<p style='color:#0000'>no</p>",
         "<div style='max-height:0;overflow:hidden'>no<p>no</p></div>",
