@@ -1,8 +1,9 @@
 """Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
-What others wrote on a page and what is filled into a form count as the page's own. Text outside of
-the page's edges, which nobody sees, is left out, and its amount is reported; so are pages that are
-pictures with hardly any text.
+What others wrote on a page and what is filled into a form count as the page's own. Text that nobody
+sees (beyond the page's edges, not painted, in the colour of its ground, on a layer that is off) is
+left out, and its amount is reported; so are attached files, and pages that are pictures with hardly
+any text. Text that was recognized in a picture is read.
 """
 
 import ctypes
@@ -224,9 +225,8 @@ def _ticks(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator
     form = document.formenv
     for note in _annotations(page) if form else ():
         place = pdfium.FS_RECTF()
-        if pdfium.FPDFAnnot_GetFormFieldType(form, note) in _OF_FORMS and pdfium.FPDFAnnot_GetRect(
-            note, place
-        ):
+        kind = pdfium.FPDFAnnot_GetFormFieldType(form, note)
+        if kind in _OF_FORMS and pdfium.FPDFAnnot_GetRect(note, place):
             box = Place(place.left, place.bottom, place.right, place.top)
             yield Tick(box, bool(pdfium.FPDFAnnot_IsChecked(form, note)))
 

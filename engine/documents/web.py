@@ -318,7 +318,7 @@ class _Reader(HTMLParser):
         if tag == "hr":
             self._break(2)
         elif tag == "input":
-            self._line.append(_filled_in(given))
+            self._line.append(f" {_filled_in(given)} ")
         elif tag == "br" and self._open["pre"]:
             self._line.append("\n")
         elif tag == "br" and not self._in_one_line:
@@ -351,7 +351,7 @@ class _Reader(HTMLParser):
             self._choices.append([mark, given.get("label") or ""])
         elif tag == "rt":
             self._line.append("(")
-        elif tag == "button":
+        elif tag in ("button", "textarea"):
             self._line.append(" ")
 
     def _end(self, tag: str) -> None:
@@ -383,7 +383,7 @@ class _Reader(HTMLParser):
             self._end_choice()
         elif tag == "rt":
             self._line.append(")")
-        elif tag == "button":
+        elif tag in ("button", "textarea"):
             self._line.append(" ")
         elif tag in _ROW_GROUPS and self._tables and not self._tables[-1].layout:
             self._write(self._tables[-1].end_row())
@@ -493,7 +493,7 @@ def _filled_in(given: dict[str, str | None]) -> str:
     match (given.get("type") or "text").lower():
         case "checkbox" | "radio":
             return "☒" if "checked" in given else "☐"
-        case "hidden" | "image" | "password" | "submit" | "reset" | "button" | "file":
+        case "hidden" | "image" | "password" | "submit" | "reset" | "button" | "file" | "range":
             return ""
         case _:
             return given.get("value") or ""

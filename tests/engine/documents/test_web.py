@@ -175,6 +175,10 @@ def test_forms() -> None:
         ("<p>Name: <input value='Ada'><input type=hidden value=token>", "Name: Ada"),
         ("<p>Name: <input type=email value=a@b.c> <input type=submit value=Go>", "Name: a@b.c"),
         ("<p><button>Save</button><button>Open</button>", "Save Open"),
+        (
+            "<input value=12><input value=3><input type=range value=4><textarea>5</textarea>",
+            "12 3 5",
+        ),
         ("Land <select><option>Spain<option selected>Portugal</select>.", "Land Portugal ."),
         ("<select><option disabled>Choose<option>red<option>blue</select>", "red"),
         ("<select multiple><option selected>a<option>b<option selected label=c></select>", "a, c"),
