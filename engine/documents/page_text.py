@@ -1,8 +1,9 @@
 """Makes the text of a PDF's page of PDFium's characters and of their places on the page.
 
 The order is PDFium's, line by line, but what is filled into a form stands beside its label. Raised
-and lowered digits are written as such, and marks stand around what others crossed out. A hyphen at the end of a line stays, and of a row of dots, as in a table of contents, three stay. Each
-character keeps its number on the page, by which its box is found.
+and lowered digits are written as such, and marks stand around what others crossed out. A hyphen at
+the end of a line stays, and of a row of dots, as in a table of contents, three stay. Each character
+keeps its number on the page, by which its box is found.
 """
 
 import ctypes
