@@ -81,8 +81,8 @@ class Styles:
         above, names, said = around[-1], frozenset[str](), dict(_USUAL.get(tag, {}))
         if {"hidden", "popover"} & given.keys() or (tag == "dialog" and "open" not in given):
             said["display"] = "none"
-        if {"bgcolor", "text", "color"} & given.keys():
-            said["background"] = given.get("bgcolor") or ""
+        if {"background", "bgcolor", "text", "color"} & given.keys():
+            said["background"] = given.get("background") or given.get("bgcolor") or ""
             said["color"] = given.get("text") or (tag == "font" and given.get("color")) or ""
         if self._rules or given.get("style"):
             classes = (f".{name}" for name in (given.get("class") or "").split())
@@ -99,7 +99,8 @@ class Styles:
         size, shown = said.get("font-size", ""), said.get("visibility", "inherit")
         line = said.get("text-decoration-line", said.get("text-decoration", ""))
         painted = " ".join(said[name] for name in said if name.startswith("background")).strip()
-        ground = _colour(painted, above.ground)
+        over = said.get("position") in ("absolute", "fixed")  # perhaps over a picture
+        ground = None if over else _colour(painted, above.ground)
         written = "".join(f";{name}:{said[name]};" for name in sorted(said, reverse=True))
         return Looks(
             names,

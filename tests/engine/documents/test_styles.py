@@ -58,6 +58,8 @@ def test_what_is_hidden_is_not_read_and_its_amount_is_told(html: str) -> None:
         "<div style='background:url(x.png)'><p style='color:#fff'>yes</div>",
         "<table bgcolor=navy><tr><td><font color=white>yes</font></table>",
         "<body bgcolor=black text=white>yes",
+        "<table background=a.png bgcolor=white><tr><td style='color:#fff'>yes</table>",
+        "<div><img src=a.png><p style='position:absolute;color:#fff'>yes</div>",
         "<link rel=stylesheet href=x.css><p style='color:#fff'>yes",
         "<p style='color:#fff'><a href=x>yes</a>",
         "<p style='color:var(--a);background:var(--a)'>yes",
