@@ -105,6 +105,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     "Conversation",
     Command("Conversation", "delete", "Delete"),
     Command("Conversation", "restore", "Undo delete or move"),
+    Command("Conversation", "deleted", "Recently deleted…"),
     Command("Answer", "send", "Send the message", "Ctrl+Return"),
     Command("Answer", "stop", "Stop the answer", "Ctrl+."),
     Command("Answer", "answer_now", "Answer now, without more thinking", "Ctrl+Shift+."),

@@ -614,6 +614,7 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "new_folder": sidebar.new_folder_action,
         "delete": sidebar.delete_action,
         "restore": sidebar.undo_action,
+        "deleted": sidebar.deleted_action,
         "import": sidebar.import_action,
         "export_all": sidebar.export_all_action,
         **{f"export_{form}": action for form, action in sidebar.export_actions.items()},

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.conversations import conversation_table
+from app.conversations.database import insert
 from app.conversations.records import clean
 from engine.documents import Document, document_from_json
 from engine.documents.prompt import Sent, sent_from_json
@@ -26,6 +27,11 @@ _NUMBERED = """
     WHERE a.conversation = ?
 """
 
+# A number means one document, also in the messages that were deleted from a conversation.
+_WITH_DELETED = (
+    "(conversation = ? OR conversation IN (SELECT id FROM conversations WHERE taken_from = ?))"
+)
+
 
 def attach(connection: sqlite3.Connection, conversation: int, document: Document) -> int:
     """Attach a document to the unsent message. Returns the document's number in the conversation,
@@ -34,15 +40,15 @@ def attach(connection: sqlite3.Connection, conversation: int, document: Document
     row = _stored(connection, document)
     (number,) = connection.execute(
         "SELECT coalesce(max(iif(document = ?, number, NULL)), max(number) + 1, 1) "
-        "FROM attachments WHERE conversation = ?",
-        (row, conversation),
+        f"FROM attachments WHERE {_WITH_DELETED}",
+        (row, conversation, conversation),
     ).fetchone()
     attached = connection.execute(
         "SELECT 1 FROM attachments WHERE conversation = ? AND message IS NULL AND number = ?",
         (conversation, number),
     ).fetchone()
     if attached is None:
-        _insert(connection, conversation, None, number, row)
+        insert(connection, "attachments", conversation=conversation, number=number, document=row)
     return int(number)
 
 
@@ -78,7 +84,8 @@ def send(
             "SELECT max(document) FROM attachments WHERE conversation = ? AND number = ?",
             (conversation, number),
         ).fetchone()
-        _insert(connection, conversation, message, number, row[0])
+        values = {"conversation": conversation, "message": message, "number": number}
+        insert(connection, "attachments", **values, document=row[0])
         detach(connection, conversation, number)
 
 
@@ -114,28 +121,33 @@ def digests(
 
 def delete(connection: sqlite3.Connection, conversation: int, number: int) -> None:
     """Remove a document from everything sent in a conversation. A line takes its place."""
+    where = f"{_WITH_DELETED} AND number = ?"
     rows = connection.execute(
-        "SELECT m.id, m.sent FROM messages m JOIN attachments a ON a.message = m.id "
-        "WHERE a.conversation = ? AND a.number = ?",
-        (conversation, number),
+        "SELECT id, sent FROM messages "
+        f"WHERE id IN (SELECT message FROM attachments WHERE {where})",
+        (conversation, conversation, number),
     ).fetchall()
     for message, blob in rows:
         if (sent := unpacked(blob)) is not None:
             _renew(connection, message, sent.without(number))
-    where = "conversation = ? AND number = ?"
     connection.execute(
-        f"UPDATE attachments SET document = NULL WHERE {where}", (conversation, number)
+        f"UPDATE attachments SET document = NULL WHERE {where}",
+        (conversation, conversation, number),
     )
     detach(connection, conversation, number)
 
 
-def drop_unused(connection: sqlite3.Connection, folder: Path) -> None:
-    """Remove the documents without attachments, and their copies. Raises Problem."""
+def drop_unused(connection: sqlite3.Connection) -> set[str]:
+    """Remove the documents without attachments. Returns the digests of the others."""
     connection.execute(
         "DELETE FROM documents WHERE id NOT IN "
         "(SELECT document FROM attachments WHERE document IS NOT NULL)"
     )
-    known = {digest for (digest,) in connection.execute("SELECT digest FROM documents")}
+    return {digest for (digest,) in connection.execute("SELECT digest FROM documents")}
+
+
+def drop_copies(folder: Path, known: set[str]) -> None:
+    """Remove the copies of documents that are not `known`, by their digests. Raises Problem."""
     try:
         for copy in folder.iterdir() if folder.is_dir() else ():
             if copy.stem not in known:
@@ -209,20 +221,4 @@ def _stored(connection: sqlite3.Connection, document: Document) -> int:
     ).fetchone()
     if row is not None:
         return int(row[0])
-    cursor = connection.execute(
-        "INSERT INTO documents (digest, content) VALUES (?, ?)", (document.digest, content)
-    )
-    return cursor.lastrowid or 0
-
-
-def _insert(
-    connection: sqlite3.Connection,
-    conversation: int,
-    message: int | None,
-    number: int,
-    document: int | None,
-) -> None:
-    connection.execute(
-        "INSERT INTO attachments (conversation, message, number, document) VALUES (?, ?, ?, ?)",
-        (conversation, message, number, document),
-    )
+    return insert(connection, "documents", digest=document.digest, content=content)

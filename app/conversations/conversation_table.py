@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.conversations.answer_steps import permissions_from_json, permissions_to_json
+from app.conversations.database import insert
 from app.conversations.records import (
     Conversation,
     clean,
@@ -24,7 +25,8 @@ from models.errors import Problem
 
 _COLUMNS = (
     "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms, "
-    "folder, archived, titled, queued, tools"
+    "(SELECT f.id FROM folders f WHERE f.id = folder AND f.deleted_ms IS NULL), "
+    "archived, titled, queued, tools"
 )
 
 
@@ -38,21 +40,18 @@ def create(
     now_ms: int,
 ) -> Conversation:
     """Store a new conversation without messages."""
-    cursor = connection.execute(
-        "INSERT INTO conversations "
-        "(title, titled, system_prompt, settings, folder, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            clean(title),
-            int(title != ""),
-            clean(system_prompt),
-            settings_to_json(settings),
-            folder,
-            now_ms,
-            now_ms,
-        ),
+    id = insert(
+        connection,
+        "conversations",
+        title=title,
+        titled=title != "",
+        system_prompt=system_prompt,
+        settings=settings_to_json(settings),
+        folder=folder,
+        created_ms=now_ms,
+        updated_ms=now_ms,
     )
-    return get(connection, cursor.lastrowid or 0)
+    return get(connection, id)
 
 
 def get(connection: sqlite3.Connection, conversation: int) -> Conversation:

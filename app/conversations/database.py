@@ -7,7 +7,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from app.conversations.records import clean
 from models.errors import Problem
 
 _WAIT_SECONDS = 1.0  # another Slipstream may be closing
@@ -74,6 +76,14 @@ def check_sound(connection: sqlite3.Connection) -> None:
             (verdict,) = check.fetchone()
             if verdict != "ok":
                 raise damaged(str(verdict))
+
+
+def insert(connection: sqlite3.Connection, table: str, **values: Any) -> int:
+    """Add a row with these values, whose texts are cleaned. Returns its id."""
+    row = [clean(value) if isinstance(value, str) else value for value in values.values()]
+    marks = ", ".join("?" * len(row))
+    cursor = connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", row)
+    return cursor.lastrowid or 0
 
 
 @contextmanager

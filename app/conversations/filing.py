@@ -11,7 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.conversations.conversation_table import gone
-from app.conversations.records import Filing, Folder, Undo, clean, texts_from_json, texts_to_json
+from app.conversations.database import insert
+from app.conversations.records import (
+    Deleted,
+    DeletedMessages,
+    Filing,
+    Folder,
+    Undo,
+    clean,
+    from_milliseconds,
+    texts_from_json,
+    texts_to_json,
+)
 from models.errors import Problem
 
 _FOLDER = "id, name, open, instruction, files"
@@ -42,17 +53,7 @@ def move(
 def undo(connection: sqlite3.Connection, change: Undo) -> None:
     """Put everything back where it was, except what was purged or removed since."""
     if change.folder is not None:
-        connection.execute(
-            "INSERT OR IGNORE INTO folders (id, name, open, instruction, files) "
-            "VALUES (?, ?, ?, ?, ?)",
-            (
-                change.folder.id,
-                change.folder.name,
-                int(change.folder.open),
-                change.folder.instruction,
-                texts_to_json(change.folder.files),
-            ),
-        )
+        connection.execute("UPDATE folders SET deleted_ms = NULL WHERE id = ?", (change.folder.id,))
     connection.executemany(
         "UPDATE conversations SET folder = (SELECT id FROM folders WHERE id = ?), archived = ?, "
         "deleted_ms = ? WHERE id = ?",
@@ -60,9 +61,56 @@ def undo(connection: sqlite3.Connection, change: Undo) -> None:
     )
 
 
+def deleted(connection: sqlite3.Connection) -> tuple[Deleted, ...]:
+    """Return what is hidden, the latest first: conversations deleted at once as one entry,
+    and no messages of theirs."""
+    found: list[tuple[int, str, Undo | DeletedMessages]] = []
+    at_once: dict[int, list[tuple[str, Filing]]] = {}
+    for deleted_ms, title, id, folder, archived, origin, within, first, count in connection.execute(
+        """
+        SELECT c.deleted_ms, c.title, c.id, c.folder, c.archived, o.id, o.title, min(m.id), count(*)
+        FROM conversations c LEFT JOIN conversations o ON o.id = c.taken_from
+        LEFT JOIN messages m ON m.conversation = c.id
+        WHERE c.deleted_ms IS NOT NULL AND o.deleted_ms IS NULL GROUP BY c.id
+        """
+    ):
+        filing = Filing(id, folder, bool(archived), None)
+        if origin is None:
+            at_once.setdefault(deleted_ms, []).append((title or "New conversation", filing))
+        else:
+            words = f"Message in {within}: {title}"
+            found.append((deleted_ms, words, DeletedMessages(id, origin, first, count)))
+    for ms, group in at_once.items():
+        titles, filings = zip(*group, strict=True)
+        words = titles[0] if len(group) == 1 else f"{len(group):,} conversations"
+        found.append((ms, words, Undo(filings)))
+    rows = f"SELECT deleted_ms, {_FOLDER} FROM folders WHERE deleted_ms IS NOT NULL"
+    for ms, *row in connection.execute(rows):
+        gone_folder = _folder_of(tuple(row))
+        found.append((ms, f"Folder {gone_folder.name}", Undo((), gone_folder)))
+    found.sort(key=lambda entry: entry[0], reverse=True)
+    return tuple(Deleted(words, from_milliseconds(ms), change) for ms, words, change in found)
+
+
+def erase(connection: sqlite3.Connection, change: Undo | DeletedMessages) -> None:
+    """Remove for good what this would put back, unless it was put back."""
+    if isinstance(change, DeletedMessages):
+        ids = [change.id]
+    else:
+        ids = [filing.conversation for filing in change.filings]
+        folder = change.folder.id if change.folder else None
+        connection.execute("DELETE FROM folders WHERE id = ? AND deleted_ms IS NOT NULL", (folder,))
+    connection.execute(
+        "DELETE FROM conversations WHERE deleted_ms IS NOT NULL "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (json.dumps(ids),),
+    )
+
+
 def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
-    """Remove for good, with their messages, the conversations deleted before that time. Returns how
-    many."""
+    """Remove for good, with their messages, the conversations and folders deleted before that time.
+    Returns how many conversations."""
+    connection.execute("DELETE FROM folders WHERE deleted_ms < ?", (before_ms,))
     return connection.execute(
         "DELETE FROM conversations WHERE deleted_ms < ?", (before_ms,)
     ).rowcount
@@ -70,20 +118,20 @@ def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
 
 def folders(connection: sqlite3.Connection) -> tuple[Folder, ...]:
     """All folders, by name."""
-    found = map(_folder_of, connection.execute(f"SELECT {_FOLDER} FROM folders").fetchall())
+    rows = connection.execute(f"SELECT {_FOLDER} FROM folders WHERE deleted_ms IS NULL")
+    found = map(_folder_of, rows.fetchall())
     return tuple(sorted(found, key=lambda folder: (folder.name.casefold(), folder.id)))
 
 
 def make_folder(connection: sqlite3.Connection, name: str) -> Folder:
     """A new, empty folder."""
-    cursor = connection.execute("INSERT INTO folders (name) VALUES (?)", (clean(name),))
-    return _folder(connection, cursor.lastrowid or 0)
+    return _folder(connection, insert(connection, "folders", name=name))
 
 
 def folder_named(connection: sqlite3.Connection, name: str) -> Folder:
     """Return the first folder of this name, after making it if needed."""
     row = connection.execute(
-        "SELECT min(id) FROM folders WHERE name = ?", (clean(name),)
+        "SELECT min(id) FROM folders WHERE name = ? AND deleted_ms IS NULL", (clean(name),)
     ).fetchone()
     return make_folder(connection, name) if row[0] is None else _folder(connection, row[0])
 
@@ -110,17 +158,19 @@ def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) ->
     connection.execute("UPDATE folders SET open = ? WHERE id = ?", (int(opened), folder))
 
 
-def delete_folder(connection: sqlite3.Connection, folder: int) -> Undo:
-    """Remove the folder. Its conversations stay, outside of folders."""
+def delete_folder(connection: sqlite3.Connection, folder: int, *, now_ms: int) -> Undo:
+    """Hide the folder. Its conversations stay, outside of folders."""
     found = _folder(connection, folder)
-    filings = _filings(connection, "folder = ?", folder)
-    connection.execute("DELETE FROM folders WHERE id = ?", (folder,))
-    return Undo(filings, found)
+    connection.execute("UPDATE folders SET deleted_ms = ? WHERE id = ?", (now_ms, folder))
+    return Undo((), found)
 
 
 def _file(connection: sqlite3.Connection, conversations: Sequence[int], **values: Any) -> Undo:
     ids = json.dumps(list(conversations))
-    before = _filings(connection, _AMONG, ids)
+    rows: Iterable[Any] = connection.execute(
+        f"SELECT id, folder, archived, deleted_ms FROM conversations WHERE {_AMONG}", (ids,)
+    )
+    before = tuple(Filing(id, folder, bool(away), ms) for id, folder, away, ms in rows)
     if not before:
         raise gone()
     names = ", ".join(f"{name} = ?" for name in values)
@@ -128,15 +178,10 @@ def _file(connection: sqlite3.Connection, conversations: Sequence[int], **values
     return Undo(before)
 
 
-def _filings(connection: sqlite3.Connection, among: str, value: Any) -> tuple[Filing, ...]:
-    rows: Iterable[Any] = connection.execute(
-        f"SELECT id, folder, archived, deleted_ms FROM conversations WHERE {among}", (value,)
-    )
-    return tuple(Filing(id, folder, bool(away), deleted) for id, folder, away, deleted in rows)
-
-
 def _folder(connection: sqlite3.Connection, folder: int) -> Folder:
-    row = connection.execute(f"SELECT {_FOLDER} FROM folders WHERE id = ?", (folder,)).fetchone()
+    row = connection.execute(
+        f"SELECT {_FOLDER} FROM folders WHERE id = ? AND deleted_ms IS NULL", (folder,)
+    ).fetchone()
     if row is None:
         raise Problem("This folder no longer exists.", "Choose another.")
     return _folder_of(row)

@@ -1,23 +1,23 @@
 """Deletes messages and puts them back, and copies conversations, in SQL. Each function runs inside
 one transaction.
 
-A deleted message is not kept in the file: its undo record is the only copy.
+Deleted messages are moved, with their traces and documents, into a hidden conversation of their
+own, which is undone, purged and erased like one that was deleted.
 """
 
 import json
 import sqlite3
-from typing import Any
 
 from app.conversations import conversation_table, tree
 from app.conversations.answer_steps import STOPPED
-from app.conversations.records import Conversation, DeletedMessages
+from app.conversations.database import insert
+from app.conversations.records import Conversation, DeletedMessages, title_from
+from engine.stretches import said
 from models.errors import Problem
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
 
-
-def delete(connection: sqlite3.Connection, message: int) -> DeletedMessages:
-    """Delete a message, and return what puts it back.
+def delete(connection: sqlite3.Connection, message: int, *, now_ms: int) -> DeletedMessages:
+    """Hide a message, and return what puts it back.
 
     A message without other versions goes alone: those after it follow the one before it. One of
     several versions goes with all messages after it, because they were said to this version.
@@ -25,59 +25,100 @@ def delete(connection: sqlite3.Connection, message: int) -> DeletedMessages:
     found = tree.get(connection, message)
     before = conversation_table.get(connection, found.conversation).leaf
     alone = found.siblings == 1
-    below = connection.execute("SELECT id FROM messages WHERE parent = ?", (message,))
-    children = [id for (id,) in below] if alone else []
     ids = [message] if alone else _subtree(connection, message)
     among = json.dumps(ids)
     if connection.execute(
-        f"SELECT 1 FROM messages WHERE id {_AMONG} AND state = 'streaming'", (among,)
+        "SELECT 1 FROM messages WHERE state = 'streaming' "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (among,),
     ).fetchone():
         raise Problem("This answer is being written.", "Stop it, then delete it.")
-    change = DeletedMessages(
-        found.conversation,
-        message,
-        found.parent,
-        before,
-        tuple(children),
-        messages=_rows(connection, f"messages WHERE id {_AMONG} ORDER BY id", among),
-        traces=_rows(connection, f"traces WHERE message {_AMONG}", among),
-        attachments=_rows(connection, f"attachments WHERE message {_AMONG}", among),
-    )
-    connection.execute(
-        f"UPDATE messages SET parent = ? WHERE id {_AMONG}", (found.parent, json.dumps(children))
+    spliced = (
+        alone
+        and connection.execute(
+            "UPDATE messages SET parent = ? WHERE parent = ?", (found.parent, message)
+        ).rowcount
     )
     if before in ids:
         conversation_table.show(connection, found.conversation, found.parent)
-    connection.execute(f"DELETE FROM messages WHERE id {_AMONG}", (among,))
+    hidden = insert(
+        connection,
+        "conversations",
+        title=title_from(said(found.content, found.stretches)),
+        leaf=before if before in ids else None,
+        **dict.fromkeys(("created_ms", "updated_ms", "deleted_ms"), now_ms),
+        taken_from=found.conversation,
+        taken_parent=found.parent,
+        spliced=spliced > 0,
+    )
+    _move(connection, among, hidden, top=message, parent=None)
     if before in ids and not alone:
         (newest,) = connection.execute(
             "SELECT max(id) FROM messages WHERE conversation = ? AND parent IS ?",
             (found.conversation, found.parent),
         ).fetchone()
         tree.switch(connection, newest)
-    return change
+    return DeletedMessages(hidden, found.conversation, message, len(ids))
 
 
 def restore(connection: sqlite3.Connection, change: DeletedMessages) -> None:
-    """Put the messages back where they were, and show the branch of before. Raises Problem."""
-    conversation_table.get(connection, change.conversation)
-    parent = change.parent
-    if parent is not None and tree.get(connection, parent).conversation != change.conversation:
-        raise ValueError("the undo record belongs to another conversation")
-    for table, rows in (
-        ("messages", change.messages),
-        ("traces", change.traces),
-        ("attachments", change.attachments),
-    ):
-        for row in rows:
-            connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
-    connection.execute(
-        f"UPDATE messages SET parent = ? WHERE id {_AMONG}",
-        (change.message, json.dumps(change.children)),
-    )
-    if change.leaf is not None:
-        tree.get(connection, change.leaf)
-    conversation_table.show(connection, change.conversation, change.leaf)
+    """Put the messages back where they were, and show them if they were shown. Raises Problem."""
+    shown = conversation_table.get(connection, change.conversation).leaf
+    row = connection.execute(
+        "SELECT taken_parent, spliced, leaf FROM conversations WHERE id = ?", (change.id,)
+    ).fetchone()
+    if row is None:
+        raise Problem("This message was deleted for good.", "Open another conversation.")
+    was_below, spliced, leaf = row
+    parent = _parent(connection, change, was_below)
+    (among,) = connection.execute(
+        "SELECT json_group_array(id) FROM messages WHERE conversation = ?", (change.id,)
+    ).fetchone()
+    _move(connection, among, change.conversation, top=change.message, parent=parent)
+    if spliced:  # what is there now, and what was deleted there since, was said after it
+        connection.execute(
+            "UPDATE messages SET parent = ? WHERE conversation = ? AND parent IS ? AND id > ?",
+            (change.message, change.conversation, parent, change.message),
+        )
+        connection.execute(
+            "UPDATE conversations SET taken_parent = ? "
+            "WHERE taken_from = ? AND taken_parent IS ? AND id > ?",
+            (change.message, change.conversation, was_below, change.id),
+        )
+    connection.execute("DELETE FROM conversations WHERE id = ?", (change.id,))
+    if leaf is not None:
+        conversation_table.show(connection, change.conversation, leaf)
+    elif shown is None:
+        tree.switch(connection, change.message)
+
+
+def _parent(
+    connection: sqlite3.Connection, change: DeletedMessages, parent: int | None
+) -> int | None:
+    """Return the message to put deleted ones below: `parent`, or if that was deleted for good, the
+    nearest before them that is shown. Raises Problem if it can be restored."""
+    row = connection.execute("SELECT conversation FROM messages WHERE id = ?", (parent,)).fetchone()
+    if row is not None and row[0] != change.conversation:
+        raise Problem("The message before this one is deleted, too.", "Restore that one first.")
+    if row is not None or parent is None:
+        return parent
+    branch = tree.branch(connection, change.conversation)
+    return max((one.id for one in branch if one.id < change.message), default=None)
+
+
+def _move(
+    connection: sqlite3.Connection, among: str, into: int, *, top: int, parent: int | None
+) -> None:
+    """Move messages, the ids `among` in JSON, into a conversation, the first of them, `top`, below
+    `parent`."""
+    connection.execute("PRAGMA defer_foreign_keys = ON")  # until the end of the transaction
+    for table, column in (("messages", "id"), ("attachments", "message")):
+        connection.execute(
+            f"UPDATE {table} SET conversation = ? "
+            f"WHERE {column} IN (SELECT value FROM json_each(?))",
+            (into, among),
+        )
+    connection.execute("UPDATE messages SET parent = ? WHERE id = ?", (parent, top))
 
 
 def duplicate(
@@ -149,7 +190,3 @@ def _subtree(connection: sqlite3.Connection, message: int) -> list[int]:
         (message,),
     )
     return [id for (id,) in rows]
-
-
-def _rows(connection: sqlite3.Connection, of: str, among: str) -> tuple[tuple[Any, ...], ...]:
-    return tuple(connection.execute(f"SELECT * FROM {of}", (among,)).fetchall())

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled, stretches_in
@@ -93,24 +93,31 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
-    """Deleted messages, as `Store.undo` puts them back."""
+    """Deleted messages, as `Store.undo` puts them back: `count` of them, the first with the id
+    `message`. `id`: that of the hidden conversation that they are in."""
 
+    id: int
     conversation: int
     message: int
-    parent: int | None
-    leaf: int | None
-    children: tuple[int, ...]
-    messages: tuple[tuple[Any, ...], ...]
-    traces: tuple[tuple[Any, ...], ...]
-    attachments: tuple[tuple[Any, ...], ...]
+    count: int
 
     @property
     def in_words(self) -> str:
         """A description of the change: "Deleted a message"."""
-        after = len(self.messages) - 1
+        after = self.count - 1
         if not after:
             return "Deleted a message"
         return f"Deleted a version and the {after:,} message{'s' * (after > 1)} after it"
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An entry of the list of what was deleted. `change` is what `Store.undo` and `Store.erase`
+    take."""
+
+    title: str
+    when: datetime
+    change: Undo | DeletedMessages
 
 
 @dataclass(frozen=True, slots=True)

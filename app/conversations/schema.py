@@ -238,6 +238,17 @@ _TOOLS: Step = (
     *_index_of(_without_calls),
 )
 
+# Deleted messages are kept in a hidden conversation of their own, `taken_from` the one that they
+# were said in, below the message `taken_parent`. Those after a message that was `spliced` out
+# follow the one before it. A folder that was deleted is hidden, too.
+_DELETED: Step = (
+    "ALTER TABLE conversations ADD COLUMN taken_from INTEGER "
+    "REFERENCES conversations ON DELETE CASCADE",
+    "ALTER TABLE conversations ADD COLUMN taken_parent INTEGER",
+    "ALTER TABLE conversations ADD COLUMN spliced INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE folders ADD COLUMN deleted_ms INTEGER",
+)
+
 STEPS: tuple[Step, ...] = (
     _CONVERSATIONS,
     _SEARCH,
@@ -250,6 +261,7 @@ STEPS: tuple[Step, ...] = (
     _STRETCHES,
     _SHOWN,
     _TOOLS,
+    _DELETED,
 )
 
 

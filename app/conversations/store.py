@@ -35,6 +35,7 @@ from app.conversations import (
 from app.conversations.database import problems, transaction
 from app.conversations.records import (
     Conversation,
+    Deleted,
     DeletedMessages,
     ExportedChat,
     Folder,
@@ -234,7 +235,7 @@ class Store:
 
     def delete_folder(self, folder: int) -> Future[Undo]:
         """Remove a folder. Its conversations stay."""
-        return self._do(filing.delete_folder, folder)
+        return self._do(filing.delete_folder, folder, now_ms=self._now_ms())
 
     def undo(self, change: Undo | DeletedMessages) -> Future[None]:
         """Undo `delete`, `delete_message`, `archive`, `move` or `delete_folder`."""
@@ -242,16 +243,19 @@ class Store:
             return self._do(message_changes.restore, change)
         return self._do(filing.undo, change)
 
+    def deleted(self) -> Future[tuple[Deleted, ...]]:
+        """Return all that was deleted and can be put back by `undo`, the latest first."""
+        return self._do(filing.deleted)
+
+    def erase(self, change: Undo | DeletedMessages) -> Future[None]:
+        """Remove for good what `undo` would put back."""
+        return self._removing(filing.erase, change)
+
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
         """Remove for good the conversations that were deleted longer ago, with their documents.
         Returns how many."""
         before_ms = to_milliseconds(self._clock() - older_than)
-        return self._do(self._purge, before_ms=before_ms)
-
-    def _purge(self, connection: sqlite3.Connection, *, before_ms: int) -> int:
-        count = filing.purge(connection, before_ms=before_ms)
-        attachments.drop_unused(connection, self.attachments)
-        return count
+        return self._removing(filing.purge, before_ms=before_ms)
 
     # Learning from answers
 
@@ -298,14 +302,16 @@ class Store:
         return self._do(tree.edit, message, content, now_ms=self._now_ms())
 
     def delete_message(self, message: int) -> Future[DeletedMessages]:
-        """Delete a message from the file; only `undo` brings it back. Those after it follow the one
-        before it; but one of several versions goes with all after it. Everything learned from
-        earlier answers is deleted, too."""
-        return self._do(self._delete_message, message)
+        """Hide a message until `undo`, `erase` or `purge`. Those after it follow the one before it;
+        but one of several versions goes with all after it. Everything learned from earlier answers
+        is deleted."""
+        return self._do(self._delete_message, message, now_ms=self._now_ms())
 
-    def _delete_message(self, connection: sqlite3.Connection, message: int) -> DeletedMessages:
-        change = message_changes.delete(connection, message)
-        self._forget_learned(connection, (change.conversation,))
+    def _delete_message(
+        self, connection: sqlite3.Connection, message: int, *, now_ms: int
+    ) -> DeletedMessages:
+        change = message_changes.delete(connection, message, now_ms=now_ms)
+        self._forget_learned(connection, (change.conversation, change.id))
         return change
 
     def duplicate(self, conversation: int, *, message: int | None = None) -> Future[Conversation]:
@@ -431,12 +437,12 @@ class Store:
 
     def detach(self, conversation: int, number: int) -> Future[None]:
         """Detach a document from the unsent message."""
-        return self._do(self._without, attachments.detach, conversation, number)
+        return self._removing(self._without, attachments.detach, conversation, number)
 
     def delete_document(self, conversation: int, number: int) -> Future[None]:
         """Delete a document from a conversation for good: a line takes its place wherever it was
         sent. Backups keep it until they are removed."""
-        return self._do(self._without, attachments.delete, conversation, number)
+        return self._removing(self._without, attachments.delete, conversation, number)
 
     def _without(
         self,
@@ -447,7 +453,6 @@ class Store:
     ) -> None:
         self._forget_read(attachments.digests(connection, (conversation,), number=number))
         remove(connection, conversation, number)
-        attachments.drop_unused(connection, self.attachments)
 
     def _forget_read(self, digests: Iterable[str]) -> None:
         """Delete what the engine has read of these documents. It may hold more of a conversation
@@ -535,23 +540,44 @@ class Store:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> Future[T]:
+        return self._submit(self._done, lambda connection: work(connection, *arguments, **options))
+
+    def _removing[T, **P](
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> Future[T]:
+        """Do `work`, and remove the documents that nothing refers to. Their copies go last: if the
+        change fails, they are still needed."""
+
+        def remove() -> T:
+            result, known = self._done(
+                lambda connection: (
+                    work(connection, *arguments, **options),
+                    attachments.drop_unused(connection),
+                )
+            )
+            attachments.drop_copies(self.attachments, known)
+            return result
+
+        return self._submit(remove)
+
+    def _done[T](self, work: Callable[[sqlite3.Connection], T]) -> T:
         def attempt() -> T:
             with transaction(self._connection):
-                return work(self._connection, *arguments, **options)
+                return work(self._connection)
 
-        def done() -> T:
-            with problems():
-                try:
-                    return attempt()
-                except sqlite3.DatabaseError as error:
-                    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CORRUPT_VTAB:
-                        raise
-                # Only the index is damaged, and it can be rebuilt from the texts.
-                with transaction(self._connection):
-                    schema.rebuild_indexes(self._connection)
+        with problems():
+            try:
                 return attempt()
-
-        return self._submit(done)
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CORRUPT_VTAB:
+                    raise
+            # Only the index is damaged, and it can be rebuilt from the texts.
+            with transaction(self._connection):
+                schema.rebuild_indexes(self._connection)
+            return attempt()
 
     def _submit[T, **P](
         self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs

@@ -11,6 +11,7 @@ from typing import Any
 from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
 from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json
+from app.conversations.database import insert
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -26,7 +27,7 @@ from app.conversations.records import (
 from app.conversations.spelled import stretches_from_json, stretches_to_json
 from engine.documents.prompt import Sent
 from engine.events import Event, stretches_of
-from engine.request import Request, Role
+from engine.request import Request
 from engine.stretches import Stretch
 from engine.tools.steps import Step, stopped
 from models.errors import Problem
@@ -43,8 +44,12 @@ _MESSAGE = """
 
 
 def get(connection: sqlite3.Connection, message: int) -> Message:
-    """Return a message. Raises Problem if it was purged."""
-    row = connection.execute(f"{_MESSAGE} WHERE m.id = ?", (message,)).fetchone()
+    """Return a message. Raises Problem if it was deleted or purged."""
+    row = connection.execute(
+        f"{_MESSAGE} JOIN conversations c ON c.id = m.conversation "
+        "WHERE m.id = ? AND c.taken_from IS NULL",
+        (message,),
+    ).fetchone()
     if row is None:
         raise Problem("This message no longer exists.", "Open another conversation.")
     return _message(row)
@@ -159,7 +164,7 @@ def begin(
     now_ms: int,
 ) -> Message:
     """Begin an answer under `parent`, and show its branch."""
-    begun = _add(
+    return _add(
         connection,
         conversation=get(connection, parent).conversation,
         parent=parent,
@@ -168,13 +173,10 @@ def begin(
         state="streaming",
         target=target,
         drafter=drafter,
+        stretches=stretches_to_json(stretches),
+        steps=steps_to_json(steps),
         now_ms=now_ms,
     )
-    connection.execute(
-        "UPDATE messages SET stretches = ?, steps = ? WHERE id = ?",
-        (stretches_to_json(stretches), steps_to_json(steps), begun.id),
-    )
-    return get(connection, begun.id)
 
 
 def ask(
@@ -299,27 +301,24 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
-    cursor = connection.execute(
-        "INSERT INTO conversations "
-        "(title, pinned, folder, archived, system_prompt, settings, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            clean(title),
-            int(chat.pinned),
-            filing.folder_named(connection, chat.folder).id if chat.folder else None,
-            int(chat.archived),
-            clean(chat.system_prompt),
-            settings_to_json(chat.settings),
-            created_ms,
-            updated_ms,
-        ),
+    conversation = insert(
+        connection,
+        "conversations",
+        title=title,
+        pinned=chat.pinned,
+        folder=filing.folder_named(connection, chat.folder).id if chat.folder else None,
+        archived=chat.archived,
+        system_prompt=chat.system_prompt,
+        settings=settings_to_json(chat.settings),
+        created_ms=created_ms,
+        updated_ms=updated_ms,
     )
-    conversation = cursor.lastrowid or 0
     ids: list[int] = []
     for entry in chat.entries:
         ids.append(
-            _insert(
+            insert(
                 connection,
+                "messages",
                 conversation=conversation,
                 parent=None if entry.parent is None else ids[entry.parent],
                 role=entry.role,
@@ -328,14 +327,11 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 target=entry.target,
                 drafter=entry.drafter,
                 edited=entry.edited,
-                now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
+                stretches=stretches_to_json(entry.stretches) if entry.steps else None,
+                steps=steps_to_json(entry.steps),
+                created_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
-        if entry.steps:
-            connection.execute(
-                "UPDATE messages SET stretches = ?, steps = ? WHERE id = ?",
-                (stretches_to_json(entry.stretches), steps_to_json(entry.steps), ids[-1]),
-            )
         attachments.send(connection, conversation, ids[-1], entry.sent)
     if chat.leaf is not None:
         conversation_table.show(connection, conversation, ids[chat.leaf])
@@ -369,61 +365,20 @@ def _add(
     connection: sqlite3.Connection,
     *,
     conversation: int,
-    parent: int | None,
-    role: Role,
-    content: str,
     state: MessageState = "complete",
-    target: str = "",
-    drafter: str = "",
-    edited: bool = False,
     now_ms: int,
+    **values: Any,
 ) -> Message:
-    message = _insert(
+    message = insert(
         connection,
+        "messages",
         conversation=conversation,
-        parent=parent,
-        role=role,
-        content=content,
         state=state,
-        target=target,
-        drafter=drafter,
-        edited=edited,
-        now_ms=now_ms,
+        created_ms=now_ms,
+        **values,
     )
     conversation_table.touch(connection, conversation, leaf=message, now_ms=now_ms)
     return get(connection, message)
-
-
-def _insert(
-    connection: sqlite3.Connection,
-    *,
-    conversation: int,
-    parent: int | None,
-    role: Role,
-    content: str,
-    state: MessageState,
-    target: str,
-    drafter: str,
-    edited: bool,
-    now_ms: int,
-) -> int:
-    cursor = connection.execute(
-        "INSERT INTO messages "
-        "(conversation, parent, role, content, state, target, drafter, edited, created_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            conversation,
-            parent,
-            role,
-            clean(content),
-            state,
-            clean(target),
-            clean(drafter),
-            int(edited),
-            now_ms,
-        ),
-    )
-    return cursor.lastrowid or 0
 
 
 def _message(row: tuple[Any, ...]) -> Message:

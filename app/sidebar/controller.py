@@ -98,6 +98,8 @@ class SidebarController(QObject):
             lambda id: self._file(lambda: store.delete_folder(id), "Deleted")
         )
         sidebar.undone.connect(self._undo)
+        sidebar.erased.connect(lambda change: self._do(store.erase, change))
+        sidebar.deleted_asked.connect(self._show_deleted)
         sidebar.duplicate_asked.connect(self.duplicate)
         sidebar.export_asked.connect(self._ask_to_export)
         sidebar.export_many_asked.connect(self._ask_to_export_many)
@@ -217,9 +219,15 @@ class SidebarController(QObject):
         self.asked.emit(conversation, None, "")
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
-        self._answers.cancel_in(conversations)
         self.leaving.emit(conversations)
-        self._file(lambda: self._store.delete(*conversations), "Deleted")
+
+        def steps() -> Steps:
+            change = yield self._store.delete(*conversations)
+            self._answers.cancel_in(conversations)
+            self._sidebar.offer_undo(change, "Deleted")
+            self._listing.refresh()
+
+        self._run(steps())
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:
@@ -240,12 +248,22 @@ class SidebarController(QObject):
 
     def _undo(self, change: Undo | DeletedMessages) -> None:
         def steps() -> Steps:
-            yield self._store.undo(change)
+            try:
+                yield self._store.undo(change)
+            except Problem:
+                self._sidebar.undo_bar.put_back(change)
+                raise
             self._listing.refresh()
             if isinstance(change, DeletedMessages):
                 self.asked.emit(change.conversation, change.message, "")
-            elif len(change.filings) == 1 and change.folder is None:
+            elif len(change.filings) == 1:
                 self._open(change.filings[0].conversation)
+
+        self._run(steps())
+
+    def _show_deleted(self) -> None:
+        def steps() -> Steps:
+            self._sidebar.show_deleted((yield self._store.deleted()))
 
         self._run(steps())
 

@@ -8,7 +8,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QLocale,
+    QModelIndex,
+    QPoint,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
@@ -24,7 +33,15 @@ from PySide6.QtWidgets import (
 
 from app.chat.activity import Activity
 from app.chat.web_page import Form
-from app.conversations.records import Conversation, DeletedMessages, Folder, Hit, SearchFilter, Undo
+from app.conversations.records import (
+    Conversation,
+    Deleted,
+    DeletedMessages,
+    Folder,
+    Hit,
+    SearchFilter,
+    Undo,
+)
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
@@ -52,8 +69,8 @@ class Sidebar(QWidget):
     """The conversations. The actions can be put into menus; their shortcuts work already.
 
     Attributes: new_action, find_action, open_in_window_action, rename_action, duplicate_action,
-    pin_action, archive_action, delete_action, undo_action, new_folder_action,
-    export_all_action, import_action; export_actions, by their form.
+    pin_action, archive_action, delete_action, undo_action, deleted_action, new_folder_action,
+    export_all_action, import_action; export_actions, by their form; undo_bar.
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
@@ -69,7 +86,9 @@ class Sidebar(QWidget):
         new_in_folder_asked(int), folder_setup_asked(Folder): start a conversation in a folder, by
             its id; ask what new ones in it begin with.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
-        undone(object): undo the change that `offer_undo` was given.
+        undone(object): undo the change that `offer_undo` was given; else `undo_bar.put_back`.
+        deleted_asked: read what was deleted, then `show_deleted`.
+        erased(object): delete for good what this change would bring back.
         duplicate_asked(int): copy this conversation.
         export_asked(int, Form): write it in this form; "print": show it as a PDF to be printed.
         export_many_asked(object): export them as one file; all for None.
@@ -94,6 +113,8 @@ class Sidebar(QWidget):
     folder_opened = Signal(int, bool)
     folder_deleted = Signal(int)
     undone = Signal(object)
+    deleted_asked = Signal()
+    erased = Signal(object)
     duplicate_asked = Signal(int)
     export_asked = Signal(int, str)
     export_many_asked = Signal(object)
@@ -112,7 +133,7 @@ class Sidebar(QWidget):
         self._filters = QWidget()
         self._new = QPushButton("New conversation")
         self._more = QToolButton()
-        self._undo = UndoBar()
+        self.undo_bar = UndoBar()
         self._pages = QStackedWidget()
         self._timer = QTimer(self, singleShot=True, interval=_SEARCH_AFTER_MILLISECONDS)
         self._make_actions()
@@ -146,7 +167,8 @@ class Sidebar(QWidget):
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete or move", self._undo.undo)
+        self.undo_action = make("Undo delete or move", self.undo_bar.undo)
+        self.deleted_action = make("Recently deleted…", self.deleted_asked.emit)
         self.export_actions: dict[Form, QAction] = {
             form: make(text, partial(self._export, form)) for form, text in _FORMS.items()
         }
@@ -203,7 +225,7 @@ class Sidebar(QWidget):
         column.setSpacing(0)
         column.addLayout(head)
         column.addWidget(self._pages, 1)
-        column.addWidget(self._undo)
+        column.addWidget(self.undo_bar)
         self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _connect(self) -> None:
@@ -225,9 +247,9 @@ class Sidebar(QWidget):
         self._list.selectionModel().selectionChanged.connect(lambda: self._enable())
         self._hits.chosen.connect(self._choose_hit)
         self._hits.left_upwards.connect(self._search.setFocus)
-        self._undo.undone.connect(self.undone)
-        self._undo.undone.connect(lambda: self._list.setFocus())
-        self._undo.changed.connect(self._enable)
+        self.undo_bar.undone.connect(self.undone)
+        self.undo_bar.undone.connect(lambda: self._list.setFocus())
+        self.undo_bar.changed.connect(self._enable)
 
     # Contents
 
@@ -373,15 +395,15 @@ class Sidebar(QWidget):
         """Offer to undo a change until the bar is closed. `what` names it: "Deleted"."""
         ids = {filing.conversation for filing in change.filings}
         if change.folder is not None:
-            self._undo.add(change, f"{what} the folder {one_line(change.folder.name)}")
+            self.undo_bar.add(change, f"{what} the folder {one_line(change.folder.name)}")
         elif len(ids) == 1:
-            self._undo.add(change, f"{what}: {''.join(self._model.titles(ids))}")
+            self.undo_bar.add(change, f"{what}: {''.join(self._model.titles(ids))}")
         else:
-            self._undo.add(change, f"{what} {len(ids):,} conversations")
+            self.undo_bar.add(change, f"{what} {len(ids):,} conversations")
 
     def offer_undo_of_messages(self, change: DeletedMessages) -> None:
         """Offer to undo the deletion of messages."""
-        self._undo.add(change, change.in_words)
+        self.undo_bar.add(change, change.in_words)
 
     # Requests
 
@@ -484,8 +506,22 @@ class Sidebar(QWidget):
         self._on_left()
         menu = self.menu()
         menu.addSeparator()
-        menu.addActions([self.new_folder_action, self.import_action, self.export_all_action])
+        more = (self.new_folder_action, self.import_action, self.export_all_action)
+        menu.addActions([*more, self.deleted_action])
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
+
+    def show_deleted(self, found: Sequence[Deleted]) -> QMenu:
+        """Show a menu of what was deleted, each to be restored, or deleted for good."""
+        menu = QMenu(self)
+        for one in found:
+            when = QLocale().toString(one.when.astimezone(), "d MMM, HH:mm")
+            entry = menu.addMenu(f"{one_line(one.title).replace('&', '&&')}\t{when}")
+            entry.addAction("Restore", partial(self.undone.emit, one.change))
+            entry.addAction("Delete now", partial(self.erased.emit, one.change))
+        if not found:
+            menu.addAction("Nothing was deleted in the last 30 days").setEnabled(False)
+        self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
+        return menu
 
     def _pop_up(self, menu: QMenu, place: QPoint) -> None:
         # Later, as a menu hides before its action is triggered.
@@ -555,7 +591,7 @@ class Sidebar(QWidget):
         self.pin_action.setText("Unpin" if pinned else "Pin")
         self.archive_action.setText("Unarchive" if archived else "Archive")
         self.delete_action.setText("Delete the folder" if folder else "Delete")
-        self.undo_action.setEnabled(bool(self._undo.text))
+        self.undo_action.setEnabled(bool(self.undo_bar.text))
         self.open_in_window_action.setEnabled(len(subjects) == 1)
         self.duplicate_action.setEnabled(len(subjects) == 1)
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)

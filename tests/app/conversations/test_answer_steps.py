@@ -164,9 +164,13 @@ def test_a_file_from_before_there_were_tools_is_brought_on(path: Path) -> None:
         answer = stored(store, ())
     with raw(path) as connection:
         connection.execute("DROP VIEW message_texts")
-        for table in ("messages", "conversations"):
-            column = "steps" if table == "messages" else "tools"
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        for table, columns in (
+            ("messages", ("steps",)),
+            ("conversations", ("tools", "taken_from", "taken_parent", "spliced")),
+            ("folders", ("deleted_ms",)),
+        ):
+            for column in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.execute("CREATE VIEW message_texts AS SELECT id, content FROM messages")
         connection.execute("PRAGMA user_version = 10")
     with Store.open(path) as store:
