@@ -16,9 +16,10 @@ from pathlib import Path
 
 from app.conversations import conversation_table
 from app.conversations.database import insert
-from app.conversations.records import clean
+from app.conversations.records import Entry, ExportedChat, clean, picture_of
 from engine.documents import Document, document_from_json
 from engine.documents.prompt import Sent, sent_from_json
+from engine.documents.reading import rewritten
 from models.errors import Problem
 from models.files import replacing
 
@@ -87,6 +88,25 @@ def send(
         values = {"conversation": conversation, "message": message, "number": number}
         insert(connection, "attachments", **values, document=row[0])
         detach(connection, conversation, number)
+
+
+def bring(
+    connection: sqlite3.Connection,
+    conversation: int,
+    entry: Entry,
+    chat: ExportedChat,
+    folder: Path,
+) -> None:
+    """Attach the pictures of an imported message that came with it, or have copies already."""
+    for picture in entry.pictures:
+        document = Document(picture.name, "picture", picture.digest, (), pixels=picture.pixels)
+        data = rewritten(chat.pictures.get(picture.digest, b""), document)
+        if data is not None:
+            keep_copy(data, folder, document)
+        if picture_of(picture, folder):
+            row = _stored(connection, document)
+            values = {"conversation": conversation, "number": picture.number, "document": row}
+            insert(connection, "attachments", **values)
 
 
 def keep_notes(connection: sqlite3.Connection, message: int, sent: Sent) -> Sent:
@@ -159,14 +179,14 @@ def drop_copies(folder: Path, known: set[str]) -> None:
         ) from error
 
 
-def keep_copy(original: Path, folder: Path, document: Document) -> None:
+def keep_copy(original: Path | bytes, folder: Path, document: Document) -> None:
     """Keep a private copy of a PDF, unless the file has changed, or of a picture as it was read.
     Raises Problem."""
     copy = copy_of(folder, document)
     if copy.exists():
         return
     try:
-        data = original.read_bytes()
+        data = original if isinstance(original, bytes) else original.read_bytes()
         if document.format == "pdf" and hashlib.sha256(data).hexdigest() != document.digest:
             return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -175,7 +195,7 @@ def keep_copy(original: Path, folder: Path, document: Document) -> None:
             partial.write_bytes(data)
     except OSError as error:
         raise Problem(
-            f"No copy of {original.name} could be made in {folder}: {error.strerror or error}.",
+            f"No copy of {document.name} could be made in {folder}: {error.strerror or error}.",
             "Check that the disk has space and that you may write there, then attach it again.",
         ) from error
 

@@ -5,6 +5,7 @@ Written chat by chat, so that it can be cancelled; complete or not at all. Knows
 """
 
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -19,11 +20,14 @@ from models.files import file_stem, publish
 class ChatArchive:
     """A .zip that is being written. Nothing is at `path` before `finish` has returned.
 
-    Used by one thread at a time. Attribute: `count`, the number of chats in it.
+    Used by one thread at a time. Attributes: `count`, the number of chats in it; `left_out`: see
+    `exchange`. `pictures` is the folder of their pictures.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, pictures: Path = exchange.NOWHERE) -> None:
         self.count = 0
+        self.left_out: Counter[str] = Counter()
+        self._pictures = pictures
         self._path = path
         self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
         self._zip: zipfile.ZipFile | None = None
@@ -36,7 +40,8 @@ class ChatArchive:
             for chat in chats:
                 name = self._name(chat)
                 archive.writestr(f"{name}.md", exchange.to_markdown(chat))
-                archive.writestr(f"{name}.json", exchange.to_json(chat))
+                archive.writestr(f"{name}.json", exchange.to_json(chat, self._pictures))
+                self.left_out += exchange.left_out(chat, self._pictures, whole=True)
                 self.count += 1
 
     def finish(self) -> None:

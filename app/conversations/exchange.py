@@ -12,6 +12,7 @@ import json
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from html import escape
 from io import BytesIO
@@ -21,12 +22,13 @@ from typing import IO, Any
 from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.reading import Unreadable, at
-from app.conversations.records import Entry, ExportedChat, clean
+from app.conversations.records import Entry, ExportedChat, clean, picture_of
 from engine.stretches import folded
 from engine.tools.steps import Step, StepCall
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
+NOWHERE = Path("/nonexistent")
 _KINDS = (
     "Choose an export of Slipstream, ChatGPT, Claude or Open WebUI, a conversation of LM Studio or "
     "Jan, or OpenAI messages in JSON."
@@ -82,7 +84,7 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
             )
             threads = [path.with_name(jan.THREAD) for path in chosen if path.name == jan.MESSAGES]
             threads = [path for path in threads if path in inside]
-            if sum(inside[path].file_size for path in (*chosen, *threads)) > LARGEST_BYTES:
+            if any(inside[path].file_size > LARGEST_BYTES for path in (*chosen, *threads)):
                 raise _too_large()
             texts = [(path, archive.read(inside[path])) for path in chosen]
             thread_of = {path: archive.read(inside[path]) for path in threads}
@@ -176,9 +178,34 @@ def _too_large() -> Problem:
     )
 
 
-def to_json(chat: ExportedChat) -> str:
-    """Return the whole chat as JSON: the shown branch as `messages`, the tree as `tree`."""
-    return json.dumps(slipstream_json.write(chat), ensure_ascii=False, indent=1) + "\n"
+def to_json(chat: ExportedChat, pictures: Path = NOWHERE) -> str:
+    """Return the whole chat as JSON: the shown branch as `messages`, the tree as `tree`, and the
+    pictures that are in this folder."""
+    return json.dumps(slipstream_json.write(chat, pictures), ensure_ascii=False, indent=1) + "\n"
+
+
+def left_out(chat: ExportedChat, pictures: Path = NOWHERE, *, whole: bool) -> Counter[str]:
+    """Count what is not in the chat's file: the `whole` tree with its pictures in this folder, as
+    JSON has it, or else the shown branch."""
+    entries = chat.entries if whole else chat.branch()
+    found: Counter[str] = Counter()
+    for entry in entries:
+        found["{} picture{}"] += sum(
+            not (whole and picture_of(picture, pictures)) for picture in entry.pictures
+        )
+        documents = entry.sent.documents if entry.sent else ()
+        found["the parts that were not sent of {} document{}"] += sum(
+            bool(document.among) for document in documents
+        )
+        found["the rounds of {} answer{}"] += bool(entry.drafter)
+    found["{} message{} of other versions"] = len(chat.entries) - len(entries)
+    return found
+
+
+def not_in_it(found: Counter[str]) -> str:
+    """Return a sentence about what was left out; empty if nothing was."""
+    words = [text.format(f"{n:,}", "s" * (n > 1)) for text, n in found.items() if n]
+    return f" Not in it: {', '.join(words)}." if words else ""
 
 
 def to_markdown(chat: ExportedChat) -> str:

@@ -7,7 +7,7 @@ only the engine defines them.
 import dataclasses
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,7 +180,7 @@ def picture_of(document: Document | SentDocument, folder: Path) -> Picture | Non
     """Return the picture that is attached, or was sent; None for a text, and for a picture that is
     no longer in the `folder` of the store's copies, such as in an imported conversation."""
     path = folder / f"{document.digest}.png"
-    if document.pixels is None or not path.exists():
+    if document.pixels is None or not document.digest.isalnum() or not path.exists():
         return None
     return Picture(str(path), document.digest, *document.pixels)
 
@@ -240,11 +240,18 @@ class Entry:
 
     @property
     def prompt(self) -> str:
-        """The text that the model got, with documents as they were sent; of an answer with steps,
-        what it says itself."""
+        """The text that the model got, with documents as they were sent and the names of pictures;
+        of an answer with steps, what it says itself."""
         if self.steps:
             return spelled(self.content, self.stretches)
-        return self.content if self.sent is None else self.sent.text
+        names = (f"[picture: {one_line(picture.name)}]\n\n" for picture in self.pictures)
+        return self.content if self.sent is None else "".join(names) + self.sent.text
+
+    @property
+    def pictures(self) -> tuple[SentDocument, ...]:
+        """The pictures that were sent."""
+        documents = self.sent.documents if self.sent else ()
+        return tuple(document for document in documents if document.pixels is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +259,8 @@ class ExportedChat:
     """A whole conversation outside of the store, for export and import.
 
     `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch that
-    is shown, or None. `folder` is the name of its folder. Traces are not exported.
+    is shown, or None. `folder` is the name of its folder. `pictures`: the files of those that came
+    with it, by their digests. Traces are not exported.
     """
 
     title: str
@@ -265,6 +273,7 @@ class ExportedChat:
     updated: datetime | None = None
     folder: str = ""
     archived: bool = False
+    pictures: Mapping[str, bytes] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for index, entry in enumerate(self.entries):

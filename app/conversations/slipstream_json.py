@@ -3,7 +3,8 @@
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
  "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
  "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent",
-           "edited", "stretches", "steps"}, ...]}
+           "edited", "stretches", "steps"}, ...],
+ "pictures": {"digest": "PNG in base64", ...}}
 
 For messages with documents, the contents of `messages` and `sent` are what the model got. In
 `messages` an answer that called tools has only what it says itself.
@@ -11,15 +12,19 @@ For messages with documents, the contents of `messages` and `sent` are what the 
 
 import dataclasses
 import json
+from base64 import b64decode, b64encode
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, get_args
 
-from app.conversations.reading import Unreadable, at, moment, text
+from app.conversations.reading import Unreadable, at, fields, moment, text
 from app.conversations.records import (
     Entry,
     ExportedChat,
     MessageState,
     clean,
+    picture_of,
     settings_from_json,
     settings_to_json,
 )
@@ -33,8 +38,13 @@ FORMAT = "slipstream"
 _VERSION = 1
 
 
-def write(chat: ExportedChat) -> dict[str, Any]:
-    """Return the chat as plain JSON values."""
+def write(chat: ExportedChat, pictures: Path) -> dict[str, Any]:
+    """Return the chat as plain JSON values, with its pictures as far as they are in this folder."""
+    files: dict[str, str] = {}
+    for picture in (one for entry in chat.entries for one in entry.pictures):
+        if kept := picture_of(picture, pictures):
+            with suppress(OSError):
+                files[kept.digest] = b64encode(Path(kept.path).read_bytes()).decode()
     messages = [{"role": entry.role, "content": clean(entry.prompt)} for entry in chat.branch()]
     if chat.system_prompt:
         messages.insert(0, {"role": "system", "content": clean(chat.system_prompt)})
@@ -52,6 +62,7 @@ def write(chat: ExportedChat) -> dict[str, Any]:
         "messages": messages,
         "leaf": chat.leaf,
         "tree": [_written(entry) for entry in chat.entries],
+        **({"pictures": files} if files else {}),
     }
 
 
@@ -70,6 +81,10 @@ def read(value: dict[str, Any]) -> ExportedChat:
     if leaf is not None and not (type(leaf) is int and 0 <= leaf < len(entries)):
         raise Unreadable("The leaf is not in the tree")
     settings = value.get("settings")
+    try:
+        pictures = {name: b64decode(text(v)) for name, v in fields(value.get("pictures")).items()}
+    except ValueError as error:
+        raise Unreadable("A picture cannot be read") from error
     return ExportedChat(
         title=text(value.get("title")),
         entries=tuple(entries),
@@ -81,12 +96,13 @@ def read(value: dict[str, Any]) -> ExportedChat:
         updated=moment(value.get("updated")),
         folder=text(value.get("folder")),
         archived=value.get("archived") is True,
+        pictures=pictures,
     )
 
 
 def _written(entry: Entry) -> dict[str, Any]:
-    fields = dataclasses.asdict(entry) | {"created": _date(entry.created)}
-    return {name: clean(v) if isinstance(v, str) else v for name, v in fields.items()}
+    values = dataclasses.asdict(entry) | {"created": _date(entry.created)}
+    return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
 
 
 def _entry(value: Any, index: int) -> Entry:

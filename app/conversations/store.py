@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, Self
 
@@ -512,8 +513,14 @@ class Store:
         return self._do(_chats, tuple(conversations))
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
-        """Add what `exchange` read: all of it, or nothing."""
-        return self._do(_add, tuple(chats), now_ms=self._now_ms())
+        """Add what `exchange` read: all of it, or nothing; and the pictures that can be read."""
+        return self._do(self._add, tuple(chats), now_ms=self._now_ms())
+
+    def _add(
+        self, connection: sqlite3.Connection, chats: tuple[ExportedChat, ...], *, now_ms: int
+    ) -> tuple[Conversation, ...]:
+        add = partial(tree.add, connection, now_ms=now_ms, pictures=self.attachments)
+        return tuple(map(add, chats))
 
     # Backups
 
@@ -626,9 +633,3 @@ def _chats(
 ) -> tuple[ExportedChat, ...]:
     there = {conversation.id for conversation in conversation_table.listed(connection)}
     return tuple(tree.chat(connection, id) for id in conversations if id in there)
-
-
-def _add(
-    connection: sqlite3.Connection, chats: tuple[ExportedChat, ...], *, now_ms: int
-) -> tuple[Conversation, ...]:
-    return tuple(tree.add(connection, chat, now_ms=now_ms) for chat in chats)

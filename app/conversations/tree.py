@@ -6,6 +6,7 @@ the path from the conversation's leaf up to the first message.
 
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from app.conversations import attachments, conversation_table, filing, traces
@@ -296,8 +297,10 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
     )
 
 
-def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> Conversation:
-    """Store an imported conversation beside the others."""
+def add(
+    connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int, pictures: Path
+) -> Conversation:
+    """Store an imported conversation beside the others. `pictures`: the folder of the copies."""
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
@@ -332,6 +335,7 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 created_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
+        attachments.bring(connection, conversation, entry, chat, pictures)
         attachments.send(connection, conversation, ids[-1], entry.sent)
     if chat.leaf is not None:
         conversation_table.show(connection, conversation, ids[chat.leaf])

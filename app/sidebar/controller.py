@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, Qt, Signal
+from PySide6.QtCore import QDir, QObject, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
@@ -137,15 +137,21 @@ class SidebarController(QObject):
 
     def _ask_to_set_up(self, folder: Folder) -> None:
         dialog = FolderDialog(folder, self._sidebar.window())
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.accepted.connect(
-            lambda: self._do(
-                self._store.set_up_folder,
-                folder.id,
-                instruction=dialog.instruction,
-                files=dialog.files,
-            )
-        )
+
+        def steps() -> Steps:
+            try:
+                yield self._store.set_up_folder(
+                    folder.id, instruction=dialog.instruction, files=dialog.files
+                )
+                dialog.deleteLater()
+            except Problem:
+                dialog.open()  # with what was written in it
+                raise
+            finally:
+                self._listing.refresh()
+
+        dialog.accepted.connect(lambda: self._run(steps()))
+        dialog.rejected.connect(dialog.deleteLater)
         dialog.open()
 
     def duplicate(self, conversation: int, message: int | None = None) -> None:
@@ -164,12 +170,14 @@ class SidebarController(QObject):
 
         def steps() -> Steps:
             chat = yield self._store.chat(conversation)
-            yield in_thread(lambda: _write(chat, form, path))
+            pictures = self._store.attachments
+            yield in_thread(lambda: _write(chat, form, path, pictures))
+            left_out = exchange.left_out(chat, pictures, whole=form == "json")
+            done = f"Exported to {path}."
             if form == "print":
                 self.file_made.emit(path)
-                self.reported.emit("The conversation opens as a PDF. Print it there.")
-            else:
-                self.reported.emit(f"Exported to {path}.")
+                done = "The conversation opens as a PDF. Print it there."
+            self.reported.emit(done + exchange.not_in_it(left_out))
 
         self._run(steps())
 
@@ -185,7 +193,7 @@ class SidebarController(QObject):
                 ids = [found.id for found in (yield self._store.conversations())]
             progress = QProgressDialog("Exporting…", "Cancel", 0, len(ids), self._sidebar)
             progress.setWindowTitle("Export conversations")
-            archive = ChatArchive(path)
+            archive = ChatArchive(path, self._store.attachments)
             try:
                 for begin in range(0, len(ids), _AT_A_TIME):
                     chats = yield self._store.chats(ids[begin : begin + _AT_A_TIME])
@@ -195,7 +203,8 @@ class SidebarController(QObject):
                         self.reported.emit("The export was cancelled. No file was written.")
                         return
                 yield in_thread(archive.finish)
-                self.reported.emit(f"Exported {_conversations(archive.count)} to {path}.")
+                done = f"Exported {_conversations(archive.count)} to {path}."
+                self.reported.emit(done + exchange.not_in_it(archive.left_out))
             finally:
                 archive.close()
                 with suppress(RuntimeError):  # it disappears with its window
@@ -220,14 +229,11 @@ class SidebarController(QObject):
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
         self.leaving.emit(conversations)
-
-        def steps() -> Steps:
-            change = yield self._store.delete(*conversations)
-            self._answers.cancel_in(conversations)
-            self._sidebar.offer_undo(change, "Deleted")
-            self._listing.refresh()
-
-        self._run(steps())
+        self._file(
+            lambda: self._store.delete(*conversations),
+            "Deleted",
+            then=lambda: self._answers.cancel_in(conversations),
+        )
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:
@@ -235,12 +241,19 @@ class SidebarController(QObject):
         what = "Archived" if archived else "Unarchived"
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
 
-    def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
-        """Delete, archive or move conversations, and offer to undo that."""
+    def _file(
+        self,
+        change: Callable[[], Future[Undo]],
+        what: str,
+        *,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Delete, archive or move conversations, and offer to undo that; then do the rest."""
 
         def steps() -> Steps:
             try:
                 self._sidebar.offer_undo((yield change()), what)
+                then()
             finally:
                 self._listing.refresh()
 
@@ -365,13 +378,13 @@ def _chats_in(paths: Sequence[Path]) -> list[ExportedChat]:
     return chats
 
 
-def _write(chat: ExportedChat, form: Form, path: Path) -> None:
+def _write(chat: ExportedChat, form: Form, path: Path, pictures: Path) -> None:
     """Write a chat in this form. Raises Problem."""
     match form:
         case "markdown":
             files.write_text(path, exchange.to_markdown(chat))
         case "json":
-            files.write_text(path, exchange.to_json(chat))
+            files.write_text(path, exchange.to_json(chat, pictures))
         case "html":
             files.write_text(path, page_of(chat))
         case "pdf" | "print":

@@ -8,16 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from PySide6.QtCore import (
-    QEvent,
-    QItemSelectionModel,
-    QLocale,
-    QModelIndex,
-    QPoint,
-    Qt,
-    QTimer,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
@@ -53,6 +44,7 @@ from models.in_words import one_line
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 _TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
           ("Past year", 365))  # fmt: skip
+_LONGEST_ENTRY = 80  # characters of what was deleted
 _NARROWEST = 180  # pixels, at the normal size of the text
 _ANY_MODEL = "Any model"
 _OF_ONE: tuple[Form, ...] = ("html", "pdf", "print")  # several are exported as a .zip
@@ -514,8 +506,8 @@ class Sidebar(QWidget):
         """Show a menu of what was deleted, each to be restored, or deleted for good."""
         menu = QMenu(self)
         for one in found:
-            when = QLocale().toString(one.when.astimezone(), "d MMM, HH:mm")
-            entry = menu.addMenu(f"{one_line(one.title).replace('&', '&&')}\t{when}")
+            title = one_line(one.title)[:_LONGEST_ENTRY].replace("&", "&&")
+            entry = menu.addMenu(f"{one.when.astimezone():%Y-%m-%d %H:%M}  {title}")
             entry.addAction("Restore", partial(self.undone.emit, one.change))
             entry.addAction("Delete now", partial(self.erased.emit, one.change))
         if not found:

@@ -4,6 +4,8 @@ import struct
 import zlib
 from dataclasses import dataclass
 
+PIXELS_FROM = 41
+"""The place of the packed pixels in a file that `png` writes: after two heads and the size."""
 AS_PNG = "Save it as JPEG or PNG."
 """The remedy for a picture that cannot be read."""
 

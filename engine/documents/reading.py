@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -22,7 +23,7 @@ from engine.documents import Document, document_from_json
 from engine.documents.confine import TOO_MUCH_MEMORY
 from engine.documents.hidden import in_one_line
 from engine.documents.limits import PICTURE_SIDE, RESULT_BYTES, Effort, size
-from engine.documents.page_picture import AS_PNG, Box, PagePicture, png
+from engine.documents.page_picture import AS_PNG, PIXELS_FROM, Box, PagePicture, png
 from engine.request import Picture
 from models.errors import Problem
 from models.files import replacing
@@ -121,14 +122,34 @@ def normalize(
             raise ValueError(line)
     except (TypeError, ValueError) as error:
         raise _failed(source, "it wrote no picture", AS_PNG) from error
-    digest = sha256(f"{width} {height}\n".encode())
-    digest.update(rgb)
-    path = into.absolute() / f"{digest.hexdigest()}.png"
+    digest, data = _written(rgb, width, height)
+    path = into.absolute() / f"{digest}.png"
     if not path.exists():
-        data = png(rgb, width=width, height=height, row_bytes=3 * width, effort=1)
         with _room_on_the_disk(), replacing(path) as partial:
             partial.write_bytes(data)
-    return Picture(str(path), digest.hexdigest(), width, height)
+    return Picture(str(path), digest, width, height)
+
+
+def rewritten(data: bytes, picture: Document) -> bytes | None:
+    """Return a PNG of `normalize`, which may come from a stranger, written anew from its pixels.
+    Returns None if it is not this picture."""
+    width, height = picture.pixels or (0, 0)
+    if not 0 < min(width, height) <= max(width, height) <= PICTURE_SIDE:
+        return None
+    row = 1 + 3 * width
+    try:
+        rows = zlib.decompressobj().decompress(data[PIXELS_FROM:], row * height)
+    except zlib.error:
+        return None
+    rgb = b"".join(rows[start + 1 : start + row] for start in range(0, len(rows), row))
+    digest, anew = _written(rgb, width, height)
+    return anew if digest == picture.digest else None
+
+
+def _written(rgb: bytes, width: int, height: int) -> tuple[str, bytes]:
+    """Return the digest of a picture with these pixels, and its PNG."""
+    digest = sha256(f"{width} {height}\n".encode() + rgb).hexdigest()
+    return digest, png(rgb, width=width, height=height, row_bytes=3 * width, effort=1)
 
 
 @contextmanager
