@@ -22,14 +22,13 @@ from markdown_it.utils import EnvType
 
 from app.markdown import rules
 from app.markdown.cuts import (
-    NESTING,
     Continued,
     Cut,
     find_cuts,
     too_much,
     without_header,
 )
-from app.markdown.inline import WatchedInline, inline_runs, is_web
+from app.markdown.inline import inline_runs, parser
 from app.markdown.lines import (
     After,
     Places,
@@ -67,10 +66,7 @@ _TONES: dict[str, Tone] = {
     **dict.fromkeys(("warning", "attention"), "warning"),
     **dict.fromkeys(("caution", "danger", "error", "bug"), "caution"),
 }
-_CELL = re.compile(
-    r"<tr\b[^<>]*>|<(t[hd])\b([^<>]*)>(.*?)(?=</?(?:t[hdr]|thead|tbody|tfoot|table)\b|$)",
-    re.IGNORECASE | re.DOTALL,
-)
+BOXES = {"[ ] ": "\u2610", "[x] ": "\u2611", "[X] ": "\u2611"}
 _BULLETS = "\u2022\u25e6\u2013"  # each lighter than the one around it
 _SPACE = " \t\n\r\x0b\x0c"
 _STRONG = re.compile(r"[^\W\d_]")  # a letter
@@ -101,14 +97,7 @@ class BlockReader:
     """Reads blocks. Holds only the parser, no text."""
 
     def __init__(self) -> None:
-        self._md = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
-        self._md.inline = WatchedInline()
-        self._md.enable(["table", "strikethrough"]).disable(["reference", "html_block"])
-        self._md.disable(["html_inline", "fragments_join"])
-        interrupts: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-        for rule in (rules.formula_block, rules.details, rules.html_table, rules.html_rule):
-            self._md.block.ruler.before("table", rule.__name__, rule, interrupts)
-        self._md.validateLink = is_web  # type: ignore[assignment]
+        self._md = parser().disable("reference")
 
     def read(
         self,
@@ -339,13 +328,13 @@ class _Builder:
                     self._write_marker()
                 case "blockquote_open":
                     self._write_marker()
-                    admonition = _admonition(tokens[index + 1 : index + 3])
-                    tone = admonition[1] if admonition else ""
+                    titled = admonition(tokens[index + 1 : index + 3])
+                    tone = titled[1] if titled else ""
                     tone, self._continued = tone or self._continued.tone, Continued()
                     self._bars += (Bar(self._left, tone),)
                     self._left += _QUOTE_LEFT
-                    if admonition:
-                        self._write_admonition(tokens[index + 2], *admonition)
+                    if titled:
+                        self._write_admonition(tokens[index + 2], *titled)
                         index += 3
                 case "blockquote_close":
                     self._bars = self._bars[:-1]
@@ -417,7 +406,7 @@ class _Builder:
         defines = all(map(_DEFINITION.match, token.content.split("\n")))
         runs = self._inline(token, Style(bold=shape == "heading", small=defines))
         if self._marker:
-            box = {"[ ] ": "\u2610", "[x] ": "\u2611", "[X] ": "\u2611"}.get(token.content[:4])
+            box = BOXES.get(token.content[:4])
             if box and shape == "text":
                 runs = self._inline(token, Style(), skip=4)
                 marker = self._marker[0]
@@ -459,33 +448,22 @@ class _Builder:
         else:
             block_style = replace(block_style, folds=(self._place(token, 0),))
         self._add(TextLine(block_style, tuple(runs)))
-        rest = token.content[token.meta["rest"] :]
-        ends = re.search(r"</details>\s*$", rest, re.IGNORECASE)
-        end = len(token.content) - (len(rest) - ends.start() if ends else 0)
-        if inside := self._inline(token, Style(), skip=token.meta["rest"], end=end):
+        begin, end = token.meta["rest"]
+        if inside := self._inline(token, Style(), skip=begin, end=end):
             self._add_lines(self._block_style("text"), inside)
-        if ends and not token.level:
+        if token.meta["closed"] and not token.level:
             self._add(TextLine(BlockStyle("fold_end"), ()))
 
     def _write_html_table(self, token: Token) -> None:
         """Write a table in HTML; its source if it has no cells."""
         self._write_marker()
         rows: list[list[TextLine]] = []
-        for found in _CELL.finditer(token.content):
-            if not found[1]:
-                rows.append([])
-                continue
-            begin, end = found.span(3)
-            begin += len(found[3]) - len(found[3].lstrip())
-            end = max(begin, end - len(found[3]) + len(found[3].rstrip()))
-            bold = Style(bold=found[1].lower() == "th")
-            aligned = re.search(r"align\W+(left|center|right)", found[2], re.IGNORECASE)
-            block_style = BlockStyle(alignment=cast(Alignment, aligned[1] if aligned else ""))
-            runs = _trimmed(self._inline(token, bold, skip=begin, end=end))
-            if not rows:
-                rows.append([])
-            rows[-1].append(TextLine(block_style, tuple(runs)))
-        rows = [row for row in rows if row]
+        for cells in rules.html_cells(token.content):
+            rows.append([])
+            for begin, end, tag, aligned in cells:
+                runs = _trimmed(self._inline(token, Style(bold=tag == "th"), skip=begin, end=end))
+                block_style = BlockStyle(alignment=cast(Alignment, aligned))
+                rows[-1].append(TextLine(block_style, tuple(runs)))
         if not rows:
             self._add_lines(self._block_style("text"), self._inline(token, Style()))
             return
@@ -603,7 +581,7 @@ def _room_for_numbers(tokens: Sequence[Token]) -> int:
     return round(_NUMBERS_LEFT + _DIGIT * max(0, longest - 2)) if longest else _LIST_LEFT
 
 
-def _admonition(tokens: Sequence[Token]) -> tuple[int, Tone, str, str] | None:
+def admonition(tokens: Sequence[Token]) -> tuple[int, Tone, str, str] | None:
     """Return the length of the first line of an admonition, its tone, kind and title; None if the
     paragraph in these tokens begins none."""
     if not tokens or tokens[0].type != "paragraph_open":

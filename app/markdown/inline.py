@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 from app.markdown import rules
+from app.markdown.cuts import NESTING
 from app.markdown.page import BREAK, OBJECT, Script, Style, TextRun, shown
 
 _Rule = Callable[[StateInline, bool], bool]
@@ -36,6 +37,19 @@ _STYLES: dict[str, str] = {
 def is_web(address: str) -> bool:
     """Whether an address may be offered to the browser."""
     return address.lower().startswith(("http://", "https://"))
+
+
+def parser() -> MarkdownIt:
+    """Return the parser of Markdown, for what is shown and for what leaves the window."""
+    md = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": NESTING})
+    md.inline = WatchedInline()
+    md.enable(["table", "strikethrough"])
+    md.disable(["html_block", "html_inline", "fragments_join"])
+    interrupts: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    for rule in (rules.formula_block, rules.details, rules.html_table, rules.html_rule):
+        md.block.ruler.before("table", rule.__name__, rule, interrupts)
+    md.validateLink = is_web  # type: ignore[assignment]
+    return md
 
 
 def inline_runs(md: MarkdownIt, content: str, style: Style, env: EnvType) -> list[TextRun]:

@@ -21,11 +21,11 @@ _STYLED = (
     *("b", "strong", "i", "em", "u", "ins", "mark", "s", "strike", "del", "small", "sub", "sup"),
     *("kbd", "code", "summary", "a", "span", "font", "q"),
 )
-_ON_LINES = (
+ON_LINES = (
     *("p", "div", "center", "section", "details", "ul", "ol", "li"),
     *("h1", "h2", "h3", "h4", "h5", "h6"),
 )
-_NAMES = "|".join((*_STYLED, *_ON_LINES, "br", "img"))
+_NAMES = "|".join((*_STYLED, *ON_LINES, "br", "img"))
 _TAG = re.compile(rf"<(/?)({_NAMES})((?:\s[^<>]*|/)?)>", re.IGNORECASE)
 _ATTRIBUTE = r"""\s{}\s*=\s*["']?([^"'\s<>]+)["']?"""
 _AFTER_FORMULA = ".,;:"
@@ -33,6 +33,10 @@ _DETAILS = re.compile(r"<details(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _SUMMARY = re.compile(r"<summary(?:\s[^<>]*)?>(.*?)(?:</summary>|$)", re.IGNORECASE)
 _DETAILS_END = re.compile(r"</details>\s*$", re.IGNORECASE)
 _TABLE = re.compile(r"<table(?:\s[^<>]*)?>", re.IGNORECASE)
+_CELL = re.compile(
+    r"<tr\b[^<>]*>|<(t[hd])\b([^<>]*)>(.*?)(?=</?(?:t[hdr]|thead|tbody|tfoot|table)\b|$)",
+    re.IGNORECASE | re.DOTALL,
+)
 _HTML_RULE = re.compile(r"<hr\s*/?>\s*$", re.IGNORECASE)
 
 
@@ -129,7 +133,10 @@ def details(state: StateBlock, start_line: int, end_line: int, silent: bool) -> 
     begin = opening.end() if opening else 0
     summary = _SUMMARY.match(token.content, begin)
     token.meta["summary"] = summary.span(1) if summary else (begin, begin)
-    token.meta["rest"] = summary.end() if summary else begin
+    begin = summary.end() if summary else begin
+    end = _DETAILS_END.search(token.content, begin)
+    token.meta["rest"] = begin, end.start() if end else len(token.content)
+    token.meta["closed"] = end is not None
     return True
 
 
@@ -148,6 +155,23 @@ def html_table(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     _push_lines(state, "html_table", start_line, line if is_open else line + 1)
     state.tokens[-1].meta["open"] = is_open
     return True
+
+
+def html_cells(table: str) -> list[list[tuple[int, int, str, str]]]:
+    """Return the rows of a table in HTML. Each cell is its begin and end in the text, its tag, and
+    its alignment, which may be empty."""
+    rows: list[list[tuple[int, int, str, str]]] = []
+    for found in _CELL.finditer(table):
+        if not rows or not found[1]:
+            rows.append([])
+        if found[1]:
+            begin, end = found.span(3)
+            begin += len(found[3]) - len(found[3].lstrip())
+            end = max(begin, end - len(found[3]) + len(found[3].rstrip()))
+            aligned = re.search(r"align\W+(left|center|right)", found[2], re.IGNORECASE)
+            side = aligned[1].lower() if aligned else ""
+            rows[-1].append((begin, end, found[1].lower(), side))
+    return [row for row in rows if row]
 
 
 def html_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
@@ -219,7 +243,7 @@ def safe_tag(state: StateInline, silent: bool) -> bool:
         kind = "hardbreak"
     elif name == "img":
         return _picture(state, found, silent)
-    elif name in _ON_LINES:
+    elif name in ON_LINES:
         if not _has_partner(state, found) and not _begins_line(state):
             return False
         kind = "item" if kind == "li_open" else kind
