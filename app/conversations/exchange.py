@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
 from app.conversations.answer_steps import in_order, line, texts_of
+from app.conversations.markdown_part import part, unloaded
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean, picture_of
 from engine.stretches import folded
@@ -210,9 +211,9 @@ def not_in_it(found: Counter[str]) -> str:
 
 def to_markdown(chat: ExportedChat) -> str:
     """Return the shown branch as Markdown."""
-    parts = [f"# {' '.join(chat.title.split()) or 'Conversation'}"]
+    parts = [f"# {unloaded(' '.join(chat.title.split())) or 'Conversation'}"]
     if chat.system_prompt:
-        parts += ["## System", chat.system_prompt]
+        parts += ["## System", part(chat.system_prompt)]
     for entry in chat.branch():
         parts += [_heading(entry), _said(entry)]
     return clean("\n\n".join(parts) + "\n")
@@ -220,15 +221,15 @@ def to_markdown(chat: ExportedChat) -> str:
 
 def _said(entry: Entry) -> str:
     if entry.role != "assistant":
-        return entry.prompt
+        return part(entry.prompt)
     parts: list[str] = []
-    for kind, part in in_order(entry.content, entry.parts, entry.steps):
-        if isinstance(part, Step):
-            parts += map(_called, part.calls)
+    for kind, said in in_order(entry.content, entry.parts, entry.steps):
+        if isinstance(said, Step):
+            parts += map(_called, said.calls)
         elif kind == "reasoning":
-            parts.append(folded(part, ""))
+            parts.append(folded(part(said), ""))
         elif kind == "content":
-            parts.append(part)
+            parts.append(part(said))
     return "\n\n".join(parts)
 
 
