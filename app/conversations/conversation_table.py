@@ -5,7 +5,7 @@ Knows nothing of messages, nor of deleting: see `filing`.
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.conversations.answer_steps import permissions_from_json, permissions_to_json
@@ -28,18 +28,23 @@ _COLUMNS = (
     "(SELECT f.id FROM folders f WHERE f.id = folder AND f.deleted_ms IS NULL), "
     "archived, titled, queued, tools"
 )
+_READ: tuple[Callable[[Any], Any], ...] = (
+    *(int, str, bool, str, settings_from_json, str, lambda leaf: leaf),
+    *(from_milliseconds, from_milliseconds, lambda folder: folder),
+    *(bool, bool, texts_from_json, permissions_from_json),
+)
 
 
 def create(
     connection: sqlite3.Connection,
-    *,
-    title: str,
-    system_prompt: str,
-    settings: Request | None,
-    folder: int | None = None,
     now_ms: int,
+    *,
+    title: str = "",
+    system_prompt: str = "",
+    settings: Request | None = None,
+    folder: int | None = None,
 ) -> Conversation:
-    """Store a new conversation without messages."""
+    """Store a new conversation without messages. Without a title, it gets one from its first."""
     id = insert(
         connection,
         "conversations",
@@ -153,21 +158,4 @@ def gone() -> Problem:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    *fields, created_ms, updated_ms, folder, archived, titled, queued, tools = row
-    id, title, pinned, system_prompt, settings, unsent, leaf = fields
-    return Conversation(
-        id=id,
-        title=title,
-        pinned=bool(pinned),
-        system_prompt=system_prompt,
-        settings=settings_from_json(settings),
-        unsent=unsent,
-        leaf=leaf,
-        created=from_milliseconds(created_ms),
-        updated=from_milliseconds(updated_ms),
-        folder=folder,
-        archived=bool(archived),
-        titled=bool(titled),
-        queued=texts_from_json(queued),
-        permissions=permissions_from_json(tools),
-    )
+    return Conversation(*(read(value) for read, value in zip(_READ, row, strict=True)))

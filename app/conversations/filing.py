@@ -158,7 +158,7 @@ def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) ->
     connection.execute("UPDATE folders SET open = ? WHERE id = ?", (int(opened), folder))
 
 
-def delete_folder(connection: sqlite3.Connection, folder: int, *, now_ms: int) -> Undo:
+def delete_folder(connection: sqlite3.Connection, now_ms: int, folder: int) -> Undo:
     """Hide the folder. Its conversations stay, outside of folders."""
     found = _folder(connection, folder)
     connection.execute("UPDATE folders SET deleted_ms = ? WHERE id = ?", (now_ms, folder))

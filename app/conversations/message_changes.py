@@ -122,7 +122,7 @@ def _move(
 
 
 def duplicate(
-    connection: sqlite3.Connection, conversation: int, message: int | None, *, now_ms: int
+    connection: sqlite3.Connection, now_ms: int, conversation: int, *, message: int | None = None
 ) -> Conversation:
     """Copy a conversation with its traces and documents: the branch down to `message`, or all
     branches for None."""

@@ -36,10 +36,8 @@ from app.conversations import (
 from app.conversations.database import problems, transaction
 from app.conversations.records import (
     Conversation,
-    Deleted,
     DeletedMessages,
     ExportedChat,
-    Folder,
     Hit,
     Message,
     MessageState,
@@ -50,12 +48,8 @@ from app.conversations.records import (
 from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
-from engine.documents.prompt import Sent
 from engine.events import Event
-from engine.request import Request
-from engine.stretches import Stretch
 from engine.tools.steps import Step
-from engine.tools.turn import Permissions
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
@@ -65,6 +59,28 @@ _ALL = SearchFilter()
 def now_utc() -> datetime:
     """Return the time by this machine's clock."""
     return datetime.now(UTC)
+
+
+def _queued[T, **P](
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+) -> Callable[Concatenate["Store", P], Future[T]]:
+    """Return the method of the store that does this work in its thread."""
+
+    def method(store: "Store", /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        return store._do(work, *arguments, **options)
+
+    return method
+
+
+def _timed[T, **P](
+    work: Callable[Concatenate[sqlite3.Connection, int, P], T],
+) -> Callable[Concatenate["Store", P], Future[T]]:
+    """Return the method of the store that does this work, which takes the time."""
+
+    def method(store: "Store", /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        return store._do(work, store._now_ms(), *arguments, **options)
+
+    return method
 
 
 class Store:
@@ -125,68 +141,19 @@ class Store:
 
     # The list of conversations
 
-    def create(
-        self,
-        *,
-        title: str = "",
-        system_prompt: str = "",
-        settings: Request | None = None,
-        folder: int | None = None,
-    ) -> Future[Conversation]:
-        """Store a new conversation, in this folder if any. Without a title, it gets one from its
-        first message."""
-        return self._do(
-            conversation_table.create,
-            title=title,
-            system_prompt=system_prompt,
-            settings=settings,
-            folder=folder,
-            now_ms=self._now_ms(),
-        )
-
-    def conversations(self) -> Future[tuple[Conversation, ...]]:
-        """Return all that are not deleted, archived ones too: pinned first, then the latest
-        first."""
-        return self._do(conversation_table.listed)
-
-    def folders(self) -> Future[tuple[Folder, ...]]:
-        """Return all folders, by name."""
-        return self._do(filing.folders)
-
-    def conversation(self, conversation: int) -> Future[Conversation]:
-        """Return the record of one conversation."""
-        return self._do(conversation_table.get, conversation)
-
-    def rename(self, conversation: int, title: str) -> Future[None]:
-        """Set a title, which the model does not replace."""
-        return self._do(conversation_table.rename, conversation, title)
-
-    def settle_title(self, conversation: int, title: str | None) -> Future[bool]:
-        """Set the model's title, unless a title was given before; None keeps the first words of the
-        question for good. Returns whether the title changed."""
-        return self._do(conversation_table.settle_title, conversation, title)
+    create = _timed(conversation_table.create)
+    conversations = _queued(conversation_table.listed)
+    folders = _queued(filing.folders)
+    conversation = _queued(conversation_table.get)
+    rename = _queued(conversation_table.rename)
+    settle_title = _queued(conversation_table.settle_title)
 
     def pin(self, *conversations: int, pinned: bool) -> Future[None]:
         return self._do(conversation_table.pin, conversations, pinned=pinned)
 
-    def configure(
-        self, conversation: int, *, system_prompt: str, settings: Request | None
-    ) -> Future[None]:
-        """Set how this conversation is answered; None for the app's defaults."""
-        return self._do(
-            conversation_table.configure,
-            conversation,
-            system_prompt=system_prompt,
-            settings=settings,
-        )
-
-    def permit(self, conversation: int, permissions: Permissions) -> Future[None]:
-        """Set what a person allows tools in this conversation."""
-        return self._do(conversation_table.permit, conversation, permissions)
-
-    def keep_unsent(self, conversation: int, text: str) -> Future[None]:
-        """Store the text in the composer. Sending a message clears it."""
-        return self._do(conversation_table.keep_unsent, conversation, text)
+    configure = _queued(conversation_table.configure)
+    permit = _queued(conversation_table.permit)
+    keep_unsent = _queued(conversation_table.keep_unsent)
 
     def keep_queued(self, conversation: int, texts: Sequence[str]) -> Future[None]:
         """Store the messages that wait for the end of an answer."""
@@ -218,25 +185,16 @@ class Store:
         """Move these into a folder, or out of folders; and out of the archive."""
         return self._do(filing.move, conversations, folder=folder)
 
-    def make_folder(self, name: str) -> Future[Folder]:
-        """Make a new, empty folder."""
-        return self._do(filing.make_folder, name)
-
-    def rename_folder(self, folder: int, name: str) -> Future[None]:
-        return self._do(filing.rename_folder, folder, name)
+    make_folder = _queued(filing.make_folder)
+    rename_folder = _queued(filing.rename_folder)
 
     def set_up_folder(self, folder: int, *, instruction: str, files: Sequence[str]) -> Future[None]:
         """Set what new conversations in the folder begin with: a system prompt, and the files at
         these paths. Those that exist do not change."""
         return self._do(filing.set_up_folder, folder, instruction=instruction, files=tuple(files))
 
-    def open_folder(self, folder: int, *, opened: bool) -> Future[None]:
-        """Show or hide the folder's conversations in the list."""
-        return self._do(filing.open_folder, folder, opened=opened)
-
-    def delete_folder(self, folder: int) -> Future[Undo]:
-        """Remove a folder. Its conversations stay."""
-        return self._do(filing.delete_folder, folder, now_ms=self._now_ms())
+    open_folder = _queued(filing.open_folder)
+    delete_folder = _timed(filing.delete_folder)
 
     def undo(self, change: Undo | DeletedMessages) -> Future[None]:
         """Undo `delete`, `delete_message`, `archive`, `move` or `delete_folder`."""
@@ -244,9 +202,7 @@ class Store:
             return self._do(message_changes.restore, change)
         return self._do(filing.undo, change)
 
-    def deleted(self) -> Future[tuple[Deleted, ...]]:
-        """Return all that was deleted and can be put back by `undo`, the latest first."""
-        return self._do(filing.deleted)
+    deleted = _queued(filing.deleted)
 
     def erase(self, change: Undo | DeletedMessages) -> Future[None]:
         """Remove for good what `undo` would put back."""
@@ -275,32 +231,17 @@ class Store:
 
     # Messages
 
-    def branch(self, conversation: int) -> Future[tuple[Message, ...]]:
-        """Return the messages of the shown branch, first to last."""
-        return self._do(tree.branch, conversation)
-
-    def shown(self, conversation: int) -> Future[tuple[Conversation, tuple[Message, ...]]]:
-        """Return the record of a conversation and its shown branch, as of one moment."""
-        return self._do(tree.shown, conversation)
-
-    def message(self, message: int) -> Future[Message]:
-        return self._do(tree.get, message)
-
-    def siblings(self, message: int) -> Future[tuple[Message, ...]]:
-        """Return the messages under the same parent, including this one, oldest first."""
-        return self._do(tree.siblings, message)
-
-    def switch(self, message: int) -> Future[tuple[Message, ...]]:
-        """Show the branch through `message`, down to its newest end. Returns the branch."""
-        return self._do(tree.switch, message)
+    branch = _queued(tree.branch)
+    shown = _queued(tree.shown)
+    message = _queued(tree.get)
+    siblings = _queued(tree.siblings)
+    switch = _queued(tree.switch)
 
     def say(self, conversation: int, content: str) -> Future[Message]:
         """Add a user's message at the end of the shown branch, without an answer."""
         return self._do(tree.say, conversation, content, now_ms=self._now_ms())
 
-    def edit(self, message: int, content: str) -> Future[Message]:
-        """Add another version of a message, as its sibling. `message` and all after it stay."""
-        return self._do(tree.edit, message, content, now_ms=self._now_ms())
+    edit = _timed(tree.edit)
 
     def delete_message(self, message: int) -> Future[DeletedMessages]:
         """Hide a message until `undo`, `erase` or `purge`. Those after it follow the one before it;
@@ -315,70 +256,9 @@ class Store:
         self._forget_learned(connection, (change.conversation, change.id))
         return change
 
-    def duplicate(self, conversation: int, *, message: int | None = None) -> Future[Conversation]:
-        """Copy a conversation with its traces and documents: the branch down to `message`, or all
-        of it for None."""
-        return self._do(message_changes.duplicate, conversation, message, now_ms=self._now_ms())
-
-    def ask(
-        self,
-        conversation: int | None,
-        content: str,
-        *,
-        instead_of: int | None = None,
-        queued: bool = False,
-        sent: Sent | None = None,
-        target: str,
-        drafter: str,
-        system_prompt: str = "",
-        settings: Request | None = None,
-    ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
-        """Add a user's message and begin its answer: both, or neither.
-
-        Without a conversation, makes a new one with this system prompt and these settings. With
-        `instead_of`, the message is another version of that message. With `queued`, it is the first
-        queued message, which leaves the queue; the unsent text stays. `sent` is what the model gets
-        of it, if it has documents. Returns the record and the branch, which ends in the answer.
-        """
-        return self._do(
-            tree.ask,
-            conversation,
-            content,
-            instead_of=instead_of,
-            queued=queued,
-            sent=sent,
-            target=target,
-            drafter=drafter,
-            system_prompt=system_prompt,
-            settings=settings,
-            now_ms=self._now_ms(),
-        )
-
-    def begin_answer(
-        self,
-        parent: int,
-        *,
-        target: str,
-        drafter: str,
-        content: str = "",
-        stretches: Sequence[Stretch] = (),
-        steps: Sequence[Step] = (),
-    ) -> Future[Message]:
-        """Begin an answer to `parent`. Another answer to the same question is its sibling.
-
-        To continue an answer that was cut off, begin its sibling with its `content`, `stretches`
-        and `steps`.
-        """
-        return self._do(
-            tree.begin,
-            parent,
-            target=target,
-            drafter=drafter,
-            content=content,
-            stretches=stretches,
-            steps=tuple(steps),
-            now_ms=self._now_ms(),
-        )
+    duplicate = _timed(message_changes.duplicate)
+    ask = _timed(tree.ask)
+    begin_answer = _timed(tree.begin)
 
     def flush_answer(
         self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
@@ -404,9 +284,7 @@ class Store:
             tree.finish, answer, content, tuple(events), state=state, steps=tuple(steps)
         )
 
-    def trace(self, message: int) -> Future[tuple[Event, ...]]:
-        """Return the events of an answer; none if it was not generated here."""
-        return self._do(traces.read, message)
+    trace = _queued(traces.read)
 
     # Documents
 
@@ -431,10 +309,7 @@ class Store:
             attachments.keep_copy(original, self.attachments, document)
         return number
 
-    def keep_notes(self, message: int, sent: Sent) -> Future[Sent]:
-        """Store what a message has of its documents so far, while notes are made on their parts.
-        Returns it without the documents that were deleted meanwhile."""
-        return self._do(attachments.keep_notes, message, sent)
+    keep_notes = _queued(attachments.keep_notes)
 
     def detach(self, conversation: int, number: int) -> Future[None]:
         """Detach a document from the unsent message."""
@@ -474,14 +349,8 @@ class Store:
         with _changing(self.kept, "What is kept of documents cannot be deleted"):
             kept_blocks.forget_all(self.kept)
 
-    def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
-        """Return the documents attached to the unsent message, with their numbers."""
-        return self._do(attachments.unsent, conversation)
-
-    def documents_of(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
-        """Return all documents of a conversation with their numbers: unsent ones and those of other
-        branches too, but none that were deleted or not imported."""
-        return self._do(attachments.documents_of, conversation)
+    unsent_documents = _queued(attachments.unsent)
+    documents_of = _queued(attachments.documents_of)
 
     def copy_of(self, document: Document) -> Path | None:
         """Return the path of a PDF's private copy, if there is one."""
@@ -489,6 +358,8 @@ class Store:
         return copy if document.format == "pdf" and copy.exists() else None
 
     # Search, export, import
+
+    targets = _queued(search.targets)
 
     def search(
         self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
@@ -500,13 +371,7 @@ class Store:
         """
         return self._do(search.search, text, limit=limit, among=among)
 
-    def targets(self) -> Future[tuple[str, ...]]:
-        """Return the names of the models that wrote answers."""
-        return self._do(search.targets)
-
-    def chat(self, conversation: int) -> Future[ExportedChat]:
-        """Return the whole conversation, for `exchange` to write."""
-        return self._do(tree.chat, conversation)
+    chat = _queued(tree.chat)
 
     def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
         """Return those of these conversations that exist, as `chat` does."""

@@ -33,8 +33,11 @@ from engine.stretches import Stretch
 from engine.tools.steps import Step, stopped
 from models.errors import Problem
 
-_MESSAGE = """
-    SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
+_FIELDS = ("id", "conversation", "parent", "role", "content", "state", "target", "drafter")
+_EXPORTED = ("role", "target", "drafter", "created", "sent", "edited")  # as they are
+_OF_A_CHAT = "title", "system_prompt", "settings", "pinned", "created", "updated", "archived"
+_MESSAGE = f"""
+    SELECT {", ".join(f"m.{name}" for name in _FIELDS)},
         m.edited, m.stretches, m.steps, m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
@@ -136,7 +139,7 @@ def say(
     )
 
 
-def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: int) -> Message:
+def edit(connection: sqlite3.Connection, now_ms: int, message: int, content: str) -> Message:
     """Add another version of `message` as its sibling, and show its branch. An answer is marked as
     edited, and has neither figures nor a trace."""
     found = get(connection, message)
@@ -155,16 +158,17 @@ def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: 
 
 def begin(
     connection: sqlite3.Connection,
+    now_ms: int,
     parent: int,
     *,
     target: str,
     drafter: str,
-    content: str,
+    content: str = "",
     stretches: Sequence[Stretch] = (),
     steps: Sequence[Step] = (),
-    now_ms: int,
 ) -> Message:
-    """Begin an answer under `parent`, and show its branch."""
+    """Begin an answer under `parent`, and show its branch. To continue an answer that was cut off,
+    begin its sibling with its `content`, `stretches` and `steps`."""
     return _add(
         connection,
         conversation=get(connection, parent).conversation,
@@ -182,33 +186,35 @@ def begin(
 
 def ask(
     connection: sqlite3.Connection,
+    now_ms: int,
     conversation: int | None,
     content: str,
     *,
-    instead_of: int | None,
-    queued: bool,
-    sent: Sent | None,
+    instead_of: int | None = None,
+    queued: bool = False,
+    sent: Sent | None = None,
     target: str,
     drafter: str,
-    system_prompt: str,
-    settings: Request | None,
-    now_ms: int,
+    system_prompt: str = "",
+    settings: Request | None = None,
 ) -> tuple[Conversation, tuple[Message, ...]]:
-    """Add a user's message and begin its answer. Returns the record and the branch.
+    """Add a user's message and begin its answer: both, or neither.
 
-    Without a conversation, makes a new one with this system prompt and these settings. The message
-    stands beside the message `instead_of`, if any.
+    Without a conversation, makes a new one with this system prompt and these settings. With
+    `instead_of`, the message is another version of that message. With `queued`, it is the first
+    queued message, which leaves the queue; the unsent text stays. `sent` is what the model gets
+    of it, if it has documents. Returns the record and the branch, which ends in the answer.
     """
     if instead_of is not None:
-        question = edit(connection, instead_of, content, now_ms=now_ms)
+        question = edit(connection, now_ms, instead_of, content)
     else:
         if conversation is None:
             conversation = conversation_table.create(
-                connection, title="", system_prompt=system_prompt, settings=settings, now_ms=now_ms
+                connection, now_ms, system_prompt=system_prompt, settings=settings
             ).id
         question = say(connection, conversation, content, queued=queued, now_ms=now_ms)
     attachments.send(connection, question.conversation, question.id, sent)
-    begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)
+    begin(connection, now_ms, question.id, target=target, drafter=drafter)
     return shown(connection, question.conversation)
 
 
@@ -269,31 +275,20 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
 
     entries = tuple(
         Entry(
+            **{name: getattr(message, name) for name in _EXPORTED},
             parent=above(message),
-            role=message.role,
             content=message.content if message.steps else message.spelled,
             state="interrupted" if message.state == "streaming" else message.state,
-            target=message.target,
-            drafter=message.drafter,
-            created=message.created,
-            sent=message.sent,
-            edited=message.edited,
             stretches=message.stretches if message.steps else (),
             steps=stopped(message.steps),
         )
         for message in messages
     )
     return ExportedChat(
-        title=found.title,
+        **{name: getattr(found, name) for name in _OF_A_CHAT},
         entries=entries,
         leaf=None if found.leaf is None else place.get(found.leaf),
-        system_prompt=found.system_prompt,
-        settings=found.settings,
-        pinned=found.pinned,
-        created=found.created,
-        updated=found.updated,
         folder=folder,
-        archived=found.archived,
     )
 
 
@@ -386,23 +381,17 @@ def _add(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, edited, stretches, steps, figures, sent, created_ms, place, count = row
-    id, conversation, parent, role, content, state, target, drafter = fields
+    *fields, edited, stretches, steps, figures, sent, created_ms, place, siblings = row
+    known: dict[str, Any] = dict(zip(_FIELDS, fields, strict=True))
+    is_answer = known["role"] == "assistant"
     return Message(
-        id=id,
-        conversation=conversation,
-        parent=parent,
-        role=role,
-        content=content,
-        state=state,
-        target=target,
-        drafter=drafter,
+        **known,
         created=from_milliseconds(created_ms),
         place=place,
-        siblings=count,
+        siblings=siblings,
         figures=figures_from_json(figures),
         sent=attachments.unpacked(sent),
         edited=bool(edited),
-        stretches=stretches_from_json(stretches, content) if role == "assistant" else (),
+        stretches=stretches_from_json(stretches, known["content"]) if is_answer else (),
         steps=steps_from_json(steps),
     )
