@@ -10,7 +10,6 @@ from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
 from models import files
-from models.errors import Problem
 
 _LAST_FOLDER = "last folder"  # a property of the application
 
@@ -55,13 +54,8 @@ def ask_to_save(parent: QWidget, title: str, suggestion: str, then: Callable[[Pa
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, completely or not at all. Raises Problem."""
-    try:
+    with files.writing(path):
         files.write_text(path, text)
-    except OSError as error:
-        raise Problem(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Choose another place, or make room there.",
-        ) from error
 
 
 def file_name(suggestion: str) -> str:

@@ -128,6 +128,18 @@ def file_stem(title: str) -> str:
     return one_line(kept).strip(". ")[:_LONGEST_STEM].rstrip(". ")
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise Problem if the file cannot be written in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Choose another place, or make room there.",
+        ) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace the file at `path` by `text`, as `replacing` does. Raises OSError."""
     with replacing(path) as partial:

@@ -17,7 +17,6 @@ from app.conversations.records import Entry, ExportedChat, clean
 from app.markdown.web import html_of
 from engine.tools.steps import Step
 from models import files
-from models.errors import Problem
 from models.in_words import one_line
 
 Form = Literal["markdown", "json", "html", "pdf", "print"]
@@ -107,14 +106,8 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
     document.setHtml(page_of(chat, paper=True))
     document.print_(writer)
     data.close()
-    try:
-        with files.replacing(path) as partial:
-            partial.write_bytes(bytes(data.data().data()))
-    except OSError as error:
-        raise Problem(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Choose another place, or make room there.",
-        ) from error
+    with files.writing(path), files.replacing(path) as partial:
+        partial.write_bytes(bytes(data.data().data()))
 
 
 def _entry(entry: Entry, *, paper: bool) -> str:

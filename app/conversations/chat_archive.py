@@ -6,15 +6,14 @@ Written chat by chat, so that it can be cancelled; complete or not at all. Knows
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from app.conversations import exchange
 from app.conversations.records import ExportedChat
-from models.errors import Problem
-from models.files import file_stem, publish
+from models.files import file_stem, publish, writing
 
 
 class ChatArchive:
@@ -35,7 +34,7 @@ class ChatArchive:
 
     def add(self, chats: Iterable[ExportedChat]) -> None:
         """Write these chats. Raises Problem."""
-        with self._problems():
+        with writing(self._path):
             archive = self._begun()
             for chat in chats:
                 name = self._name(chat)
@@ -46,7 +45,7 @@ class ChatArchive:
 
     def finish(self) -> None:
         """Rename the file to `path`, replacing another. Raises Problem."""
-        with self._problems():
+        with writing(self._path):
             self._begun().close()
             publish(self._partial, self._path)
 
@@ -73,13 +72,3 @@ class ChatArchive:
         name = next(name for name in numbered if name.casefold() not in self._names)
         self._names.add(name.casefold())
         return name
-
-    @contextmanager
-    def _problems(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise Problem(
-                f"{self._path} cannot be written: {error.strerror or error}.",
-                "Choose another place, or make room there.",
-            ) from error

@@ -13,7 +13,8 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from html import escape
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -49,18 +50,10 @@ def read_chats(path: Path) -> tuple[ExportedChat, ...]:
         return _some(_parse_thread(thread, messages))
     if path.suffix.lower() == ".jsonl":
         return _some(_parse_thread(b"", _data_of(path)))
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_ZIP)) == _ZIP:
-                return _read_zip(file)
-            file.seek(0)
-            data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that it is a file and that you may read it.",
-        ) from error
-    return parse(data)
+    with _reading(path), path.open("rb") as file:
+        if file.read(len(_ZIP)) == _ZIP:
+            return _read_zip(file)
+    return parse(_data_of(path))
 
 
 def parse(data: bytes) -> tuple[ExportedChat, ...]:
@@ -119,12 +112,16 @@ def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
 
 
 def _data_of(path: Path) -> bytes:
-    """Return the bytes of a file; none if it is not there."""
+    """Return the bytes of a file, and one more than may be; none if it is not there."""
+    with _reading(path), suppress(FileNotFoundError), path.open("rb") as file:
+        return file.read(LARGEST_BYTES + 1)
+    return b""
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        return b""
+        yield
     except OSError as error:
         raise Problem(
             f"{path} cannot be read: {error.strerror or error}.",
@@ -189,24 +186,20 @@ def left_out(chat: ExportedChat, pictures: Path = NOWHERE, *, whole: bool) -> Co
     """Count what is not in the chat's file: the `whole` tree with its pictures in this folder, as
     JSON has it, or else the shown branch."""
     entries = chat.entries if whole else chat.branch()
-    found: Counter[str] = Counter()
+    found = Counter({"{} message{} of other versions": len(chat.entries) - len(entries)})
     for entry in entries:
-        found["{} picture{}"] += sum(
-            not (whole and picture_of(picture, pictures)) for picture in entry.pictures
-        )
-        documents = entry.sent.documents if entry.sent else ()
-        found["the parts that were not sent of {} document{}"] += sum(
-            bool(document.among) for document in documents
-        )
+        gone = [one for one in entry.pictures if not (whole and picture_of(one, pictures))]
+        cut = [one for one in (entry.sent.documents if entry.sent else ()) if one.among]
+        found["{} picture{}"] += len(gone)
+        found["the parts that were not sent of {} document{}"] += len(cut)
         found["the rounds of {} answer{}"] += bool(entry.drafter)
-    found["{} message{} of other versions"] = len(chat.entries) - len(entries)
     return found
 
 
 def not_in_it(found: Counter[str]) -> str:
     """Return a sentence about what was left out; empty if nothing was."""
-    words = [text.format(f"{n:,}", "s" * (n > 1)) for text, n in found.items() if n]
-    return f" Not in it: {', '.join(words)}." if words else ""
+    words = (text.format(f"{n:,}", "s" * (n > 1)) for text, n in found.items() if n)
+    return f" Not in it: {', '.join(words)}." if found.total() else ""
 
 
 def to_markdown(chat: ExportedChat) -> str:

@@ -13,18 +13,23 @@ _HARMLESS = (
 )
 _TAG = rf"<(?=[a-z/!?])(?!{_HARMLESS})"
 _IN_HTML = re.compile(_TAG, re.IGNORECASE)
-_IN_TEXT = re.compile(rf"(\\.|(`+)(?!`).*?(?<!`)\2(?!`))|!(?=\[)|{_TAG}", re.IGNORECASE | re.DOTALL)
+_IN_TEXT = re.compile(  # a sign after a backslash, code, a picture, what may be one, a tag
+    rf"(\\.|(`+)(?!`).*?(?<!`)\2(?!`))|(!)(?=\[[^\[\]]*\][(\[])|!(?=\[)|{_TAG}", re.I | re.S
+)
+_NESTING = 100  # levels
 
 
 def unloaded(text: str) -> str:
     """Return a paragraph whose pictures are links, and whose HTML is shown if it may load any."""
-    return _IN_TEXT.sub(lambda found: found[1] or ("&lt;" if found[0] == "<" else ""), text)
+    safe = {"<": "&lt;", "!": "!\\"}
+    return _IN_TEXT.sub(lambda m: m[1] or ("" if m[3] else safe[m[0]]), text)
 
 
 def part(text: str) -> str:
     """Return Markdown as a part of a file, below a heading of level 2."""
+    md = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable("table")
     lines, end, folds = _LINE.findall(f"{text}\n"), "", 0
-    for token in reversed(MarkdownIt("commonmark").enable("table").parse("".join(lines))):
+    for token in reversed(md.parse("".join(lines))):
         first, last = token.map or (0, 0)
         own = "".join(lines[first:last])
         match token.type:

@@ -33,12 +33,9 @@ def delete(connection: sqlite3.Connection, message: int, *, now_ms: int) -> Dele
         (among,),
     ).fetchone():
         raise Problem("This answer is being written.", "Stop it, then delete it.")
-    spliced = (
-        alone
-        and connection.execute(
-            "UPDATE messages SET parent = ? WHERE parent = ?", (found.parent, message)
-        ).rowcount
-    )
+    spliced = connection.execute(
+        "UPDATE messages SET parent = ? WHERE parent = ? AND ?", (found.parent, message, alone)
+    ).rowcount
     if before in ids:
         conversation_table.show(connection, found.conversation, found.parent)
     hidden = insert(

@@ -379,13 +379,9 @@ class Store:
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
         """Add what `exchange` read: all of it, or nothing; and the pictures that can be read."""
-        return self._do(self._add, tuple(chats), now_ms=self._now_ms())
-
-    def _add(
-        self, connection: sqlite3.Connection, chats: tuple[ExportedChat, ...], *, now_ms: int
-    ) -> tuple[Conversation, ...]:
-        add = partial(tree.add, connection, now_ms=now_ms, pictures=self.attachments)
-        return tuple(map(add, chats))
+        add = partial(tree.add, now_ms=self._now_ms(), pictures=self.attachments)
+        found = tuple(chats)
+        return self._do(lambda connection: tuple(add(connection, chat) for chat in found))
 
     # Backups
 

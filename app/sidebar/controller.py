@@ -139,18 +139,17 @@ class SidebarController(QObject):
         dialog = FolderDialog(folder, self._sidebar.window())
 
         def steps() -> Steps:
-            try:
-                yield self._store.set_up_folder(
-                    folder.id, instruction=dialog.instruction, files=dialog.files
-                )
-                dialog.deleteLater()
-            except Problem:
-                dialog.open()  # with what was written in it
-                raise
-            finally:
-                self._listing.refresh()
+            yield self._store.set_up_folder(
+                folder.id, instruction=dialog.instruction, files=dialog.files
+            )
+            dialog.deleteLater()
+            self._listing.refresh()
 
-        dialog.accepted.connect(lambda: self._run(steps()))
+        def ask_again(problem: Problem) -> None:
+            dialog.open()  # with what was written in it
+            self.failed.emit(problem)
+
+        dialog.accepted.connect(lambda: self._stepper.run(steps(), failed=ask_again))
         dialog.rejected.connect(dialog.deleteLater)
         dialog.open()
 
@@ -229,11 +228,7 @@ class SidebarController(QObject):
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
         self.leaving.emit(conversations)
-        self._file(
-            lambda: self._store.delete(*conversations),
-            "Deleted",
-            then=lambda: self._answers.cancel_in(conversations),
-        )
+        self._file(lambda: self._store.delete(*conversations), "Deleted", conversations)
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:
@@ -242,18 +237,15 @@ class SidebarController(QObject):
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
 
     def _file(
-        self,
-        change: Callable[[], Future[Undo]],
-        what: str,
-        *,
-        then: Callable[[], None] = lambda: None,
+        self, change: Callable[[], Future[Undo]], what: str, stopped: Sequence[int] = ()
     ) -> None:
-        """Delete, archive or move conversations, and offer to undo that; then do the rest."""
+        """Delete, archive or move conversations, and offer to undo that. Then stop the answers in
+        those that are `stopped`."""
 
         def steps() -> Steps:
             try:
                 self._sidebar.offer_undo((yield change()), what)
-                then()
+                self._answers.cancel_in(stopped)
             finally:
                 self._listing.refresh()
 

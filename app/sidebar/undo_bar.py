@@ -3,8 +3,6 @@
 It stays until it is closed, so that nobody needs to be quick.
 """
 
-from dataclasses import dataclass
-
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
@@ -12,15 +10,6 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 from app.theme.icons import sign_icon
 from app.theme.labels import StatusLine
 from app.theme.style import colours_of
-
-
-@dataclass(slots=True)
-class _Offer:
-    """`asked` is True once its change was to be undone."""
-
-    change: object
-    text: str
-    asked: bool = False
 
 
 class UndoBar(QWidget):
@@ -34,7 +23,8 @@ class UndoBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._offers: list[_Offer] = []
+        self._changes: list[tuple[object, str]] = []
+        self._asked: list[tuple[object, str]] = []  # were to be undone
         self._line = StatusLine()
         self._undo = QPushButton("Undo")
         self._undo.clicked.connect(self.undo)
@@ -56,31 +46,29 @@ class UndoBar(QWidget):
     @property
     def text(self) -> str:
         """The description of the last change; empty if there is none."""
-        return next((offer.text for offer in reversed(self._offers) if not offer.asked), "")
+        return self._changes[-1][1] if self._changes else ""
 
     def add(self, change: object, text: str) -> None:
         """Offer to undo this change, which `text` describes."""
-        self._offers.append(_Offer(change, text))
+        self._changes.append((change, text))
         self._refresh()
 
     def undo(self) -> None:
         """Ask for the last change to be undone."""
-        for offer in reversed(self._offers):
-            if not offer.asked:
-                offer.asked = True
-                self._refresh()
-                self.undone.emit(offer.change)
-                return
+        if self._changes:
+            self._asked.append(self._changes.pop())
+            self._refresh()
+            self.undone.emit(self._asked[-1][0])
 
     def put_back(self, change: object) -> None:
         """Offer again to undo this change, which could not be undone."""
-        for offer in self._offers:
-            offer.asked = offer.asked and offer.change is not change
+        self._changes += [offer for offer in self._asked if offer[0] is change]
+        self._asked = [offer for offer in self._asked if offer[0] is not change]
         self._refresh()
 
     def forget(self) -> None:
         """Offer nothing more."""
-        self._offers.clear()
+        self._changes.clear()
         self._refresh()
 
     def changeEvent(self, event: QEvent) -> None:
