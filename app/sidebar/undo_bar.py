@@ -3,6 +3,8 @@
 It stays until it is closed, so that nobody needs to be quick.
 """
 
+from operator import itemgetter
+
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
@@ -23,8 +25,8 @@ class UndoBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._changes: list[tuple[object, str]] = []
-        self._asked: list[tuple[object, str]] = []  # were to be undone
+        self._changes: list[tuple[int, object, str]] = []  # numbered
+        self._asked: list[tuple[int, object, str]] = []  # those that were to be undone
         self._line = StatusLine()
         self._undo = QPushButton("Undo")
         self._undo.clicked.connect(self.undo)
@@ -46,11 +48,11 @@ class UndoBar(QWidget):
     @property
     def text(self) -> str:
         """The description of the last change; empty if there is none."""
-        return self._changes[-1][1] if self._changes else ""
+        return self._changes[-1][2] if self._changes else ""
 
     def add(self, change: object, text: str) -> None:
         """Offer to undo this change, which `text` describes."""
-        self._changes.append((change, text))
+        self._changes.append((len(self._changes) + len(self._asked), change, text))
         self._refresh()
 
     def undo(self) -> None:
@@ -58,17 +60,19 @@ class UndoBar(QWidget):
         if self._changes:
             self._asked.append(self._changes.pop())
             self._refresh()
-            self.undone.emit(self._asked[-1][0])
+            self.undone.emit(self._asked[-1][1])
 
     def put_back(self, change: object) -> None:
         """Offer again to undo this change, which could not be undone."""
-        self._changes += [offer for offer in self._asked if offer[0] is change]
-        self._asked = [offer for offer in self._asked if offer[0] is not change]
+        self._changes += [offer for offer in self._asked if offer[1] is change]
+        self._changes.sort(key=itemgetter(0))
+        self._asked = [offer for offer in self._asked if offer[1] is not change]
         self._refresh()
 
     def forget(self) -> None:
         """Offer nothing more."""
         self._changes.clear()
+        self._asked.clear()
         self._refresh()
 
     def changeEvent(self, event: QEvent) -> None:

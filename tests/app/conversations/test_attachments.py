@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import sqlite3
 import zlib
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -10,11 +14,14 @@ from unittest import mock
 import pytest
 
 from app.conversations import exchange
-from app.conversations.records import Conversation, Message
+from app.conversations.chat_archive import ChatArchive
+from app.conversations.database import transaction
+from app.conversations.records import Conversation, Message, chat_of
 from app.conversations.store import Store
 from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.documents import Document, Section
+from engine.documents.page_picture import png
 from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, write_notes
 from models.errors import Problem
 from tests.support.app.store_samples import raw
@@ -328,3 +335,121 @@ def test_notes_are_kept_as_they_are_where_nothing_was_deleted(store: Store) -> N
     assert store.keep_notes(question.id, notes).result() == notes
     (found, _) = store.branch(record.id).result()
     assert found.sent == notes
+
+
+def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(
+    store: Store, tmp_path: Path
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(PDF)
+    record, question = sent_with(store, document())
+    store.attach(record.id, document(), original=original).result()
+    store.detach(record.id, 1).result()
+    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
+    change = store.delete_message(question.id).result()
+    other = document("other.pdf", data=b"other")
+    assert store.attach(record.id, other).result() == 2, "number 1 is that of the deleted one"
+    store.detach(record.id, 2).result()
+    store.undo(change).result()
+    assert store.documents_of(record.id).result() == ((1, document()),)
+    change = store.delete_message(question.id).result()
+    store.delete_document(record.id, 1).result()
+    store.undo(change).result()
+    assert "roof" not in store.message(question.id).result().prompt
+    store.erase(store.delete_message(question.id).result()).result()
+    assert store.copy_of(document()) is None
+
+
+def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(PDF)
+    conversation = store.create().result().id
+    store.attach(conversation, document(), original=original).result()
+
+    @contextmanager
+    def full(connection: sqlite3.Connection) -> Iterator[None]:
+        with transaction(connection):
+            yield
+            raise Problem("The disk is full.", "Free some space.")
+
+    monkeypatch.setattr("app.conversations.store.transaction", full)
+    with pytest.raises(Problem):
+        store.detach(conversation, 1).result()
+    monkeypatch.undo()
+    assert store.copy_of(document()) is not None
+    assert store.unsent_documents(conversation).result() == ((1, document()),)
+
+
+def picture_in(folder: Path, width: int = 3) -> Document:
+    """A picture, and its file in the folder, as they are when they were read."""
+    rgb = bytes(range(6 * width))
+    digest = hashlib.sha256(f"{width} 2\n".encode() + rgb).hexdigest()
+    data = png(rgb, width=width, height=2, row_bytes=3 * width, effort=1)
+    (folder / f"{digest}.png").write_bytes(data)
+    return Document("pic.png", "picture", digest, (), pixels=(width, 2))
+
+
+def with_picture(store: Store, folder: Path) -> tuple[Conversation, Document]:
+    drawn = picture_in(folder)
+    conversation = store.create(title="Boats").result().id
+    number = store.attach(conversation, drawn, original=folder / f"{drawn.digest}.png").result()
+    sent = write_message(QUESTION, [Attached(number, drawn)])
+    record, (_, answer) = store.ask(
+        conversation, QUESTION, sent=sent, target="t", drafter="d"
+    ).result()
+    store.finish_answer(answer.id, "A boat.", (), state="complete").result()
+    store.edit(answer.id, "A ship.").result()
+    return record, drawn
+
+
+@pytest.mark.parametrize("name", ["one.json", "all.zip"])
+def test_pictures_are_exported_and_come_back(store: Store, tmp_path: Path, name: str) -> None:
+    record, drawn = with_picture(store, tmp_path)
+    chat = store.chat(record.id).result()
+    file = tmp_path / name
+    if name == "one.json":
+        file.write_text(exchange.to_json(chat, store.attachments))
+    else:
+        archive = ChatArchive(file, store.attachments)
+        archive.add([chat, chat])
+        archive.finish()
+    assert "[picture: pic.png]" in exchange.to_markdown(chat)
+    with Store.open(tmp_path / "other" / "c.sqlite") as other:
+        added = other.add(exchange.read_chats(file)).result()
+        branch = other.branch(added[-1].id).result()
+        (shown,) = chat_of(branch, other.attachments)[0].pictures
+        assert Path(shown.path).read_bytes() == (tmp_path / f"{drawn.digest}.png").read_bytes()
+        other.purge().result()
+        assert other.documents_of(added[-1].id).result() == ((1, drawn),)
+        assert Path(shown.path).exists(), "it is attached as here"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no picture", b"\x89PNG" + bytes(99), zlib.compress(bytes(10**6))]
+)
+def test_a_picture_that_is_another_is_not_taken(store: Store, tmp_path: Path, data: bytes) -> None:
+    record, drawn = with_picture(store, tmp_path)
+    written = json.loads(exchange.to_json(store.chat(record.id).result(), store.attachments))
+    written["pictures"][drawn.digest] = b64encode(bytes(41) + data).decode()
+    with Store.open(tmp_path / "other" / "c.sqlite") as other:
+        (added,) = other.add(exchange.parse(json.dumps(written).encode())).result()
+        assert chat_of(other.branch(added.id).result(), other.attachments)[0].pictures == ()
+    written["pictures"][drawn.digest] = "x"
+    with pytest.raises(Problem, match="picture"):
+        exchange.parse(json.dumps(written).encode())
+
+
+def test_what_an_export_leaves_out_is_named(store: Store, tmp_path: Path) -> None:
+    record, _ = with_picture(store, tmp_path)
+    chat = store.chat(record.id).result()
+
+    def sentence(folder: Path, *, whole: bool) -> str:
+        return exchange.not_in_it(exchange.left_out(chat, folder, whole=whole))
+
+    rounds = "the rounds of 2 answers"
+    assert sentence(store.attachments, whole=True) == f" Not in it: {rounds}."
+    assert sentence(tmp_path / "none", whole=True) == f" Not in it: 1 picture, {rounds}."
+    shown = " Not in it: 1 message of other versions, 1 picture, the rounds of 1 answer."
+    assert sentence(store.attachments, whole=False) == shown

@@ -1,6 +1,7 @@
 """Folders, the archive and deletions: many at once, and taken back as if nothing had been."""
 
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +13,7 @@ from app.conversations.records import Entry, ExportedChat, Undo
 from app.conversations.store import Store
 from engine import earlier_answers
 from models.errors import Problem
+from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import asked
 
 SAID = (Entry(parent=None, role="user", content="on"),)
@@ -191,3 +193,56 @@ def test_what_cannot_be_forgotten_is_not_deleted(store: Store) -> None:
     ):
         store.delete(conversation).result()
     assert [one.id for one in store.conversations().result()] == [conversation]
+
+
+def test_all_that_is_deleted_is_listed_restored_and_erased_after_a_restart(
+    path: Path, clock: Clock
+) -> None:
+    with Store.open(path, clock=clock) as store:
+        one, two, three, four = made(store, 4)
+        folder = store.make_folder("Work").result()
+        store.set_up_folder(folder.id, instruction="Be brief.", files=[]).result()
+        store.move(one, folder=folder.id).result()
+        message = store.say(four, "Oh & no").result().id
+        before = (store.conversations().result(), store.folders().result())
+        store.delete(one).result()
+        store.delete(two, three).result()
+        store.delete_folder(folder.id).result()
+        store.delete_message(message).result()
+    with Store.open(path, clock=clock) as store:
+        found = store.deleted().result()
+        assert [entry.title for entry in found] == [
+            "Message in 3: Oh & no", "Folder Work", "2 conversations", "0",
+        ]  # fmt: skip
+        assert found == tuple(sorted(found, key=lambda entry: entry.when, reverse=True))
+        for entry in found:
+            store.undo(entry.change).result()
+        assert store.deleted().result() == ()
+        now = (store.conversations().result(), store.folders().result())
+        assert set(now[0]) == set(before[0])
+        assert now[1] == before[1], "with its instruction"
+        for entry in found:
+            store.erase(entry.change).result()
+        assert set(store.conversations().result()) == set(before[0]), "they are not deleted now"
+        store.delete(one).result()
+        store.delete_folder(folder.id).result()
+        store.delete_message(message).result()
+        first, *others = store.deleted().result()
+        store.erase(first.change).result()
+        assert list(store.deleted().result()) == others
+        clock.now += timedelta(days=31)
+        assert store.purge().result() == 1
+        assert store.deleted().result() == ()
+
+
+def test_a_restored_conversation_is_where_it_was(store: Store) -> None:
+    one, two = made(store, 2)
+    folder = store.make_folder("Work").result()
+    store.move(one, folder=folder.id).result()
+    store.archive(two, archived=True).result()
+    before = filed(store)
+    store.delete(one).result()
+    store.delete(two).result()
+    for entry in store.deleted().result():
+        store.undo(entry.change).result()
+    assert filed(store) == before

@@ -1,5 +1,8 @@
 """Messages are deleted and put back, answers edited, and conversations copied."""
 
+from itertools import permutations
+from pathlib import Path
+
 import pytest
 
 from app.conversations.records import ExportedChat, Message
@@ -115,3 +118,46 @@ def test_a_conversation_is_copied_whole_or_up_to_a_message(store: Store, branch:
     store.say(part.id, "Other?").result()
     assert shown(store, branch) == ["One?", "One.", "Two?", "Two!"]
     assert store.undo(store.delete(part.id).result()).result() is None
+
+
+@pytest.mark.parametrize("again", [*permutations(range(3))], ids=str)
+@pytest.mark.parametrize("gone", [(0, 1, 2), (1, 2, 3), (2, 1, 3), (3, 2, 0)], ids=str)
+def test_deleted_messages_are_restored_in_any_order_after_a_restart(
+    store: Store, path: Path, branch: Branch, gone: tuple[int, ...], again: tuple[int, ...]
+) -> None:
+    before = everything(store, branch)
+    for place in gone:
+        store.delete_message(branch[place].id).result()
+    store.close()
+    with Store.open(path) as later:
+        listed = [entry.change for entry in reversed(later.deleted().result())]
+        waiting = [listed[place] for place in again]
+        while waiting:
+            refused = [change for change in waiting if later.undo(change).exception()]
+            assert len(refused) < len(waiting), "one of them can always be restored"
+            waiting = refused
+        assert everything(later, branch) == before
+        assert later.deleted().result() == ()
+
+
+def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(
+    store: Store, branch: Branch
+) -> None:
+    answer = store.delete_message(branch[3].id).result()
+    question = store.delete_message(branch[2].id).result()
+    refusal = store.undo(answer).exception()
+    assert isinstance(refusal, Problem)
+    assert "first" in refusal.remedy
+    store.erase(question).result()
+    store.undo(answer).result()
+    assert shown(store, branch) == ["One?", "One.", "Two."]
+    assert isinstance(store.undo(question).exception(), Problem)
+
+
+def test_what_was_said_since_stays_shown_when_a_message_is_restored(
+    store: Store, branch: Branch
+) -> None:
+    change = store.delete_message(branch[1].id).result()
+    store.say(branch[0].conversation, "Three?").result()
+    store.undo(change).result()
+    assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]

@@ -18,6 +18,18 @@ def test_what_models_write_becomes_html() -> None:
         ("```python\nif x:\n```", "<pre><code><span"),
         ("```nonsense\na < b\n```", "<pre><code>a &lt; b</code></pre>"),
         ("```\nopen\n", "<pre><code>open</code></pre>"),
+        ("- [ ] one\n- [x] two", "<li>\u2610 one</li>\n<li>\u2611 two</li>"),
+        ("> [!NOTE]\n> x", "<strong>Note</strong><br />\nx"),
+        ("> [!WARNING] Hot *pot*\n> x", "<strong>Hot <em>pot</em></strong><br />\nx"),
+        ("<table><tr><th align=right>A</th><td>*b*</td></tr></table>", "<td><em>b</em></td>"),
+        ("<table><tr><th align=right>A</th></tr></table>", '<th style="text-align:right">A</th>'),
+        ("<table>none</table>", "<p>&lt;table&gt;none&lt;/table&gt;</p>"),
+        ("one\ntwo", "one<br />\ntwo"),
+        ("<hr>", "<hr />"),
+        ("<h2>T</h2> <ul><li>a</li></ul>", "<p><b>T</b> \u2022 a</p>"),
+        ("<details><summary>*S*</summary>in</details>", "<summary><em>S</em></summary><p>in</p>"),
+        ("<details>\n\nin", "<details><summary>Details</summary><p>in</p>\n</details>"),
+        ("</details>\n\nout", "<p>out</p>"),
     ):
         assert expected in html_of(text), text
 
@@ -27,6 +39,16 @@ def test_nothing_is_loaded_and_nothing_is_run() -> None:
         "![a picture](https://example.org/a.png)",
         "<script>alert(1)</script>",
         "<img src=x onerror=alert(1)>",
+        '<img src="https://example.org/x.png" alt="a">',
+        "<IMG SRC=https://example.org/x.png>",
+        "> <p><img src='https://example.org/x.png'></p>",
+        "| a |\n|---|\n| <img src='https://example.org/x.png'> |",
+        "<table><tr><td><img src='https://example.org/x.png'></td></tr></table>",
+        "<details><summary><img src='https://example.org/x.png'></summary></details>",
+        "> [!NOTE] ![x](https://example.org/x.png)\n> x",
+        "![x][r]\n\n[r]: https://example.org/x.png",
+        "<picture><source srcset='https://example.org/x.png'></picture>",
+        "<td background='https://example.org/x.png'><b style='background:url(https://e.org)'>x</b>",
         "[x](javascript:alert(1))",
         '![" onload="x](https://example.org/"><script>)',
         "```html\n<script src='x'></script>\n```",
@@ -34,7 +56,11 @@ def test_nothing_is_loaded_and_nothing_is_run() -> None:
         page = html_of(text).lower()
         assert "<img" not in page, text
         assert "<script" not in page, text
+        assert "<source" not in page, text
+        assert 'style="back' not in page, text
         assert 'href="javascript' not in page, text
-    assert html_of("![a picture](https://example.org/a.png)") == (
-        '<p><a href="https://example.org/a.png">a picture</a></p>\n'
-    )
+    for picture in (
+        "![a picture](https://e.org/a.png)",
+        "<img src='https://e.org/a.png' alt='a picture'>",
+    ):
+        assert html_of(picture) == '<p><a href="https://e.org/a.png">a picture</a></p>\n'

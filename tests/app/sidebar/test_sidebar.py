@@ -197,6 +197,10 @@ def test_a_deletion_can_be_undone(sidebar: Sidebar) -> None:
     assert restored == [second, first]
     assert not bar.isVisible()
     assert not sidebar.undo_action.isEnabled()
+    for failed in (second, first):
+        sidebar.undo_bar.put_back(failed)
+    sidebar.undo_action.trigger()
+    assert restored == [second, first, second], "the last change is still the first"
 
 
 def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(

@@ -1,13 +1,17 @@
 """What is asked for in the sidebar is done in the store, and can be undone."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
+    QApplication,
     QLineEdit,
     QListWidget,
+    QMenu,
     QPlainTextEdit,
     QProgressDialog,
     QPushButton,
@@ -21,6 +25,7 @@ from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.undo_bar import UndoBar
 from app.window import Window
+from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -204,3 +209,129 @@ def test_the_files_of_a_folder_are_listed_and_removed(window: Window) -> None:
     assert dialog.files == ("/b/y.txt",)
     dialog.reject()
     dialog.deleteLater()
+
+
+FULL = Problem("The disk is full, so this could not be saved.", "Free some space and try again.")
+
+
+def refusing(*_: object, **__: object) -> Future[None]:
+    future: Future[None] = Future()
+    future.set_exception(FULL)
+    return future
+
+
+def delete_message(window: Window) -> None:
+    window.conversation.delete_message(window.conversation.branch[0].id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        delete_message,
+        lambda window: window.sidebar.deleted.emit((3, 4)),
+        lambda window: window.sidebar.archived.emit((3,), True),
+        lambda window: window.sidebar.moved.emit((1, 3), 1),
+        lambda window: window.sidebar.folder_deleted.emit(1),
+    ],
+    ids=["message", "conversations", "archive", "move", "folder"],
+)
+def test_a_failed_undo_keeps_what_it_would_bring_back(
+    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch, change: Callable[[Window], None]
+) -> None:
+    window.store.make_folder("Work").result()
+    window.store.move(2, folder=1).result()
+
+    def everything() -> object:
+        chats = window.store.chats(range(1, 6)).result()
+        return chats, window.store.folders().result()
+
+    before, undo = everything(), window.sidebar.undo_action
+    change(window)
+    until(undo.isEnabled)
+    assert everything() != before
+    monkeypatch.setattr(window.store, "undo", refusing)
+    for _ in range(2):
+        undo.trigger()
+        until(lambda: "problem" in window.notices.texts and undo.isEnabled())
+    monkeypatch.undo()
+    undo.trigger()
+    until(lambda: everything() == before)
+    until(lambda: not undo.isEnabled())
+
+
+def test_a_failed_deletion_stops_no_answer(
+    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[object] = []
+    monkeypatch.setattr(window.application.answers, "cancel_in", stopped.append)
+    monkeypatch.setattr(window.store, "delete", refusing)
+    window.sidebar.deleted.emit((3,))
+    until(lambda: "problem" in window.notices.texts)
+    assert stopped == []
+    monkeypatch.undo()
+
+
+def test_what_was_deleted_is_restored_or_erased_in_a_menu(window: Window, until: Until) -> None:
+    delete_message(window)
+    until(window.sidebar.undo_action.isEnabled)
+    window.store.delete(1, 2).result()
+    window.store.delete(4).result()
+
+    def menu() -> QMenu:
+        window.menus.actions["deleted"].trigger()
+        until(lambda: QApplication.activePopupWidget() is not None)
+        found = QApplication.activePopupWidget()
+        assert isinstance(found, QMenu)
+        return found
+
+    def press(found: QMenu, *keys: Qt.Key) -> None:
+        for key in keys:
+            QTest.keyClick(QApplication.activePopupWidget() or found, key)
+        until(lambda: QApplication.activePopupWidget() is None)
+
+    down, right, enter = Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return
+    first = menu()
+    titles = [entry.text()[18:] for entry in first.actions()]
+    assert titles == ["Chat 4", "2 conversations", "Message in Chat 3: on"]
+    press(first, down, right, down, enter)  # delete now
+    until(lambda: len(window.store.deleted().result()) == 2)
+    press(menu(), down, right, enter)  # restore
+    until(lambda: sorted(stored(window)) == [1, 2, 3, 5])
+    press(menu(), down, right, enter)
+    until(lambda: bool(window.conversation.branch) and shown(window) == 3)
+    assert [entry.text() for entry in menu().actions()] == [
+        "Nothing was deleted in the last 30 days"
+    ]
+    press(menu(), Qt.Key.Key_Escape)
+
+
+def test_a_folders_instruction_that_is_refused_stays_in_the_dialog(
+    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = window.store.make_folder("Work").result()
+    window.sidebar.folder_setup_asked.emit(folder)
+    (dialog,) = window.findChildren(FolderDialog)
+    field = dialog.findChild(QPlainTextEdit)
+    assert field is not None
+    field.setPlainText("Long thought of.")
+    monkeypatch.setattr(window.store, "set_up_folder", refusing)
+    dialog.accept()
+    until(lambda: "problem" in window.notices.texts and dialog.isVisible())
+    monkeypatch.undo()
+    assert dialog.instruction == "Long thought of."
+    dialog.accept()
+    until(lambda: window.store.folders().result()[0].instruction == "Long thought of.")
+    until(lambda: not window.findChildren(FolderDialog))
+
+
+@pytest.mark.parametrize(
+    ("form", "missing"), [("json", ""), ("markdown", "1 message of other versions")]
+)
+def test_an_exports_notice_says_what_is_not_in_it(
+    window: Window, until: Until, tmp_path: Path, form: Form, missing: str
+) -> None:
+    window.store.edit(window.conversation.branch[0].id, "off").result()
+    window.sidebar_controller.export(3, form, tmp_path / "chat")
+    until(lambda: str(tmp_path / "chat") in window.notices.texts.get("done", ""))
+    assert ("Not in it" in window.notices.texts["done"]) == bool(missing)
+    assert missing in window.notices.texts["done"]
