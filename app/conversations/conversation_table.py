@@ -5,7 +5,7 @@ Knows nothing of messages, nor of deleting: see `filing`.
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from app.conversations.answer_steps import permissions_from_json, permissions_to_json
@@ -100,11 +100,11 @@ def settle_title(connection: sqlite3.Connection, conversation: int, title: str |
     return bool(changed) and title is not None
 
 
-def pin(connection: sqlite3.Connection, conversations: Sequence[int], *, pinned: bool) -> None:
+def pin(connection: sqlite3.Connection, *conversations: int, pinned: bool) -> None:
     """Pin or unpin these."""
     connection.execute(
         "UPDATE conversations SET pinned = ? WHERE id IN (SELECT value FROM json_each(?))",
-        (int(pinned), json.dumps(list(conversations))),
+        (int(pinned), json.dumps(conversations)),
     )
 
 

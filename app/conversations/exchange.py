@@ -63,45 +63,46 @@ def parse(data: bytes) -> tuple[ExportedChat, ...]:
 
 def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
     """Return the chats in a .zip: of an export, of Jan's threads, or of all its JSON files."""
+    chats: list[ExportedChat] = []
     try:
         with zipfile.ZipFile(file) as archive:
             inside = {
                 PurePosixPath(info.filename): info
                 for info in archive.infolist()
-                if info.filename.lower().endswith((".json", ".jsonl"))
-                and "__MACOSX" not in info.filename
+                if "__MACOSX" not in info.filename
             }
+            exported = (path for path in inside if _EXPORTED.fullmatch(path.name))
             chosen = (
-                [path for path in inside if _EXPORTED.fullmatch(path.name)]
+                [path for path in exported if path.with_suffix(".md") not in inside]  # not ours
                 or [path for path in inside if path.name == jan.MESSAGES]
                 or [path for path in inside if path.suffix.lower() == ".json"]
             )
-            threads = [path.with_name(jan.THREAD) for path in chosen if path.name == jan.MESSAGES]
-            threads = [path for path in threads if path in inside]
-            if any(inside[path].file_size > LARGEST_BYTES for path in (*chosen, *threads)):
-                raise _too_large()
-            texts = [(path, archive.read(inside[path])) for path in chosen]
-            thread_of = {path: archive.read(inside[path]) for path in threads}
+            for path in chosen:
+                chats += _read_packed(archive, inside[path], inside.get(path.with_name(jan.THREAD)))
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise Problem("The .zip file is damaged.", "Download it again.") from error
     except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a rare way
         raise Problem(
             "The .zip file cannot be unpacked here.", "Unpack it, and import its JSON files."
         ) from error
-    if not texts:
+    if not chosen:
         raise Problem("The .zip file holds no conversations.", _KINDS)
-    chats: list[ExportedChat] = []
-    for path, data in texts:
-        try:
-            if path.name == jan.MESSAGES:
-                chats += _parse_thread(thread_of.get(path.with_name(jan.THREAD), b""), data)
-            else:
-                chats += _parse_json(data)
-        except Problem as problem:
-            raise Problem(
-                f"{path.name} in the .zip: {problem.message}", problem.remedy
-            ) from problem
     return _some(tuple(chats))
+
+
+def _read_packed(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, about: zipfile.ZipInfo | None
+) -> tuple[ExportedChat, ...]:
+    """Return the chats in a file of a .zip; `about` is the file about Jan's thread, if any."""
+    name = PurePosixPath(info.filename).name
+    try:
+        if max(info.file_size, about.file_size if about else 0) > LARGEST_BYTES:
+            raise _too_large()
+        if name == jan.MESSAGES:
+            return _parse_thread(archive.read(about) if about else b"", archive.read(info))
+        return _parse_json(archive.read(info))
+    except Problem as problem:
+        raise Problem(f"{name} in the .zip: {problem.message}", problem.remedy) from problem
 
 
 def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:

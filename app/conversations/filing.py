@@ -34,16 +34,12 @@ def delete(connection: sqlite3.Connection, conversations: Sequence[int], *, now_
     return _file(connection, conversations, deleted_ms=now_ms)
 
 
-def archive(
-    connection: sqlite3.Connection, conversations: Sequence[int], *, archived: bool
-) -> Undo:
-    """Put these into the archive, or take them out of it."""
+def archive(connection: sqlite3.Connection, *conversations: int, archived: bool) -> Undo:
+    """Put these into the archive, where a search still finds them, or take them out of it."""
     return _file(connection, conversations, archived=int(archived))
 
 
-def move(
-    connection: sqlite3.Connection, conversations: Sequence[int], *, folder: int | None
-) -> Undo:
+def move(connection: sqlite3.Connection, *conversations: int, folder: int | None) -> Undo:
     """Move these into a folder and out of the archive; None moves them out of their folders."""
     if folder is not None:
         _folder(connection, folder)
@@ -65,8 +61,8 @@ def deleted(connection: sqlite3.Connection) -> tuple[Deleted, ...]:
     """Return what is hidden, the latest first: conversations deleted at once as one entry,
     and no messages of theirs."""
     found: list[tuple[int, str, Undo | DeletedMessages]] = []
-    at_once: dict[int, list[tuple[str, Filing]]] = {}
-    for deleted_ms, title, id, folder, archived, origin, within, first, count in connection.execute(
+    at_once: dict[int, dict[Filing, str]] = {}
+    for ms, title, id, folder, archived, origin, within, first, count in connection.execute(
         """
         SELECT c.deleted_ms, c.title, c.id, c.folder, c.archived, o.id, o.title, min(m.id), count(*)
         FROM conversations c LEFT JOIN conversations o ON o.id = c.taken_from
@@ -74,20 +70,19 @@ def deleted(connection: sqlite3.Connection) -> tuple[Deleted, ...]:
         WHERE c.deleted_ms IS NOT NULL AND o.deleted_ms IS NULL GROUP BY c.id
         """
     ):
-        filing = Filing(id, folder, bool(archived), None)
         if origin is None:
-            at_once.setdefault(deleted_ms, []).append((title or "New conversation", filing))
+            filing = Filing(id, folder, bool(archived), None)
+            at_once.setdefault(ms, {})[filing] = title or "New conversation"
         else:
-            words = f"Message in {within}: {title}"
-            found.append((deleted_ms, words, DeletedMessages(id, origin, first, count)))
-    for ms, group in at_once.items():
-        titles, filings = zip(*group, strict=True)
-        words = titles[0] if len(group) == 1 else f"{len(group):,} conversations"
-        found.append((ms, words, Undo(filings)))
+            change = DeletedMessages(id, origin, first, count)
+            found.append((ms, f"Message in {within}: {title}", change))
+    for ms, titles in at_once.items():
+        many = f"{len(titles):,} conversations"
+        words = many if len(titles) > 1 else "".join(titles.values())
+        found.append((ms, words, Undo(tuple(titles))))
     rows = f"SELECT deleted_ms, {_FOLDER} FROM folders WHERE deleted_ms IS NOT NULL"
     for ms, *row in connection.execute(rows):
-        gone_folder = _folder_of(tuple(row))
-        found.append((ms, f"Folder {gone_folder.name}", Undo((), gone_folder)))
+        found.append((ms, f"Folder {row[1]}", Undo((), _folder_of(tuple(row)))))
     found.sort(key=lambda entry: entry[0], reverse=True)
     return tuple(Deleted(words, from_milliseconds(ms), change) for ms, words, change in found)
 
@@ -142,13 +137,14 @@ def rename_folder(connection: sqlite3.Connection, folder: int, name: str) -> Non
 
 
 def set_up_folder(
-    connection: sqlite3.Connection, folder: int, *, instruction: str, files: tuple[str, ...]
+    connection: sqlite3.Connection, folder: int, *, instruction: str, files: Sequence[str]
 ) -> None:
-    """Set what new conversations in the folder begin with."""
+    """Set what new conversations in the folder begin with: a system prompt, and the files at these
+    paths."""
     _folder(connection, folder)
     connection.execute(
         "UPDATE folders SET instruction = ?, files = ? WHERE id = ?",
-        (clean(instruction), texts_to_json(files), folder),
+        (clean(instruction), texts_to_json(tuple(files)), folder),
     )
 
 

@@ -147,10 +147,7 @@ class Store:
     conversation = _queued(conversation_table.get)
     rename = _queued(conversation_table.rename)
     settle_title = _queued(conversation_table.settle_title)
-
-    def pin(self, *conversations: int, pinned: bool) -> Future[None]:
-        return self._do(conversation_table.pin, conversations, pinned=pinned)
-
+    pin = _queued(conversation_table.pin)
     configure = _queued(conversation_table.configure)
     permit = _queued(conversation_table.permit)
     keep_unsent = _queued(conversation_table.keep_unsent)
@@ -177,22 +174,11 @@ class Store:
         with _changing(self.earlier_answers, "Earlier answers cannot be deleted, so nothing was"):
             earlier_answers.forget(self.earlier_answers)
 
-    def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
-        """Archive these, where a search still finds them, or take them out of the archive."""
-        return self._do(filing.archive, conversations, archived=archived)
-
-    def move(self, *conversations: int, folder: int | None) -> Future[Undo]:
-        """Move these into a folder, or out of folders; and out of the archive."""
-        return self._do(filing.move, conversations, folder=folder)
-
+    archive = _queued(filing.archive)
+    move = _queued(filing.move)
     make_folder = _queued(filing.make_folder)
     rename_folder = _queued(filing.rename_folder)
-
-    def set_up_folder(self, folder: int, *, instruction: str, files: Sequence[str]) -> Future[None]:
-        """Set what new conversations in the folder begin with: a system prompt, and the files at
-        these paths. Those that exist do not change."""
-        return self._do(filing.set_up_folder, folder, instruction=instruction, files=tuple(files))
-
+    set_up_folder = _queued(filing.set_up_folder)
     open_folder = _queued(filing.open_folder)
     delete_folder = _timed(filing.delete_folder)
 

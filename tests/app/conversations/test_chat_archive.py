@@ -23,6 +23,7 @@ CHATS = (
     chat("Boats", "Work / home"),
     chat("../../etc/passwd"),
     chat(""),
+    chat("conversations"),
     chat("old", archived=True),
 )
 
@@ -47,6 +48,7 @@ def test_all_come_back_and_each_has_a_name(tmp_path: Path) -> None:
         "Work home/Boats.md",
         "etc passwd.md",
         "Conversation.md",
+        "conversations.md",
         "Archived/old.md",
     ]
 
