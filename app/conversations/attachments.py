@@ -49,7 +49,7 @@ def attach(connection: sqlite3.Connection, conversation: int, document: Document
         (conversation, number),
     ).fetchone()
     if attached is None:
-        insert(connection, "attachments", conversation=conversation, number=number, document=row)
+        _insert(connection, conversation, None, number, row)
     return int(number)
 
 
@@ -85,8 +85,7 @@ def send(
             "SELECT max(document) FROM attachments WHERE conversation = ? AND number = ?",
             (conversation, number),
         ).fetchone()
-        values = {"conversation": conversation, "message": message, "number": number}
-        insert(connection, "attachments", **values, document=row[0])
+        _insert(connection, conversation, message, number, row[0])
         detach(connection, conversation, number)
 
 
@@ -104,9 +103,7 @@ def bring(
         if data is not None:
             keep_copy(data, folder, document)
         if picture_of(picture, folder):
-            row = _stored(connection, document)
-            values = {"conversation": conversation, "number": picture.number, "document": row}
-            insert(connection, "attachments", **values)
+            _insert(connection, conversation, None, picture.number, _stored(connection, document))
 
 
 def keep_notes(connection: sqlite3.Connection, message: int, sent: Sent) -> Sent:
@@ -242,3 +239,14 @@ def _stored(connection: sqlite3.Connection, document: Document) -> int:
     if row is not None:
         return int(row[0])
     return insert(connection, "documents", digest=document.digest, content=content)
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    conversation: int,
+    message: int | None,
+    number: int,
+    document: int | None,
+) -> None:
+    values = {"conversation": conversation, "message": message}
+    insert(connection, "attachments", **values, number=number, document=document)

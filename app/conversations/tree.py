@@ -12,7 +12,7 @@ from typing import Any
 from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
 from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json
-from app.conversations.database import insert
+from app.conversations.database import insert as _insert
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -299,7 +299,7 @@ def add(
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
-    conversation = insert(
+    conversation = _insert(
         connection,
         "conversations",
         title=title,
@@ -314,7 +314,7 @@ def add(
     ids: list[int] = []
     for entry in chat.entries:
         ids.append(
-            insert(
+            _insert(
                 connection,
                 "messages",
                 conversation=conversation,
@@ -368,7 +368,7 @@ def _add(
     now_ms: int,
     **values: Any,
 ) -> Message:
-    message = insert(
+    message = _insert(
         connection,
         "messages",
         conversation=conversation,

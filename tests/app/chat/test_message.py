@@ -291,6 +291,22 @@ def test_the_menu_of_a_question(make: Make, qtbot: QtBot) -> None:
             found[entry].trigger()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![p](https://e.org/p.png)",
+        "<img src='https://e.org/p.png'>",
+        "<table><tr><td><img src='https://e.org/p.png'></td></tr></table>",
+        "<details><summary>![p][r]</summary></details>\n\n[r]: https://e.org/p.png",
+    ],
+)
+def test_a_copy_has_the_address_of_a_picture_and_no_picture(make: Make, text: str) -> None:
+    make(text).copy()
+    copied = QGuiApplication.clipboard().mimeData().html()
+    assert '<a href="https://e.org/p.png">' in copied
+    assert "<img" not in copied
+
+
 def test_a_link_can_be_copied(make: Make) -> None:
     message = make("[a link](https://example.org/x)")
     view = message.view

@@ -15,7 +15,8 @@ from models.errors import Problem
 ANSWER = (
     "<think>Let me see.</think>The **table**:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
     "```python\ndef f(x):\n    return x  # " + "a long remark " * 12 + "\n```\n"
-    "![p](https://example.org/p.png)\n"
+    "![p](https://example.org/p.png) <img src='https://example.org/p.png'>\n"
+    "\n<table><tr><td><img src='https://example.org/p.png'></td></tr></table>\n\n</details>\n"
 )
 CHAT = ExportedChat(
     "A <b>title</b>",
