@@ -241,12 +241,6 @@ def _stored(connection: sqlite3.Connection, document: Document) -> int:
     return insert(connection, "documents", digest=document.digest, content=content)
 
 
-def _insert(
-    connection: sqlite3.Connection,
-    conversation: int,
-    message: int | None,
-    number: int,
-    document: int | None,
-) -> None:
-    values = {"conversation": conversation, "message": message}
-    insert(connection, "attachments", **values, number=number, document=document)
+def _insert(connection: sqlite3.Connection, *row: int | None) -> None:
+    names = ("conversation", "message", "number", "document")
+    insert(connection, "attachments", **dict(zip(names, row, strict=True)))

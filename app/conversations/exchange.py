@@ -183,7 +183,7 @@ def to_json(chat: ExportedChat, pictures: Path = NOWHERE) -> str:
     return json.dumps(slipstream_json.write(chat, pictures), ensure_ascii=False, indent=1) + "\n"
 
 
-def left_out(chat: ExportedChat, pictures: Path = NOWHERE, *, whole: bool) -> Counter[str]:
+def left_out(chat: ExportedChat, pictures: Path, *, whole: bool) -> Counter[str]:
     """Count what is not in the chat's file: the `whole` tree with its pictures in this folder, as
     JSON has it, or else the shown branch."""
     entries = chat.entries if whole else chat.branch()
