@@ -227,8 +227,9 @@ class SidebarController(QObject):
         self.asked.emit(conversation, None, "")
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
+        self._answers.cancel_in(conversations)
         self.leaving.emit(conversations)
-        self._file(lambda: self._store.delete(*conversations), "Deleted", conversations)
+        self._file(lambda: self._store.delete(*conversations), "Deleted")
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:
@@ -236,16 +237,12 @@ class SidebarController(QObject):
         what = "Archived" if archived else "Unarchived"
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
 
-    def _file(
-        self, change: Callable[[], Future[Undo]], what: str, stopped: Sequence[int] = ()
-    ) -> None:
-        """Delete, archive or move conversations, and offer to undo that. Then stop the answers in
-        those that are `stopped`."""
+    def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
+        """Delete, archive or move conversations, and offer to undo that."""
 
         def steps() -> Steps:
             try:
                 self._sidebar.offer_undo((yield change()), what)
-                self._answers.cancel_in(stopped)
             finally:
                 self._listing.refresh()
 

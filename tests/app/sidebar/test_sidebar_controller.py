@@ -259,18 +259,6 @@ def test_a_failed_undo_keeps_what_it_would_bring_back(
     until(lambda: not undo.isEnabled())
 
 
-def test_a_failed_deletion_stops_no_answer(
-    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped: list[object] = []
-    monkeypatch.setattr(window.application.answers, "cancel_in", stopped.append)
-    monkeypatch.setattr(window.store, "delete", refusing)
-    window.sidebar.deleted.emit((3,))
-    until(lambda: "problem" in window.notices.texts)
-    assert stopped == []
-    monkeypatch.undo()
-
-
 def test_what_was_deleted_is_restored_or_erased_in_a_menu(window: Window, until: Until) -> None:
     delete_message(window)
     until(window.sidebar.undo_action.isEnabled)
