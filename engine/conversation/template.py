@@ -32,7 +32,7 @@ from engine.conversation.template_abilities import TemplateAbilities, abilities_
 from engine.conversation.template_messages import (
     arguments_of,
     as_json,
-    one_call_each,
+    calls_in_text,
     read_json,
     sayable,
 )
@@ -311,20 +311,22 @@ class _Asking:
         to the last message's text.
 
         Some templates accept only one call a message, or no content beside reasoning and a call. If
-        a template refuses the chat, it gets the chat again in messages of that kind.
+        a template refuses the chat, it gets it again in such messages, and at last with calls and
+        results in text, as turns that the user begins.
         """
-        said, tools = sayable(messages, self._tools, self._abilities, self._syntax.family)
-        try:
-            return self._rendered(said, tools, going_on=going_on)
-        except TemplateError:
-            simpler = one_call_each(said)
-            if simpler == said:
-                raise
-            return self._rendered(simpler, tools, going_on=going_on)
+        able = self._abilities
+        in_turns = replace(able, same_role=False, assistant_first=False, empty_answers=False)
+        for form in (able, replace(able, several_calls=False)):
+            with suppress(TemplateError, TypeError):  # of a text and something else
+                return self._rendered(messages, form, going_on=going_on)
+        in_text = replace(in_turns, calls=False, results=False)
+        return self._rendered(messages, in_text, going_on=going_on)
 
     def go_on(self, before: Sequence[ChatMessage], last: ChatMessage) -> str:
         """The chat with the beginning of an answer, and with what was written of the answer."""
-        if before and not last.tool_calls:
+        calls = sum(len(message.tool_calls) for message in before)
+        last = calls_in_text(last, self._syntax.family, calls)
+        if before:
             with suppress(TemplateError):
                 begun = self.begin(before)
                 return f"{begun}{self._apart}{self._written(begun, last)}"
@@ -352,9 +354,10 @@ class _Asking:
         return ("" if empty else text.lstrip(" ")) + answer.content
 
     def _rendered(
-        self, messages: Sequence[ChatMessage], tools: list[Any], *, going_on: bool
+        self, messages: Sequence[ChatMessage], able: TemplateAbilities, *, going_on: bool
     ) -> str:
-        said = as_json(messages, self._abilities, mistral=self._mistral)
+        messages, tools = sayable(messages, self._tools, able, self._syntax.family)
+        said = as_json(messages, able, mistral=self._mistral)
         program = _program(self._tokenizer)
         if program is None:
             template, names = _source(self._tokenizer, tools=bool(tools))

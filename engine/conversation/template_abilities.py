@@ -36,7 +36,7 @@ answer. Raises whatever the template raises."""
 _ASKED, _AGAIN, _SYSTEM = "questionword", "furtherword", "systemword"
 _TOOL, _ARGUMENT, _VALUE, _OTHER = NAME, KEY, VALUE, OTHER
 _RESULT, _SECOND, _THOUGHT, _ANSWER = "resultword", "secondword", "thoughtword", "answerword"
-_ANSWER_TOO = "besideword"
+_ANSWER_TOO, _ID = "besideword", "callword"
 
 _FORMS: tuple[tuple[Callable[[Message], Any], str | None], ...] = (
     (dict, ""),
@@ -52,10 +52,13 @@ class TemplateAbilities:
     """The abilities of a chat template; by default those of one that can say everything.
 
     `system`, `tools`, `calls`, `results`: whether it shows them. `several_calls`: in one message.
-    `same_role`: whether it takes two user messages in a row. `arguments`: the form in which it
-    expects those of a call; `text_beside_calls`: whether the text of a message with calls is shown,
-    or in a message of its own; `empty_beside_calls`: whether a missing text may be "", or must be
-    None. `switches`: its variables for thinking, of `SWITCHES`; `efforts`:
+    `same_role`: whether it takes two messages of the user or the assistant in a row;
+    `assistant_first`: a chat that the assistant begins; `empty_answers`: messages of the assistant
+    without text; `lone_calls`: calls without results; `user_after_results`: a question behind
+    results. `arguments`: the form in which it expects those of a call; `names_in_ids`: whether the
+    name of a call stands in its id only; `text_beside_calls`: whether the text of a message with
+    calls is shown, `text_before_calls`: in a message of its own; `empty_beside_calls`: whether a
+    missing text may be "", or must be None. `switches`: its variables for thinking, of `SWITCHES`; `efforts`:
     the values of reasoning_effort that make a difference, of `EFFORTS`.
 
     `beginning`: what stands behind a question, up to an answer that is to be written;
@@ -71,8 +74,14 @@ class TemplateAbilities:
     several_calls: bool = True
     results: bool = True
     same_role: bool = True
+    assistant_first: bool = True
+    empty_answers: bool = True
+    lone_calls: bool = True
+    user_after_results: bool = True
     arguments: Literal["object", "text"] = "object"
+    names_in_ids: bool = False
     text_beside_calls: bool = True
+    text_before_calls: bool = True
     empty_beside_calls: bool = True
     switches: tuple[str, ...] = ()
     efforts: tuple[Effort, ...] = ()
@@ -157,7 +166,15 @@ def abilities_of(render: Render) -> TemplateAbilities:
     apart = shown(_called(one, content=content, before=_ANSWER_TOO), tools=tools)
     wide = [arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})]
     answered = shown([user, _said("assistant", _ANSWER)], tools=tools)
-    in_a_row = shown([user, _said("user", _AGAIN)], begin=True)
+    again, answer = _said("user", _AGAIN), _said("assistant", _ANSWER)
+    steps = _called(one, content=content)  # question, call, result, answer, question
+    called = (_VALUE,) if _VALUE in history else ()
+    call = answer_in(shown(steps[:2], tools=tools), answered)
+
+    def takes(*messages: Message, words: Sequence[str]) -> bool:
+        text = shown(messages, tools=tools, begin=True)
+        return all(word in text for word in words)
+
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
     text, _, behind_text = _written(shown([user, _said("assistant", _ANSWER)]), plain, _ANSWER)
@@ -165,13 +182,21 @@ def abilities_of(render: Render) -> TemplateAbilities:
     return TemplateAbilities(
         system=_SYSTEM in shown([_said("system", _SYSTEM), user], begin=True),
         tools=shows_tools,
-        calls=_VALUE in history,
+        calls=bool(called),
         several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
         # A template that knows no tools may show results as messages of any role.
         results=_RESULT in history and (shows_tools or _VALUE in history),
-        same_role=_ASKED in in_a_row and _AGAIN in in_a_row,
+        same_role=takes(user, again, words=(_ASKED, _AGAIN))
+        and takes(user, answer, _said("assistant", _SECOND), again, words=(_ANSWER, _SECOND)),
+        assistant_first=takes(answer, user, words=(_ANSWER, _ASKED))
+        and takes(*steps[1:], words=called),
+        empty_answers=takes(user, _said("assistant", ""), again, words=(_ASKED, _AGAIN)),
+        lone_calls=takes(*steps[:2], again, words=(*called, _AGAIN)),
+        user_after_results=takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
         arguments="text" if arguments is json.dumps else "object",
-        text_beside_calls=_shows_both(beside) or not _shows_both(apart),
+        names_in_ids=_TOOL not in call and shown(steps, tools=tools).count(_ID) > 1,
+        text_beside_calls=_shows_both(beside) or not called,
+        text_before_calls=_shows_both(apart),
         empty_beside_calls=content is not None,
         switches=tuple(_switches(lambda variables: shown([user], variables=variables, begin=True))),
         efforts=tuple(_efforts(lambda variables: shown([user], variables=variables, begin=True))),
@@ -182,8 +207,11 @@ def abilities_of(render: Render) -> TemplateAbilities:
         behind=behind_text or behind,
         notation=_notation(
             [
-                answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
-                for calls in (one, twice, wide)
+                call,
+                *(
+                    answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
+                    for calls in (twice, wide)
+                ),
             ],
             reasoning=reasoning_marks(thought, between),
         ),
@@ -261,7 +289,7 @@ def _called(values: Sequence[Any], *, content: str | None, before: str = "") -> 
     calls: list[Message] = []
     results: list[Message] = []
     for number, (arguments, result) in enumerate(zip(values, (_RESULT, _SECOND), strict=False)):
-        id = f"callword{number}"
+        id = f"{_ID}{number}"
         function = {"name": _TOOL, "arguments": arguments}
         calls.append({"id": id, "type": "function", "function": function})
         results.append({"role": "tool", "content": result, "tool_call_id": id, "name": _TOOL})

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from engine.conversation.template_abilities import TemplateAbilities
@@ -45,8 +46,13 @@ def sayable(
         abilities = replace(abilities, tools=False, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
-    if not abilities.calls or not abilities.results:
-        said = _in_text(said, abilities, family)
+    if not abilities.empty_answers:
+        said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
+    if not abilities.same_role:
+        said = _in_turns(said)
+    said = _in_text(_rounds(said, abilities), abilities, family)
+    if not abilities.assistant_first and (not said or said[0].role != "user"):
+        said.insert(0, ChatMessage("user", ""))
     if tools and not abilities.tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         example = write_call(family, "name", {"argument": "value"})
@@ -142,29 +148,102 @@ def read_json[T](text: str, kind: type[T], what: str) -> T | None:
     return value
 
 
+def _rounds(
+    messages: Iterable[ChatMessage], abilities: TemplateAbilities
+) -> list[tuple[ChatMessage, list[ChatMessage]]]:
+    """Each message with the results of its calls, in the order of the calls.
+
+    A result belongs to the nearest call before it that has its id and no result yet; where one of
+    the two has no id, that has its name. A result without a call is the user's text. Each call of
+    the chat gets an id of its own, in the form of the template.
+    """
+    found: list[ChatMessage] = []
+    results: dict[str, ChatMessage] = {}
+    ids: set[str] = set()
+    number = count()
+    waiting: list[tuple[ToolCall, ToolCall]] = []  # as it was sent, with its own id; the last first
+    for message in messages:
+        if message.role != "tool":
+            calls: list[ToolCall] = []
+            for sent, place in zip(message.tool_calls, number):
+                id = sent.id if sent.id and sent.id not in ids else f"{sent.id or 'call'}-{place}"
+                if abilities.names_in_ids:
+                    id = f"functions.{sent.name}:{place}"
+                ids.add(id)
+                calls.append(replace(sent, id=id))
+            waiting = [*zip(message.tool_calls, calls, strict=True), *waiting]
+            found.append(replace(message, tool_calls=tuple(calls)))
+            continue
+        id, name = message.tool_call_id, message.name
+        same = [pair for pair in waiting if pair[0].id == id != ""]
+        named = [
+            pair for pair in waiting if not (pair[0].id and id) and name in ("", pair[0].name)
+        ]
+        if pair := next(iter(same or named), None):
+            waiting.remove(pair)
+            call = pair[1]
+            results[call.id] = replace(message, tool_call_id=call.id, name=call.name)
+        else:
+            found.append(_result_in_text(message))
+    return [
+        (one, [results[call.id] for call in one.tool_calls if call.id in results]) for one in found
+    ]
+
+
 def _in_text(
-    messages: Sequence[ChatMessage], abilities: TemplateAbilities, family: Family
+    rounds: Sequence[tuple[ChatMessage, list[ChatMessage]]],
+    abilities: TemplateAbilities,
+    family: Family,
 ) -> list[ChatMessage]:
     """The messages with those calls and results in text that the template does not show. Results
     and the user's message behind them are one message."""
     found: list[ChatMessage] = []
-    behind_result = False
-    for message in messages:
+    behind_result, number = False, 0
+    for place, (message, results) in enumerate(rounds):
+        after = rounds[place + 1][0].role if place + 1 < len(rounds) else ""
+        shown = _shows_round(abilities, message, results, after)
         written = message
-        if message.role == "tool" and not abilities.results:
-            text = f"<tool_response>\n{message.content}\n</tool_response>"
-            written = ChatMessage("user", text)
-        elif message.tool_calls and not abilities.calls:
-            calls = (
-                write_call(family, call.name, arguments_of(call)) for call in message.tool_calls
-            )
-            text = "\n".join(filter(None, (message.content, *calls)))
-            written = replace(message, content=text, tool_calls=())
-        if behind_result and written.role == "user":
-            written = replace(written, content=f"{found.pop().content}\n{written.content}")
-        found.append(written)
-        behind_result = written.role == "user" and message.role == "tool"
+        if message.tool_calls and not (abilities.calls and shown):
+            written = calls_in_text(message, family, number)
+        number += len(message.tool_calls)
+        if abilities.results and shown:
+            told = results
+        else:
+            told = [_result_in_text(result) for result in results]
+        for one in (written, *told):
+            if behind_result and one.role == "user":
+                one = _joined(found.pop(), one, between="\n")
+            found.append(one)
+            behind_result = one is not written and one.role == "user"
     return found
+
+
+def _shows_round(
+    abilities: TemplateAbilities, message: ChatMessage, results: Sequence[ChatMessage], after: str
+) -> bool:
+    """Whether the template shows a message's calls with their results, if `after` has spoken
+    next."""
+    beside = abilities.text_beside_calls or abilities.text_before_calls
+    return (
+        (beside or not message.tool_calls or not message.content)
+        and (abilities.lone_calls or len(results) == len(message.tool_calls))
+        and (abilities.user_after_results or not results or after != "user")
+    )
+
+
+def calls_in_text(message: ChatMessage, family: Family, number: int) -> ChatMessage:
+    """The message with its calls, which are numbered from `number` on, at the end of its text."""
+    calls = (
+        write_call(family, call.name, arguments_of(call), place)
+        for place, call in enumerate(message.tool_calls, number)
+    )
+    text = "\n".join(filter(None, (message.content, *calls)))
+    return replace(message, content=text, tool_calls=())
+
+
+def _result_in_text(result: ChatMessage) -> ChatMessage:
+    text = f"<tool_response>\n{result.content}\n</tool_response>"
+    return replace(result, role="user", content=text, tool_call_id="", name="")
 
 
 def _system_in_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -189,10 +268,12 @@ def _in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return found
 
 
-def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
+def _joined(
+    first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN
+) -> ChatMessage:
     return replace(
         second,
-        content=BETWEEN.join(filter(None, (first.content, second.content))),
+        content=between.join(filter(None, (first.content, second.content))),
         reasoning=BETWEEN.join(filter(None, (first.reasoning, second.reasoning))),
         tool_calls=first.tool_calls + second.tool_calls,
         pictures=first.pictures + second.pictures,

@@ -8,11 +8,12 @@ from engine.replies.families import FAMILIES, CallRow, Family
 from engine.replies.tools import type_of
 
 
-def write_call(family: Family, name: str, arguments: Mapping[str, Any]) -> str:
-    """A call in the notation of the family; in Hermes' if the family has none."""
+def write_call(family: Family, name: str, arguments: Mapping[str, Any], number: int = 0) -> str:
+    """A call in the notation of the family; in Hermes' if the family has none. `number`: of the
+    call, where the notation has an id."""
     row = FAMILIES.get(family, FAMILIES["hermes"]).calls[0]
     before, named, behind = (
-        mark.replace("{gap}", "").replace("{id}", "0")
+        mark.replace("{gap}", "").replace("{id}", str(number))
         for mark in (row.opening + row.begin, row.named, row.end + row.closing)
     )
     return f"{before}{name}{named}{_arguments(row, arguments)}{behind}"
