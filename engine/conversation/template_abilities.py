@@ -162,13 +162,22 @@ def abilities_of(render: Render) -> TemplateAbilities:
     twice = [arguments({_ARGUMENT: value}) for value in (_VALUE, _OTHER)]
     several = shown(_called(twice, content=content), tools=tools)
     one = [arguments({_ARGUMENT: _VALUE})]
-    beside = shown(_called(one, content=_ANSWER_TOO), tools=tools)
-    apart = shown(_called(one, content=content, before=_ANSWER_TOO), tools=tools)
     wide = [arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})]
     answered = shown([user, _said("assistant", _ANSWER)], tools=tools)
     again, answer = _said("user", _AGAIN), _said("assistant", _ANSWER)
     steps = _called(one, content=content)  # question, call, result, answer, question
     called = (_VALUE,) if _VALUE in history else ()
+
+    def takes(*messages: Message, words: Sequence[str]) -> bool:
+        text = shown(messages, tools=tools, begin=True)
+        return all(word in text for word in words)
+
+    def keeps_text(*, beside: str | None = content, before: str = "") -> bool:
+        """Whether a second step is shown with a text, which stands before its call."""
+        second = _called(twice[1:], content=beside, before=before)
+        text = shown([*steps[:3], *second[1:]], tools=tools)
+        return _OTHER in text.partition(_ANSWER_TOO)[2]
+
     call = answer_in(shown(steps[:2], tools=tools), answered)
 
     def takes(*messages: Message, words: Sequence[str]) -> bool:
@@ -178,9 +187,12 @@ def abilities_of(render: Render) -> TemplateAbilities:
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
     text, _, behind_text = _written(shown([user, _said("assistant", _ANSWER)]), plain, _ANSWER)
+    system = _said("system", _SYSTEM)
+    shows_system = _SYSTEM in shown([system, user], begin=True)
+    with_tools = shown([system, user], tools=tools, begin=True)
     shows_tools = _TOOL in shown([user], tools=tools, begin=True)
     return TemplateAbilities(
-        system=_SYSTEM in shown([_said("system", _SYSTEM), user], begin=True),
+        system=shows_system and (not with_tools or _SYSTEM in with_tools),
         tools=shows_tools,
         calls=bool(called),
         several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
@@ -188,15 +200,16 @@ def abilities_of(render: Render) -> TemplateAbilities:
         results=_RESULT in history and (shows_tools or _VALUE in history),
         same_role=takes(user, again, words=(_ASKED, _AGAIN))
         and takes(user, answer, _said("assistant", _SECOND), again, words=(_ANSWER, _SECOND)),
-        assistant_first=takes(answer, user, words=(_ANSWER, _ASKED))
+        assistant_first=_SYSTEM + _ANSWER not in shown([system, answer, user])
+        and takes(answer, user, words=(_ANSWER, _ASKED))
         and takes(*steps[1:], words=called),
         empty_answers=takes(user, _said("assistant", ""), again, words=(_ASKED, _AGAIN)),
         lone_calls=takes(*steps[:2], again, words=(*called, _AGAIN)),
         user_after_results=takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
         arguments="text" if arguments is json.dumps else "object",
         names_in_ids=_TOOL not in call and shown(steps, tools=tools).count(_ID) > 1,
-        text_beside_calls=_shows_both(beside) or not called,
-        text_before_calls=_shows_both(apart),
+        text_beside_calls=keeps_text(beside=_ANSWER_TOO) or not called,
+        text_before_calls=keeps_text(before=_ANSWER_TOO),
         empty_beside_calls=content is not None,
         switches=tuple(_switches(lambda variables: shown([user], variables=variables, begin=True))),
         efforts=tuple(_efforts(lambda variables: shown([user], variables=variables, begin=True))),
@@ -279,10 +292,6 @@ def _tool() -> Message:
     schema |= {"required": [_ARGUMENT]}
     function = {"name": _TOOL, "description": "x", "parameters": schema}
     return {"type": "function", "function": function}
-
-
-def _shows_both(text: str) -> bool:
-    return _ANSWER_TOO in text and _VALUE in text
 
 
 def _called(values: Sequence[Any], *, content: str | None, before: str = "") -> list[Message]:

@@ -261,7 +261,7 @@ def _in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     found: list[ChatMessage] = []
     for message in messages:
         before = found[-1] if found else None
-        if before is not None and before.role == message.role and message.role != "tool":
+        if before and before.role == message.role != "tool" and not before.tool_calls:
             found[-1] = _joined(before, message)
         else:
             found.append(message)
