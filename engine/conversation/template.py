@@ -262,6 +262,8 @@ class _Asking:
         self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
         self._syntax = reply_syntax(tokenizer, found=found)
+        row = self._syntax.found
+        self._notation = row.calls[0] if row else self._syntax.family
         marks = self._syntax.reasoning
         around = (marks.opening, marks.closing) if marks else ()
         names = _any_of([mark.strip() for mark in around]).pattern
@@ -325,7 +327,7 @@ class _Asking:
     def go_on(self, before: Sequence[ChatMessage], last: ChatMessage) -> str:
         """The chat with the beginning of an answer, and with what was written of the answer."""
         calls = sum(len(message.tool_calls) for message in before)
-        last = calls_in_text(last, self._syntax.family, calls)
+        last = calls_in_text(last, self._notation, calls)
         if before:
             with suppress(TemplateError):
                 begun = self.begin(before)
@@ -356,7 +358,7 @@ class _Asking:
     def _rendered(
         self, messages: Sequence[ChatMessage], able: TemplateAbilities, *, going_on: bool
     ) -> str:
-        messages, tools = sayable(messages, self._tools, able, self._syntax.family)
+        messages, tools = sayable(messages, self._tools, able, self._notation)
         said = as_json(messages, able, mistral=self._mistral)
         program = _program(self._tokenizer)
         if program is None:

@@ -58,8 +58,8 @@ class TemplateAbilities:
     results. `arguments`: the form in which it expects those of a call; `names_in_ids`: whether the
     name of a call stands in its id only; `text_beside_calls`: whether the text of a message with
     calls is shown, `text_before_calls`: in a message of its own; `empty_beside_calls`: whether a
-    missing text may be "", or must be None. `switches`: its variables for thinking, of `SWITCHES`; `efforts`:
-    the values of reasoning_effort that make a difference, of `EFFORTS`.
+    missing text may be "", or must be None. `switches`: its variables for thinking, of `SWITCHES`;
+    `efforts`: the values of reasoning_effort that make a difference, of `EFFORTS`.
 
     `beginning`: what stands behind a question, up to an answer that is to be written;
     `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
@@ -159,35 +159,36 @@ def abilities_of(render: Render) -> TemplateAbilities:
     else:
         arguments, content = _FORMS[0]
         history = shown(_called([arguments({_ARGUMENT: _VALUE})], content=content), tools=tools)
+    called = (_VALUE,) if _VALUE in history else ()
     twice = [arguments({_ARGUMENT: value}) for value in (_VALUE, _OTHER)]
     several = shown(_called(twice, content=content), tools=tools)
-    one = [arguments({_ARGUMENT: _VALUE})]
+    one = twice[:1]
     wide = [arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})]
-    answered = shown([user, _said("assistant", _ANSWER)], tools=tools)
-    again, answer = _said("user", _AGAIN), _said("assistant", _ANSWER)
+    system, answer, again = (
+        _said("system", _SYSTEM),
+        _said("assistant", _ANSWER),
+        _said("user", _AGAIN),
+    )
+    answered = shown([user, answer], tools=tools)
+    texts = [
+        answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
+        for calls in (one, twice, wide)
+    ]
     steps = _called(one, content=content)  # question, call, result, answer, question
-    called = (_VALUE,) if _VALUE in history else ()
 
     def takes(*messages: Message, words: Sequence[str]) -> bool:
         text = shown(messages, tools=tools, begin=True)
         return all(word in text for word in words)
 
     def keeps_text(*, beside: str | None = content, before: str = "") -> bool:
-        """Whether a second step is shown with a text, which stands before its call."""
+        """Whether a second call is shown with a text, which stands before it."""
         second = _called(twice[1:], content=beside, before=before)
         text = shown([*steps[:3], *second[1:]], tools=tools)
         return _OTHER in text.partition(_ANSWER_TOO)[2]
 
-    call = answer_in(shown(steps[:2], tools=tools), answered)
-
-    def takes(*messages: Message, words: Sequence[str]) -> bool:
-        text = shown(messages, tools=tools, begin=True)
-        return all(word in text for word in words)
-
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
-    text, _, behind_text = _written(shown([user, _said("assistant", _ANSWER)]), plain, _ANSWER)
-    system = _said("system", _SYSTEM)
+    text, _, behind_text = _written(shown([user, answer]), plain, _ANSWER)
     shows_system = _SYSTEM in shown([system, user], begin=True)
     with_tools = shown([system, user], tools=tools, begin=True)
     shows_tools = _TOOL in shown([user], tools=tools, begin=True)
@@ -197,7 +198,7 @@ def abilities_of(render: Render) -> TemplateAbilities:
         calls=bool(called),
         several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
         # A template that knows no tools may show results as messages of any role.
-        results=_RESULT in history and (shows_tools or _VALUE in history),
+        results=_RESULT in history and (shows_tools or bool(called)),
         same_role=takes(user, again, words=(_ASKED, _AGAIN))
         and takes(user, answer, _said("assistant", _SECOND), again, words=(_ANSWER, _SECOND)),
         assistant_first=_SYSTEM + _ANSWER not in shown([system, answer, user])
@@ -207,7 +208,9 @@ def abilities_of(render: Render) -> TemplateAbilities:
         lone_calls=takes(*steps[:2], again, words=(*called, _AGAIN)),
         user_after_results=takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
         arguments="text" if arguments is json.dumps else "object",
-        names_in_ids=_TOOL not in call and shown(steps, tools=tools).count(_ID) > 1,
+        names_in_ids=bool(texts[0])
+        and _TOOL not in texts[0]
+        and shown(steps, tools=tools).count(_ID) > 1,
         text_beside_calls=keeps_text(beside=_ANSWER_TOO) or not called,
         text_before_calls=keeps_text(before=_ANSWER_TOO),
         empty_beside_calls=content is not None,
@@ -218,16 +221,7 @@ def abilities_of(render: Render) -> TemplateAbilities:
         to_text=text,
         between=between,
         behind=behind_text or behind,
-        notation=_notation(
-            [
-                call,
-                *(
-                    answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
-                    for calls in (twice, wide)
-                ),
-            ],
-            reasoning=reasoning_marks(thought, between),
-        ),
+        notation=_notation(texts, reasoning=reasoning_marks(thought, between)),
     )
 
 

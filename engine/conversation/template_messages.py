@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from engine.conversation.template_abilities import TemplateAbilities
-from engine.replies.families import Family
+from engine.replies.families import CallRow, Family
 from engine.replies.writing import write_call
 from engine.request import ChatMessage, ToolCall
 from models.errors import Problem
@@ -34,15 +34,15 @@ def sayable(
     messages: Sequence[ChatMessage],
     tools: Sequence[Any],
     abilities: TemplateAbilities,
-    family: Family,
+    notation: Family | CallRow,
 ) -> tuple[list[ChatMessage], list[Any]]:
     """The messages and the tools that the template is given, so that it says all of them.
 
     Where it does not know the whole of tools, calls and results, and the family is not known, all
     three are written as Hermes' models read them.
     """
-    if family == "none" and not abilities.knows_tools:
-        family = "hermes"
+    if notation == "none" and not abilities.knows_tools:
+        notation = "hermes"
         abilities = replace(abilities, tools=False, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
@@ -50,12 +50,12 @@ def sayable(
         said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
     if not abilities.same_role:
         said = _in_turns(said)
-    said = _in_text(_rounds(said, abilities), abilities, family)
+    said = _in_text(_rounds(said, abilities), abilities, notation)
     if not abilities.assistant_first and (not said or said[0].role != "user"):
         said.insert(0, ChatMessage("user", ""))
     if tools and not abilities.tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-        example = write_call(family, "name", {"argument": "value"})
+        example = write_call(notation, "name", {"argument": "value"})
         system.insert(0, _TOOLS.format(tools=listed, call=example))
         tools = ()
     if system:
@@ -64,10 +64,10 @@ def sayable(
             said = _system_in_question(said)
     if not abilities.same_role:
         said = _in_turns(said)
-    if not abilities.several_calls:
-        said = one_call_each(said)
     if not abilities.text_beside_calls:
         said = [part for message in said for part in _text_apart(message)]
+    if not abilities.several_calls:
+        said = one_call_each(said)
     return said, list(tools)
 
 
@@ -165,7 +165,7 @@ def _rounds(
     for message in messages:
         if message.role != "tool":
             calls: list[ToolCall] = []
-            for sent, place in zip(message.tool_calls, number):
+            for sent, place in zip(message.tool_calls, number, strict=False):
                 id = sent.id if sent.id and sent.id not in ids else f"{sent.id or 'call'}-{place}"
                 if abilities.names_in_ids:
                     id = f"functions.{sent.name}:{place}"
@@ -176,9 +176,7 @@ def _rounds(
             continue
         id, name = message.tool_call_id, message.name
         same = [pair for pair in waiting if pair[0].id == id != ""]
-        named = [
-            pair for pair in waiting if not (pair[0].id and id) and name in ("", pair[0].name)
-        ]
+        named = [pair for pair in waiting if not (pair[0].id and id) and name in ("", pair[0].name)]
         if pair := next(iter(same or named), None):
             waiting.remove(pair)
             call = pair[1]
@@ -193,7 +191,7 @@ def _rounds(
 def _in_text(
     rounds: Sequence[tuple[ChatMessage, list[ChatMessage]]],
     abilities: TemplateAbilities,
-    family: Family,
+    notation: Family | CallRow,
 ) -> list[ChatMessage]:
     """The messages with those calls and results in text that the template does not show. Results
     and the user's message behind them are one message."""
@@ -204,7 +202,7 @@ def _in_text(
         shown = _shows_round(abilities, message, results, after)
         written = message
         if message.tool_calls and not (abilities.calls and shown):
-            written = calls_in_text(message, family, number)
+            written = calls_in_text(message, notation, number)
         number += len(message.tool_calls)
         if abilities.results and shown:
             told = results
@@ -231,10 +229,10 @@ def _shows_round(
     )
 
 
-def calls_in_text(message: ChatMessage, family: Family, number: int) -> ChatMessage:
+def calls_in_text(message: ChatMessage, notation: Family | CallRow, number: int) -> ChatMessage:
     """The message with its calls, which are numbered from `number` on, at the end of its text."""
     calls = (
-        write_call(family, call.name, arguments_of(call), place)
+        write_call(notation, call.name, arguments_of(call), place)
         for place, call in enumerate(message.tool_calls, number)
     )
     text = "\n".join(filter(None, (message.content, *calls)))
@@ -268,9 +266,7 @@ def _in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return found
 
 
-def _joined(
-    first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN
-) -> ChatMessage:
+def _joined(first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN) -> ChatMessage:
     return replace(
         second,
         content=between.join(filter(None, (first.content, second.content))),

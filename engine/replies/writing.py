@@ -8,10 +8,14 @@ from engine.replies.families import FAMILIES, CallRow, Family
 from engine.replies.tools import type_of
 
 
-def write_call(family: Family, name: str, arguments: Mapping[str, Any], number: int = 0) -> str:
-    """A call in the notation of the family; in Hermes' if the family has none. `number`: of the
+def write_call(
+    notation: Family | CallRow, name: str, arguments: Mapping[str, Any], number: int = 0
+) -> str:
+    """A call in a notation or a family's; in Hermes' if the family has none. `number`: of the
     call, where the notation has an id."""
-    row = FAMILIES.get(family, FAMILIES["hermes"]).calls[0]
+    row = notation
+    if not isinstance(row, CallRow):
+        row = FAMILIES.get(row, FAMILIES["hermes"]).calls[0]
     before, named, behind = (
         mark.replace("{gap}", "").replace("{id}", str(number))
         for mark in (row.opening + row.begin, row.named, row.end + row.closing)
