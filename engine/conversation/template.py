@@ -314,15 +314,14 @@ class _Asking:
 
         Some templates accept only one call a message, or no content beside reasoning and a call. If
         a template refuses the chat, it gets it again in such messages, and at last with calls and
-        results in text, as turns that the user begins.
+        results in text, from a question on.
         """
         able = self._abilities
-        in_turns = replace(able, same_role=False, assistant_first=False, empty_answers=False)
         for form in (able, replace(able, several_calls=False)):
             with suppress(TemplateError, TypeError):  # of a text and something else
                 return self._rendered(messages, form, going_on=going_on)
-        in_text = replace(in_turns, calls=False, results=False)
-        return self._rendered(messages, in_text, going_on=going_on)
+        in_text = replace(able, calls=False, results=False, assistant_first=False)
+        return self._rendered(messages, replace(in_text, empty_answers=False), going_on=going_on)
 
     def go_on(self, before: Sequence[ChatMessage], last: ChatMessage) -> str:
         """The chat with the beginning of an answer, and with what was written of the answer."""

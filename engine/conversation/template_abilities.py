@@ -51,7 +51,8 @@ _FORMS: tuple[tuple[Callable[[Message], Any], str | None], ...] = (
 class TemplateAbilities:
     """The abilities of a chat template; by default those of one that can say everything.
 
-    `system`, `tools`, `calls`, `results`: whether it shows them. `several_calls`: in one message.
+    `system`, `tools`, `calls`, `results`: whether it shows them. `several_calls`: in one message;
+    `calls_without_tools`: calls in a chat that lists no tools.
     `same_role`: whether it takes two messages of the user or the assistant in a row;
     `assistant_first`: a chat that the assistant begins; `empty_answers`: messages of the assistant
     without text; `lone_calls`: calls without results; `user_after_results`: a question behind
@@ -71,6 +72,7 @@ class TemplateAbilities:
     system: bool = True
     tools: bool = True
     calls: bool = True
+    calls_without_tools: bool = True
     several_calls: bool = True
     results: bool = True
     same_role: bool = True
@@ -189,13 +191,18 @@ def abilities_of(render: Render) -> TemplateAbilities:
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
     text, _, behind_text = _written(shown([user, answer]), plain, _ANSWER)
-    shows_system = _SYSTEM in shown([system, user], begin=True)
-    with_tools = shown([system, user], tools=tools, begin=True)
+    chats = ([user], []), (steps[:1], tools), (steps[:3], tools)
+    shows_system = all(
+        _SYSTEM in shown([system, *chat], tools=given, begin=True)
+        for chat, given in chats
+        if shown(chat, tools=given, begin=True)
+    )
     shows_tools = _TOOL in shown([user], tools=tools, begin=True)
     return TemplateAbilities(
-        system=shows_system and (not with_tools or _SYSTEM in with_tools),
+        system=shows_system,
         tools=shows_tools,
         calls=bool(called),
+        calls_without_tools=all(word in shown(steps) for word in called),
         several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
         # A template that knows no tools may show results as messages of any role.
         results=_RESULT in history and (shows_tools or bool(called)),
@@ -205,7 +212,8 @@ def abilities_of(render: Render) -> TemplateAbilities:
         and takes(answer, user, words=(_ANSWER, _ASKED))
         and takes(*steps[1:], words=called),
         empty_answers=takes(user, _said("assistant", ""), again, words=(_ASKED, _AGAIN)),
-        lone_calls=takes(*steps[:2], again, words=(*called, _AGAIN)),
+        lone_calls=takes(*steps[:2], words=called)
+        and takes(*steps[:2], again, words=(*called, _AGAIN)),
         user_after_results=takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
         arguments="text" if arguments is json.dumps else "object",
         names_in_ids=bool(texts[0])

@@ -44,14 +44,17 @@ def sayable(
     if notation == "none" and not abilities.knows_tools:
         notation = "hermes"
         abilities = replace(abilities, tools=False, calls=False, results=False)
+    if not tools and not abilities.calls_without_tools:
+        abilities = replace(abilities, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
+    first = said[0].role if said else ""
     if not abilities.empty_answers:
         said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
     if not abilities.same_role:
         said = _in_turns(said)
     said = _in_text(_rounds(said, abilities), abilities, notation)
-    if not abilities.assistant_first and (not said or said[0].role != "user"):
+    if not abilities.assistant_first and first != "user":
         said.insert(0, ChatMessage("user", ""))
     if tools and not abilities.tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
