@@ -20,7 +20,7 @@ from engine.replies.json_text import (
     read_string,
     value_of,
 )
-from engine.replies.literals import gemma_value, python_arguments, python_value
+from engine.replies.literals import pass_literal, python_arguments
 from engine.replies.tools import Tool, type_of
 
 _NAME = re.compile(r"[\w.-]+")
@@ -165,7 +165,7 @@ def _literals(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     if (yield from incoming.peek()) != "{":
         raise Unreadable
     calls.begin(name)
-    yield from gemma_value(incoming, calls.arguments, row.quote)
+    yield from pass_literal(incoming, calls.arguments, row.quote)
     calls.end()
     yield from _take_mark(incoming, row.end)
 
@@ -304,7 +304,7 @@ def _from_python(text: str) -> str:
     incoming.add(text)
     incoming.end()
     try:
-        for _ in python_value(incoming, found.append):
+        for _ in pass_literal(incoming, found.append):
             pass
     except Unreadable:
         return ""

@@ -288,7 +288,9 @@ FAMILIES: dict[Family, FamilyRow] = {
         (("<|channel|>", "<|message|>", "<|start|>"),),
         skipped=("<|start|>", "<|end|>"),
     ),
-    "gemma": FamilyRow((_GEMMA,), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>",)),
+    "gemma": FamilyRow(
+        (_GEMMA,), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>",), header="<|channel>"
+    ),
     "function gemma": FamilyRow((_FUNCTION_GEMMA,), (("<start_function_call>",),)),
     "glm": FamilyRow((_GLM,), (("<arg_key>", "<tool_call>"),)),
     "lfm": FamilyRow(

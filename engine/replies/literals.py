@@ -1,6 +1,8 @@
 """Passes Python's values and Gemma's on as JSON while they arrive.
 
-A text is passed on piece by piece, a number or a word when whole.
+Models mix these notations with JSON and JavaScript, so all of them are read: quotes of either kind,
+bare keys, words in any case, commas at the end. A text is passed on piece by piece, a number or a
+word when whole.
 """
 
 import re
@@ -8,10 +10,12 @@ import re
 from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
 
-_KEY = re.compile(r"\w+")
-_GEMMA_KEY = re.compile(r"[^:{}\[\],<]+")
+_NAME = re.compile(r"[\w.-]+")
+_KEY = re.compile(r"[^:{}\[\],<]+")
 _BARE = re.compile(r"[^,{}\[\]()<'\"]+")
+_BARE_TEXT = re.compile(r"[^,{}\[\]<]+")
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:_\d+)*)", re.ASCII)
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}
 _ESCAPES = {
@@ -29,12 +33,12 @@ def python_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
         yield from incoming.spaces()
         if (yield from incoming.peek()) == ")":
             break
-        key = yield from incoming.word(_KEY)
+        key = yield from incoming.word(_NAME)
         yield from incoming.spaces()
         yield from incoming.expect("=")
         emit(f'{before}"{escaped(key)}": ')
         before = ", "
-        yield from python_value(incoming, emit)
+        yield from pass_literal(incoming, emit)
         yield from incoming.spaces()
         if (yield from incoming.peek()) != ",":
             break
@@ -42,13 +46,14 @@ def python_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
     emit("{}" if before == "{" else "}")
 
 
-def python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading[None]:
-    """Pass a Python value on. JSON's words and objects are accepted too. Raises Unreadable."""
+def pass_literal(
+    incoming: Incoming, emit: Emit, quote: str = "", *, nested: int = 0
+) -> Reading[None]:
+    """Pass a value on. With a `quote`, as in Gemma's notation, texts stand in it, too, or bare.
+    Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
-    if letter and letter in "'\"":
-        yield from _python_text(incoming, emit)
-    elif letter and letter in "[({":
+    if letter and letter in ("[{" if quote else "[({"):
         if nested == MOST_NESTED:
             raise Unreadable
         close = {"[": "]", "(": ")", "{": "}"}[letter]
@@ -62,30 +67,52 @@ def python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading[
             emit(before)
             before = ", "
             if letter == "{":
-                yield from _python_text(incoming, emit)
-                yield from incoming.spaces()
-                yield from incoming.expect(":")
-                emit(": ")
-            yield from python_value(incoming, emit, nested=nested + 1)
+                yield from _pass_key(incoming, emit, quote)
+            yield from pass_literal(incoming, emit, quote, nested=nested + 1)
             yield from incoming.spaces()
             if (yield from incoming.peek()) != ",":
                 break
             incoming.take(1)
         yield from incoming.expect(close)
         emit("}" if letter == "{" else "]")
-    else:
-        found = _scalar((yield from incoming.word(_BARE)).strip())
-        if found is None:
+    elif not (yield from _pass_text(incoming, emit, quote)):
+        word = (yield from incoming.word(_BARE_TEXT if quote else _BARE)).strip()
+        found = _scalar(word)
+        if found is None and not quote:
             raise Unreadable
-        emit(found)
+        emit(found or f'"{escaped(word)}"')
+
+
+def _pass_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
+    if not (yield from _pass_text(incoming, emit, quote)):
+        key = (yield from incoming.word(_KEY)).strip()
+        emit(f'"{escaped(key)}"')
+    yield from incoming.spaces()
+    yield from incoming.expect(":")
+    emit(": ")
+
+
+def _pass_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[bool]:
+    """Pass a text in quotes on; return whether there was one."""
+    if quote and (yield from incoming.comes(quote)):
+        incoming.take(len(quote))
+        emit('"')
+        if not (yield from incoming.text_until([quote], lambda text: emit(escaped(text)))):
+            raise Unreadable
+        incoming.take(len(quote))
+        emit('"')
+        return True
+    letter = yield from incoming.peek()
+    if letter and letter in "'\"":
+        yield from _python_text(incoming, emit)
+        return True
+    return False
 
 
 def _python_text(incoming: Incoming, emit: Emit) -> Reading[None]:
     """Read a Python string. Templates do not escape the quotes in texts, nor do models: a quote
     closes the string only if the argument ends behind it."""
     quote = yield from incoming.peek()
-    if not quote or quote not in "'\"":
-        raise Unreadable
     if (yield from incoming.peek(3)) == quote * 3:
         quote *= 3
     incoming.take(len(quote))
@@ -135,65 +162,14 @@ def _python_escape(incoming: Incoming) -> Reading[str]:
     return _ESCAPES.get(two[1], two)
 
 
-def gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Reading[None]:
-    """Pass a value on in Gemma's notation, with `quote` around texts. Raises Unreadable."""
-    yield from incoming.spaces()
-    letter = yield from incoming.peek()
-    if letter and letter in "[{":
-        if nested == MOST_NESTED:
-            raise Unreadable
-        close = "]" if letter == "[" else "}"
-        emit(incoming.take(1))
-        before = ""
-        while True:
-            yield from incoming.spaces()
-            if (yield from incoming.peek()) == close:
-                break
-            emit(before)
-            before = ", "
-            if letter == "{":
-                yield from _gemma_key(incoming, emit, quote)
-            yield from gemma_value(incoming, emit, quote, nested=nested + 1)
-            yield from incoming.spaces()
-            if (yield from incoming.peek()) != ",":
-                break
-            incoming.take(1)
-        yield from incoming.expect(close)
-        emit(close)
-    elif (yield from incoming.comes(quote)):
-        yield from _gemma_text(incoming, emit, quote)
-    else:
-        word = (yield from incoming.word(_BARE)).strip()
-        emit(_scalar(word) or f'"{escaped(word)}"')
-
-
-def _gemma_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
-    if (yield from incoming.comes(quote)):
-        yield from _gemma_text(incoming, emit, quote)
-        yield from incoming.spaces()
-    else:
-        key = (yield from incoming.word(_GEMMA_KEY)).strip()
-        emit(f'"{escaped(key)}"')
-    yield from incoming.expect(":")
-    emit(": ")
-
-
-def _gemma_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
-    yield from incoming.expect(quote)
-    emit('"')
-    end = yield from incoming.text_until([quote], lambda text: emit(escaped(text)))
-    if not end:
-        raise Unreadable
-    incoming.take(len(quote))
-    emit('"')
-
-
 def _scalar(word: str) -> str | None:
     """A number or a word as JSON; None for anything else. Integers are not changed."""
     if found := _WORDS.get(word.lower()):
         return found
     if SCALAR.fullmatch(word):
         return word
+    if _INTEGER.fullmatch(word):
+        return word.lstrip("+").replace("_", "")
     if _NUMBER.fullmatch(word):
         number = float(word)
         return None if number in (float("inf"), float("-inf")) else repr(number)

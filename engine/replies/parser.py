@@ -192,7 +192,11 @@ class ReplyParser:
         """
         assert self._syntax.reasoning
         incoming, closing = self._incoming, self._syntax.reasoning.closing
+        again = self._syntax.reasoning.opening.rstrip()  # models repeat what the prompt has
         yield from incoming.spaces()
+        while (yield from incoming.comes(again)):
+            incoming.take(len(again))
+            yield from incoming.spaces()
         ends = [closing, *self._syntax.row.skipped, *self._marked]
         end = yield from incoming.text_until(ends, self._reasoned, trim=True)
         if end in self._syntax.row.skipped and end != closing:
