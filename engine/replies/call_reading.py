@@ -154,7 +154,7 @@ def _python(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     """Read a call in Python's notation. The end of `name.call(...)`, which Llama writes for its own
     tools, is no part of the name."""
     name = yield from _named(incoming, row)
-    calls.begin(name.removesuffix(".call"))
+    calls.begin(name.removesuffix(".call") or name)
     yield from python_arguments(incoming, calls.arguments)
     yield from expect_mark(incoming, row.end)
     calls.end()

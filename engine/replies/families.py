@@ -289,7 +289,7 @@ FAMILIES: dict[Family, FamilyRow] = {
         skipped=("<|start|>", "<|end|>"),
     ),
     "gemma": FamilyRow(
-        (_GEMMA,), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>",), header="<|channel>"
+        (_GEMMA,), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>", "<|channel>")
     ),
     "function gemma": FamilyRow((_FUNCTION_GEMMA,), (("<start_function_call>",),)),
     "glm": FamilyRow((_GLM,), (("<arg_key>", "<tool_call>"),)),

@@ -110,7 +110,7 @@ def grammar_of_prose(syntax: ReplySyntax, *, prompt_ending: str) -> Grammar:
         [call.trigger for call in row.calls if not call.unmarked],
         beginning_otherwise=[*bare, syntax.reasoning.opening] if syntax.reasoning else bare,
     )
-    if skipped := [mark for mark in row.skipped if rules.begins_special(mark)]:
+    if skipped := _skipped(rules):
         around = f"({either(list(map(rules.mark, skipped)))})*"
         prose = f"{around} {prose} {around}"
     inside = syntax.begins_inside(prompt_ending)
@@ -127,6 +127,17 @@ def _whole(
         return Grammar("lark", rules.grammar(f"GAP? {reply}"), marks.closing)
     thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
     return Grammar("lark", rules.grammar(f"({thought} GAP?)? {reply}"))
+
+
+def _skipped(rules: Rules) -> list[str]:
+    """The special marks that may stand around text, but for one that begins reasoning."""
+    reasoning = rules.syntax.reasoning
+    opening = reasoning.opening if reasoning else ""
+    return [
+        mark
+        for mark in rules.syntax.row.skipped
+        if rules.begins_special(mark) and not opening.startswith(mark)
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -165,7 +176,7 @@ def _reply(
     bare = [row for row in rules.syntax.row.calls[1:] if row.unmarked and not calls.unmarked]
     begun = calls.unmarked or tuple(row.begin for row in bare)
     prose = rules.text_beginning_otherwise([opening, *begun])
-    skipped = [mark for mark in rules.syntax.row.skipped if rules.begins_special(mark)]
+    skipped = _skipped(rules)
     if skipped and rules.begins_special(calls.trigger):
         prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"
     if calls.unmarked:

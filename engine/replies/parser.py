@@ -146,6 +146,8 @@ class ReplyParser:
             if mark in self._marked:
                 beginning = behind_mark = yield from self._call(self._marked[mark], mark)
                 continue
+            if reasoning and (yield from self._incoming.comes(reasoning.opening.rstrip())):
+                mark = reasoning.opening.rstrip()  # that another mark begins
             yield from self._incoming.expect(mark)
             self._incoming.taken()
             if mark not in row.skipped:
