@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from inspect import signature
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from types import FrameType
 from typing import Any
 
@@ -297,16 +297,15 @@ class _Asking:
         start = _end_of(begun, whole)
         if start is None:
             start = _end_of(self._marks_at_end.sub("", begun), whole)
-        ending = None if start is None else self._ending.search(whole, start)
-        if ending is None:
+        if start is None:
             return None
-        text, names = whole[start : ending.start()], [call.name for call in message.tool_calls]
-        missing = [
-            each for each in (message.reasoning, message.content) if each.strip() not in text
-        ]
-        if missing or any(text.count(name) < names.count(name) for name in names):
-            return None
-        return whole[ending.start() :]
+        parts = [message.reasoning, message.content, *(call.name for call in message.tool_calls)]
+        apart = message.content and message.tool_calls and not self._abilities.text_beside_calls
+        for ending in islice(self._ending.finditer(whole, start), 2 if apart else 1):
+            text = whole[start : ending.start()]
+            if all(text.count(part.strip()) >= parts.count(part) for part in parts):
+                return whole[ending.start() :]
+        return None
 
     def _chat(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
         """The chat as the template writes it, and the beginning of an answer; or, `going_on`, up

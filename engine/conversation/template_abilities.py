@@ -191,15 +191,11 @@ def abilities_of(render: Render) -> TemplateAbilities:
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
     text, _, behind_text = _written(shown([user, answer]), plain, _ANSWER)
-    chats = ([user], []), (steps[:1], tools), (steps[:3], tools)
-    shows_system = all(
-        _SYSTEM in shown([system, *chat], tools=given, begin=True)
-        for chat, given in chats
-        if shown(chat, tools=given, begin=True)
-    )
+    told = [shown([system, user])]
+    told += [shown([system, *steps[:count]], tools=tools, begin=True) for count in (1, 3)]
     shows_tools = _TOOL in shown([user], tools=tools, begin=True)
     return TemplateAbilities(
-        system=shows_system,
+        system=bool(told[0]) and all(_SYSTEM in text for text in told if text),
         tools=shows_tools,
         calls=bool(called),
         calls_without_tools=all(word in shown(steps) for word in called),

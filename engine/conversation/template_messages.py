@@ -48,14 +48,11 @@ def sayable(
         abilities = replace(abilities, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
-    first = said[0].role if said else ""
+    if not abilities.assistant_first and (not said or said[0].role != "user"):
+        said.insert(0, ChatMessage("user", ""))
     if not abilities.empty_answers:
         said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
-    if not abilities.same_role:
-        said = _in_turns(said)
-    said = _in_text(_rounds(said, abilities), abilities, notation)
-    if not abilities.assistant_first and first != "user":
-        said.insert(0, ChatMessage("user", ""))
+    said = _steps(_rounds(said, abilities), abilities, notation)
     if tools and not abilities.tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         example = write_call(notation, "name", {"argument": "value"})
@@ -65,12 +62,6 @@ def sayable(
         said.insert(0, ChatMessage("system", BETWEEN.join(filter(None, system))))
         if not abilities.system:
             said = _system_in_question(said)
-    if not abilities.same_role:
-        said = _in_turns(said)
-    if not abilities.text_beside_calls:
-        said = [part for message in said for part in _text_apart(message)]
-    if not abilities.several_calls:
-        said = one_call_each(said)
     return said, list(tools)
 
 
@@ -112,26 +103,6 @@ def as_json(
     return found
 
 
-def one_call_each(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The messages with each call in a message of its own, and its result right behind it."""
-    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
-    found: list[ChatMessage] = []
-    for message in messages:
-        if message.role == "tool" and message in found:
-            continue
-        if not message.tool_calls:
-            found.append(message)
-            continue
-        content, reasoning = message.content, "" if message.content else message.reasoning
-        for call in message.tool_calls:
-            alone = replace(message, content=content, reasoning=reasoning, tool_calls=(call,))
-            found.append(alone)
-            if len(message.tool_calls) > 1 and call.id in results:
-                found.append(results[call.id])
-            content = reasoning = ""
-    return found
-
-
 def arguments_of(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as an object. Raises `Problem`."""
     return read_json(call.arguments, dict, f"arguments of {call.name}") or {}
@@ -154,7 +125,8 @@ def read_json[T](text: str, kind: type[T], what: str) -> T | None:
 def _rounds(
     messages: Iterable[ChatMessage], abilities: TemplateAbilities
 ) -> list[tuple[ChatMessage, list[ChatMessage]]]:
-    """Each message with the results of its calls, in the order of the calls.
+    """Each message with the results of its calls, in the order of the calls. Neighbours are one
+    message where the template does not take them.
 
     A result belongs to the nearest call before it that has its id and no result yet; where one of
     the two has no id, that has its name. A result without a call is the user's text. Each call of
@@ -162,74 +134,93 @@ def _rounds(
     """
     found: list[ChatMessage] = []
     results: dict[str, ChatMessage] = {}
-    ids: set[str] = set()
-    number = count()
     waiting: list[tuple[ToolCall, ToolCall]] = []  # as it was sent, with its own id; the last first
+    ids, number = set[str](), count()
     for message in messages:
-        if message.role != "tool":
-            calls: list[ToolCall] = []
-            for sent, place in zip(message.tool_calls, number, strict=False):
-                id = sent.id if sent.id and sent.id not in ids else f"{sent.id or 'call'}-{place}"
-                if abilities.names_in_ids:
-                    id = f"functions.{sent.name}:{place}"
-                ids.add(id)
-                calls.append(replace(sent, id=id))
-            waiting = [*zip(message.tool_calls, calls, strict=True), *waiting]
-            found.append(replace(message, tool_calls=tuple(calls)))
-            continue
-        id, name = message.tool_call_id, message.name
-        same = [pair for pair in waiting if pair[0].id == id != ""]
-        named = [pair for pair in waiting if not (pair[0].id and id) and name in ("", pair[0].name)]
-        if pair := next(iter(same or named), None):
-            waiting.remove(pair)
-            call = pair[1]
-            results[call.id] = replace(message, tool_call_id=call.id, name=call.name)
-        else:
-            found.append(_result_in_text(message))
+        if message.role == "tool":
+            id, name = message.tool_call_id, message.name
+            same = [pair for pair in waiting if pair[0].id == id != ""]
+            named = [
+                pair for pair in waiting if not (pair[0].id and id) and name in ("", pair[0].name)
+            ]
+            if pair := next(iter(same or named), None):
+                waiting.remove(pair)
+                own = pair[1]
+                results[own.id] = replace(message, tool_call_id=own.id, name=own.name)
+                continue
+            message = _result_in_text(message)
+        calls: list[ToolCall] = []
+        for sent, place in zip(message.tool_calls, number, strict=False):
+            id = sent.id if sent.id and sent.id not in ids else f"{sent.id or 'call'}-{place}"
+            id = f"functions.{sent.name}:{place}" if abilities.names_in_ids else id
+            ids.add(id)
+            calls.append(replace(sent, id=id))
+        waiting = [*zip(message.tool_calls, calls, strict=True), *waiting]
+        message = replace(message, tool_calls=tuple(calls))
+        if not abilities.same_role and found and _are_neighbours(found[-1], message):
+            message = _joined(found.pop(), message)
+        found.append(message)
     return [
         (one, [results[call.id] for call in one.tool_calls if call.id in results]) for one in found
     ]
 
 
-def _in_text(
+def _steps(
     rounds: Sequence[tuple[ChatMessage, list[ChatMessage]]],
     abilities: TemplateAbilities,
     notation: Family | CallRow,
 ) -> list[ChatMessage]:
-    """The messages with those calls and results in text that the template does not show. Results
-    and the user's message behind them are one message."""
+    """The messages in the form that the template takes, with those calls and results in text that
+    it does not show. Results and the user's message behind them are one message."""
     found: list[ChatMessage] = []
-    behind_result, number = False, 0
+    number, behind_result = 0, False
+    beside = abilities.text_beside_calls or abilities.text_before_calls
     for place, (message, results) in enumerate(rounds):
+        calls = message.tool_calls
         after = rounds[place + 1][0].role if place + 1 < len(rounds) else ""
-        shown = _shows_round(abilities, message, results, after)
-        written = message
-        if message.tool_calls and not (abilities.calls and shown):
-            written = calls_in_text(message, notation, number)
-        number += len(message.tool_calls)
-        if abilities.results and shown:
-            told = results
-        else:
-            told = [_result_in_text(result) for result in results]
-        for one in (written, *told):
-            if behind_result and one.role == "user":
-                one = _joined(found.pop(), one, between="\n")
+        shown = (
+            (not calls or not message.content or beside)
+            and (abilities.lone_calls or len(results) == len(calls))
+            and (abilities.user_after_results or not results or after != "user")
+        )
+        if not shown or not abilities.calls:
+            message = calls_in_text(message, notation, number)
+        number += len(calls)
+        in_text = not shown or not abilities.results
+        told = [_result_in_text(result) for result in results] if in_text else results
+        for one in _one_step(message, told, abilities):
+            is_result = one in told
+            between = "\n" if behind_result else "" if abilities.same_role else BETWEEN
+            if between and found and _are_neighbours(found[-1], one) and not one.tool_calls:
+                one = _joined(found.pop(), one, between=between)
             found.append(one)
-            behind_result = one is not written and one.role == "user"
+            behind_result = is_result
     return found
 
 
-def _shows_round(
-    abilities: TemplateAbilities, message: ChatMessage, results: Sequence[ChatMessage], after: str
-) -> bool:
-    """Whether the template shows a message's calls with their results, if `after` has spoken
-    next."""
-    beside = abilities.text_beside_calls or abilities.text_before_calls
-    return (
-        (beside or not message.tool_calls or not message.content)
-        and (abilities.lone_calls or len(results) == len(message.tool_calls))
-        and (abilities.user_after_results or not results or after != "user")
-    )
+def _one_step(
+    message: ChatMessage, results: Sequence[ChatMessage], abilities: TemplateAbilities
+) -> list[ChatMessage]:
+    """A message and its results; where the template wants it so, its text in a message of its own,
+    and each call with its result."""
+    if not message.tool_calls:
+        return [message, *results]
+    found: list[ChatMessage] = []
+    if message.content and not abilities.text_beside_calls:
+        found.append(replace(message, tool_calls=(), reasoning=""))
+        message = replace(message, content="")
+    if abilities.several_calls:
+        return [*found, message, *results]
+    reasoning = "" if message.content else message.reasoning
+    for call in message.tool_calls:
+        found.append(replace(message, reasoning=reasoning, tool_calls=(call,)))
+        found += [result for result in results if result.tool_call_id == call.id]
+        message, reasoning = replace(message, content=""), ""
+    return found
+
+
+def _are_neighbours(first: ChatMessage, second: ChatMessage) -> bool:
+    return first.role == second.role != "tool" and not first.tool_calls
 
 
 def calls_in_text(message: ChatMessage, notation: Family | CallRow, number: int) -> ChatMessage:
@@ -244,7 +235,7 @@ def calls_in_text(message: ChatMessage, notation: Family | CallRow, number: int)
 
 def _result_in_text(result: ChatMessage) -> ChatMessage:
     text = f"<tool_response>\n{result.content}\n</tool_response>"
-    return replace(result, role="user", content=text, tool_call_id="", name="")
+    return replace(result, role="user", content=text)
 
 
 def _system_in_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -257,18 +248,6 @@ def _system_in_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return [replace(system, role="user"), *said]
 
 
-def _in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The messages with neighbours of the user's joined, and those of the assistant's."""
-    found: list[ChatMessage] = []
-    for message in messages:
-        before = found[-1] if found else None
-        if before and before.role == message.role != "tool" and not before.tool_calls:
-            found[-1] = _joined(before, message)
-        else:
-            found.append(message)
-    return found
-
-
 def _joined(first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN) -> ChatMessage:
     return replace(
         second,
@@ -277,13 +256,6 @@ def _joined(first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN) 
         tool_calls=first.tool_calls + second.tool_calls,
         pictures=first.pictures + second.pictures,
     )
-
-
-def _text_apart(message: ChatMessage) -> list[ChatMessage]:
-    """A message with text and calls as one with the text and one with the calls."""
-    if not message.tool_calls or not message.content:
-        return [message]
-    return [replace(message, tool_calls=(), reasoning=""), replace(message, content="")]
 
 
 def _call_id(id: str, *, mistral: bool) -> str:
