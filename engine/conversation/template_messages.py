@@ -48,20 +48,20 @@ def sayable(
         abilities = replace(abilities, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
-    if not abilities.assistant_first and (not said or said[0].role != "user"):
-        said.insert(0, ChatMessage("user", ""))
-    if not abilities.empty_answers:
-        said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
-    said = _steps(_rounds(said, abilities), abilities, notation)
     if tools and not abilities.tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         example = write_call(notation, "name", {"argument": "value"})
         system.insert(0, _TOOLS.format(tools=listed, call=example))
         tools = ()
+    anyone_first = abilities.assistant_first and (abilities.system or not system)
+    if not anyone_first and (not said or said[0].role != "user"):
+        said.insert(0, ChatMessage("user", ""))
+    if not abilities.empty_answers:
+        said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
+    said = _steps(_rounds(said, abilities), abilities, notation)
     if system:
-        said.insert(0, ChatMessage("system", BETWEEN.join(filter(None, system))))
-        if not abilities.system:
-            said = _system_in_question(said)
+        first = ChatMessage("system", BETWEEN.join(filter(None, system)))
+        said = [first, *said] if abilities.system else [_joined(first, said[0]), *said[1:]]
     return said, list(tools)
 
 
@@ -236,16 +236,6 @@ def calls_in_text(message: ChatMessage, notation: Family | CallRow, number: int)
 def _result_in_text(result: ChatMessage) -> ChatMessage:
     text = f"<tool_response>\n{result.content}\n</tool_response>"
     return replace(result, role="user", content=text)
-
-
-def _system_in_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The system text, which is the first message, in front of the user's first text."""
-    system, *said = messages
-    for place, message in enumerate(said):
-        if message.role == "user":
-            said[place] = _joined(system, message)
-            return said
-    return [replace(system, role="user"), *said]
 
 
 def _joined(first: ChatMessage, second: ChatMessage, *, between: str = BETWEEN) -> ChatMessage:

@@ -1,0 +1,239 @@
+"""Histories of every shape reach the model: whatever a template refuses or drops, all that was said
+is in the prompt, in order, and each result stands with its own call."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+
+from engine.conversation.template import abilities_for, render
+from engine.request import ChatMessage, Prompt, ToolCall
+from tests.support.engine.tiny import byte_tokenizer
+
+TOOLS = json.dumps(
+    [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("look", "time")
+    ]
+)
+_ALTERNATING = (
+    "{% set n = namespace(i=0) %}{% for m in messages if m.role != 'system' %}"
+    "{% if m.role != 'tool' and not m.tool_calls %}{% if (m.role == 'user') != (n.i % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{% set n.i = n.i + 1 %}{% endif %}"
+    "{% endfor %}"
+)
+TEMPLATES = {
+    # As Mistral's: turns, ids of nine letters, no text beside calls, the system text at the end.
+    "turns": _ALTERNATING + "{{ tools or '' }}{# [TOOL_CALLS][ARGS] #}{% for m in messages %}"
+    "{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('id') }}"
+    "{% endif %}[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}"
+    "{% else %}{% if m.role == 'user' %}[INST]{% if loop.last and messages[0].role == 'system' %}"
+    "{{ messages[0].content }} {% endif %}{{ m.content }}[/INST]{% elif m.role == 'tool' %}"
+    "[RESULT]{{ m.tool_call_id }} {{ m.content }}[/RESULT]{% elif m.role == 'assistant' %}"
+    "{{ m.content }}</s>{% endif %}{% endfor %}{% endfor %}",
+    # As Kimi K2's: ids in place of names.
+    "ids": "{{ tools or '' }}{% for m in messages %}<{{ m.role }}>"
+    "{% if m.role == 'tool' %}## Return of {{ m.tool_call_id }}\n{% endif %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<call>{{ c.id }}<args>{{ c.function.arguments | tojson }}"
+    "</call>{% endfor %}{% endfor %}",
+    # As Llama 3's: the first message is a question, a call alone in its message.
+    "one call": "{{ tools or '' }}{% for m in messages %}{% if m.role == 'system' %}<system>"
+    "{{ m.content }}{% elif m.tool_calls and loop.index0 > (messages[0].role == 'system') %}"
+    "{% if m.tool_calls | length > 1 %}{{ raise_exception('one call') }}{% endif %}"
+    '<assistant>{"name": "{{ m.tool_calls[0].function.name }}", "parameters": '
+    "{{ m.tool_calls[0].function.arguments | tojson }}}{% else %}<{{ m.role }}>{{ m.content }}"
+    "{% endif %}{% endfor %}",
+    # As MiniMax's: no result without a call; drops a text beside a call once it is answered.
+    "answered": "{{ tools or '' }}{% for m in messages %}{% if m.role == 'tool' %}"
+    "{% if not (loop.previtem and (loop.previtem.tool_calls or loop.previtem.role == 'tool')) %}"
+    "{{ raise_exception('no call') }}{% endif %}{% endif %}<{{ m.role }}>"
+    "{% if not m.tool_calls or loop.index0 >= messages | length - 2 %}{{ m.content }}{% endif %}"
+    "{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}"
+    "{% endfor %}",
+    # As Gemma 4's: a text stands behind the results of its calls.
+    "text last": "{{ tools or '' }}{% for m in messages if m.role != 'tool' %}<{{ m.role }}>"
+    "{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}"
+    "{% if m.tool_calls %}{% set n = namespace(over=false) %}"
+    "{% for r in messages[messages.index(m) + 1:] %}{% if r.role != 'tool' %}"
+    "{% set n.over = true %}{% elif not n.over %}<result>{{ r.content }}</result>{% endif %}"
+    "{% endfor %}{% endif %}{{ m.content }}{% endfor %}",
+    # As Ministral's and Hunyuan's: no empty answers, no calls without tools, no system text there.
+    "brief": "{{ tools or '' }}{% if not messages | selectattr('role', 'eq', 'user') | list %}"
+    "{{ raise_exception('no question') }}{% endif %}{% for m in messages %}"
+    "{% if m.role == 'assistant' and not m.content and not m.tool_calls %}"
+    "{{ raise_exception('empty') }}{% endif %}<{{ m.role }}>"
+    "{% if m.role != 'system' or not tools %}{{ m.content }}{% endif %}"
+    "{% for c in m.tool_calls or [] if tools %}<call>{{ c.function | tojson }}</call>{% endfor %}"
+    "{% endfor %}",
+    # As Gemma 2's: turns, and neither tools nor a system message.
+    "plain": "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    + _ALTERNATING
+    + "{% for m in messages if m.role != 'tool' %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+}
+
+
+def user(text: str) -> ChatMessage:
+    return ChatMessage("user", text)
+
+
+def says(text: str, **calls: str) -> ChatMessage:
+    """The assistant's message; calls by their words, each with an id. The tool of an even word is
+    `time`."""
+    return ChatMessage(
+        "assistant",
+        text,
+        tool_calls=tuple(
+            ToolCall(id, "look" if int(word[1]) % 2 else "time", json.dumps({"of": word}))
+            for word, id in calls.items()
+        ),
+    )
+
+
+def result(word: str, id: str = "", name: str = "") -> ChatMessage:
+    return ChatMessage("tool", word, tool_call_id=id, name=name)
+
+
+SYSTEM = ChatMessage("system", "s1")
+ENDED = (says("t8"), user("u8"))
+HISTORIES: dict[str, tuple[ChatMessage, ...]] = {
+    "ids of rounds repeat": (
+        user("u1"), says("", q1="0", q2="1"), result("r1", "0"), result("r2", "1"),
+        says("", q3="0", q4="1"), result("r3", "0"), result("r4", "1"), *ENDED,
+    ),
+    "one id in every step": (
+        user("u1"), says("", q1="x"), result("r1", "x"), says("", q2="x"), result("r2", "x"),
+        *ENDED,
+    ),
+    "results in another order": (
+        user("u1"), says("", q1="a", q2="b", q3="c"), result("r3", "c"), result("r1", "a"),
+        result("r2", "b"), *ENDED,
+    ),
+    "no ids": (user("u1"), says("", q1="", q3=""), result("r1"), result("r3"), *ENDED),
+    "names alone": (
+        user("u1"), says("", q1="", q2=""), result("r2", name="time"), result("r1", name="look"),
+        *ENDED,
+    ),
+    "ids on one side only": (
+        user("u1"), says("", q1="a"), result("r1"), says("", q2=""), result("r2", "b", "time"),
+        *ENDED,
+    ),
+    "calls in messages of their own": (
+        user("u1"), says("", q1="a"), says("", q2="b"), result("r1", "a"), result("r2", "b"),
+        *ENDED,
+    ),
+    "a question before the result": (
+        user("u1"), says("", q1="a"), user("u2"), result("r1", "a"), *ENDED,
+    ),
+    "the assistant begins": (says("t1"), user("u1"), *ENDED),
+    "the assistant begins behind a system text": (SYSTEM, says("t1"), user("u1")),
+    "a call begins": (says("", q1="a"), result("r1", "a"), *ENDED),
+    "a result and a text": (user("u1"), says("", q1="a"), result("r1", "a"), user("u2"), *ENDED),
+    "a call without a result": (user("u1"), says("", q1="a"), user("u2")),
+    "a call without a result, and an answer": (user("u1"), says("", q1="a"), *ENDED),
+    "the second of two results": (user("u1"), says("", q1="a", q2="b"), result("r2", "b"), *ENDED),
+    "a result alone": (result("r1", "x"), *ENDED),
+    "a result alone, later": (user("u1"), says("t1"), result("r1", "x"), user("u2")),
+    "two results of a call": (
+        user("u1"), says("", q1="a"), result("r1", "a"), result("r9", "a"), *ENDED,
+    ),
+    "text beside calls": (
+        SYSTEM, user("u1"), says("t1", q1="a", q2="b"), result("r1", "a"), result("r2", "b"),
+        says("t2", q3="c"), result("r3", "c"),
+    ),
+    "text, then a call": (
+        user("u1"), says("t1"), says("", q1="a"), result("r1", "a"), says("t2"), *ENDED,
+    ),
+    "two users": (user("u1"), user("u2"), says("t1"), user("u3"), user("u4")),
+    "two assistants": (user("u1"), says("t1"), says("t2"), user("u2")),
+    "a system text within": (user("u1"), says("t1"), SYSTEM, user("u2")),
+    "a system text alone": (SYSTEM,),
+    "empty messages": (
+        user("u1"), says(""), user(""), says("t1"), user(""), says("", q1="a"), result("", "a"),
+        *ENDED,
+    ),
+    "a call at the end": (user("u1"), says("t1", q1="a")),
+}  # fmt: skip
+
+
+def in_order(messages: tuple[ChatMessage, ...]) -> list[str]:
+    """The words of a history as they should stand: the system's, then those of each message and of
+    the results of its calls."""
+    results = [message.content for message in messages if message.role == "tool"]
+    words = [message.content for message in messages if message.role == "system"]
+    called: list[str] = []
+    for message in messages:
+        calls = [json.loads(call.arguments)["of"] for call in message.tool_calls]
+        called += calls
+        if message.role == "tool" and f"q{message.content[1:]}" not in called:
+            words.append(message.content)
+        elif message.role in ("user", "assistant"):
+            words += [message.content, *calls]
+            words += [word for call in calls if (word := f"r{call[1:]}") in results]
+    return [word for word in words if word]
+
+
+def one_by_one(words: list[str]) -> list[str]:
+    """The same with each result right behind its call."""
+    alone = [word for word in words if word[0] != "r" or f"q{word[1:]}" not in words]
+    places = {word: place for place, word in enumerate(alone)}
+    results = [word for word in words if word not in places]
+    return sorted(alone + results, key=lambda word: places.get(word, places.get(f"q{word[1:]}", 0)))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    byte_tokenizer(folder)
+    return load_tokenizer(folder, eos_token_ids=[256])
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_all_that_was_said_is_told_in_order(tokenizer: Any, template: str) -> None:
+    tokenizer.chat_template = TEMPLATES[template]
+    for name, messages in HISTORIES.items():
+        wanted = in_order(messages)
+        for tools in (TOOLS, ""):
+            text = render(tokenizer, Prompt(messages=messages, tools=tools))
+            found = re.findall(r"[utsqr]\d", text)
+            assert found in (wanted, one_by_one(wanted)), (name, tools, text)
+            assert all(call.name in text for each in messages for call in each.tool_calls)
+
+
+def test_ids_in_place_of_names_are_counted_through_the_chat(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATES["ids"]
+    assert abilities_for(tokenizer, tools=True).names_in_ids
+    messages = (
+        user("u1"),
+        says("", q1="call_5f", q2="call_6a"),
+        *(result("r2", "call_6a"), result("r1", "call_5f")),
+        says("", q3="functions.look:0"),
+        result("r3", "functions.look:0"),
+    )
+    text = render(tokenizer, Prompt(messages=messages, tools=TOOLS))
+    assert text.endswith(
+        '<assistant><call>functions.look:0<args>{"of": "q1"}</call>'
+        '<call>functions.time:1<args>{"of": "q2"}</call>'
+        "<tool>## Return of functions.look:0\nr1<tool>## Return of functions.time:1\nr2"
+        '<assistant><call>functions.look:2<args>{"of": "q3"}</call>'
+        "<tool>## Return of functions.look:2\nr3"
+    )
+
+
+def test_each_call_has_an_id_of_its_own_that_its_result_has(tokenizer: Any) -> None:
+    tokenizer.chat_template = "{{ messages | tojson }}{# [TOOL_CALLS] #}"
+    for name in ("ids of rounds repeat", "no ids", "names alone", "ids on one side only"):
+        said = json.loads(render(tokenizer, Prompt(messages=HISTORIES[name])))
+        calls = [call["id"] for one in said for call in one.get("tool_calls", [])]
+        assert len({*calls}) == len(calls) > 1
+        assert [one["tool_call_id"] for one in said if one["role"] == "tool"] == calls
+        assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in calls)
+
+
+def test_calls_in_text_are_in_the_notation_of_the_template(tokenizer: Any) -> None:
+    """Of one whose family is not known, too."""
+    tokenizer.chat_template = _ALTERNATING + TEMPLATES["answered"]
+    text = render(tokenizer, Prompt(messages=HISTORIES["text beside calls"], tools=TOOLS))
+    assert '<assistant>t1\n<call>{"name": "look", "arguments": {"of": "q1"}}</call>' in text
