@@ -117,3 +117,21 @@ def test_a_chat_that_no_answer_could_begin_behind_stands_as_the_template_writes_
     messages = (THOUGHT, RESULT)
     text = render(dropping, Prompt(messages=messages))
     assert text == render(dropping, Prompt(messages=(replace(THOUGHT, written=""), RESULT)))
+
+
+def test_a_message_that_is_told_in_two_keeps_its_tokens(tmp_path: Path) -> None:
+    """As Gemma 4's template tells a text beside a call, which it would put behind the result."""
+    own = tokenizer_of(
+        "{% for m in messages if m.role != 'tool' %}<|turn>{{ m.role }}\n"
+        "{% for c in m.tool_calls or [] %}<|tool_call>{{ c.function | tojson }}<tool_call|>"
+        "<|result>{{ messages[loop.index + messages.index(m)].content }}{% endfor %}"
+        "{{ m.content }}<turn|>\n{% endfor %}"
+        "{% if messages[-1].role != 'tool' %}<|turn>assistant\n{% endif %}",
+        tmp_path,
+        ends=["<turn|>", "<|result>"],
+        special=["<|turn>"],
+    )
+    written = 'I look.<|tool_call>{"name":  "look_up", "arguments": {"city": "Rome"}}<tool_call|>'
+    step = (ChatMessage("assistant", "I look.", tool_calls=(CALL,), written=written), RESULT)
+    text = said(own, *step, *step)
+    assert text.endswith("<|turn>assistant\n" + f"{written}<|result>rain<turn|>\n" * 2)

@@ -169,6 +169,10 @@ def test_marks_around_text_are_in_no_part() -> None:
     for family, marks, text, reasoning in (
         ("gemma", gemma, "<|channel>thought<channel|>Hello", ""),
         ("gemma", gemma, "<channel|>Hello", ""),
+        ("gemma", gemma, "<|channel><|channel>thought\n<channel|>Hello", ""),
+        ("gemma", gemma, "<|channel>thought\n<|channel>thought\nHm.<channel|>Hello", "Hm."),
+        ("gemma", gemma, "<|channel>Hello", ""),
+        ("hermes", THINK, "<think>\n<think>\nHm.\n</think>\n\nHello", "Hm."),
         ("gemma", gemma, "<|channel>thought\nHm.<channel|>Hello<channel|>", "Hm."),
         (
             "cohere", cohere,

@@ -289,6 +289,50 @@ def test_the_schema_says_what_a_raw_value_is() -> None:
         assert type(call[1]["a"]) is type(value)
 
 
+IN_OTHER_CLOTHES = (
+    ('data_refs:["ds_1"]', {"data_refs": ["ds_1"]}),
+    ("data_refs:['ds_1',]", {"data_refs": ["ds_1"]}),
+    ('opts:{"mode": "fast"}', {"opts": {"mode": "fast"}}),
+    ('save_as:"a, b.pdf"', {"save_as": "a, b.pdf"}),
+    ('"city": "Rome", \'days\': 3,', {"city": "Rome", "days": 3}),
+    ("a:True,b:None,c:false,d:NULL", {"a": True, "b": None, "c": False, "d": None}),
+    ('a:"it\'s",b:\'say "hi" now\'', {"a": "it's", "b": 'say "hi" now'}),
+    ('a:"x\ny",b:"caf\\u00e9 \\ud83d\\ude00\\n"', {"a": "x\ny", "b": "café 😀\n"}),
+    ("a:-1.5e3,b:.5,c:+3,d:1_000", {"a": -1500.0, "b": 0.5, "c": 3, "d": 1000}),
+    ('a:["x", <|"|>y, "z"<|"|>, w]', {"a": ["x", 'y, "z"', "w"]}),
+    ('a:{b: {"c": [{}, [], ""]}}', {"a": {"b": {"c": [{}, [], ""]}}}),
+    ("a:It's 5 (or 6),b:12:30", {"a": "It's 5 (or 6)", "b": "12:30"}),
+)
+PYTHONS = (
+    ('opts={"mode": "fast", other: \'x\', 1: true,}', {"mode": "fast", "other": "x", "1": True}),
+    ("opts={mode: {a: [1_000, +2]}}", {"mode": {"a": [1000, 2]}}),
+)
+
+
+@pytest.mark.parametrize(("text", "wanted"), IN_OTHER_CLOTHES)
+def test_gemmas_values_in_the_clothes_of_json_or_python(text: str, wanted: dict[str, Any]) -> None:
+    reply = f"<|tool_call>call:get_time{{{text}}}<tool_call|>"
+    assert read(GEMMA, reply).calls == [("get_time", wanted)]
+    in_functions = reply.replace("<|tool_call>", "<start_function_call>").replace(
+        "<tool_call|>", "<end_function_call>"
+    )
+    found = read(FUNCTION_GEMMA, in_functions.replace('<|"|>', "<escape>"))
+    assert found.calls == [("get_time", wanted)]
+
+
+@pytest.mark.parametrize(("text", "wanted"), PYTHONS)
+def test_pythons_values_in_the_clothes_of_javascript(text: str, wanted: dict[str, Any]) -> None:
+    found = read(LFM, f"<|tool_call_start|>[get_time({text})]<|tool_call_end|>")
+    assert found.calls == [("get_time", {"opts": wanted})]
+
+
+def test_a_call_in_clothes_that_cannot_be_read_is_shown_whole() -> None:
+    for text in ('a:"say "hi", now"', 'a:"open', "a:[1", "a:{1}", "a:x<y", 'a:"\\ud8'):
+        reply = f"So <|tool_call>call:get_time{{{text}}}<tool_call|> and"
+        found = read(GEMMA, reply)
+        assert (found.calls, found.content) == ([], reply)
+
+
 def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content() -> None:
     for text in (
         '{"name": "Bob", "parameters": {}}',
