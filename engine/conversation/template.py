@@ -317,7 +317,7 @@ class _Asking:
         """
         able = self._abilities
         for form in (able, replace(able, several_calls=False)):
-            with suppress(TemplateError, TypeError):  # of a text and something else
+            with suppress(Exception):  # whatever the program raises
                 return self._rendered(messages, form, going_on=going_on)
         in_text = replace(able, calls=False, results=False, assistant_first=False)
         return self._rendered(messages, replace(in_text, empty_answers=False), going_on=going_on)

@@ -20,7 +20,7 @@ from engine.replies.json_text import (
     read_string,
     value_of,
 )
-from engine.replies.literals import pass_literal, python_arguments
+from engine.replies.literals import pass_literal, pass_members
 from engine.replies.tools import Tool, type_of
 
 _NAME = re.compile(r"[\w.-]+")
@@ -155,17 +155,20 @@ def _python(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     tools, is no part of the name."""
     name = yield from _named(incoming, row)
     calls.begin(name.removesuffix(".call") or name)
-    yield from python_arguments(incoming, calls.arguments)
+    yield from pass_members(incoming, calls.arguments, ")")
     yield from expect_mark(incoming, row.end)
     calls.end()
 
 
 def _literals(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     name = yield from _named(incoming, row)
-    if (yield from incoming.peek()) != "{":
+    close = {"{": "}", "(": ")"}.get((yield from incoming.peek()))
+    if close is None:
         raise Unreadable
+    incoming.take(1)
     calls.begin(name)
-    yield from pass_literal(incoming, calls.arguments, row.quote)
+    yield from pass_members(incoming, calls.arguments, close, row.quote)
+    yield from incoming.expect(close)
     calls.end()
     yield from _take_mark(incoming, row.end)
 

@@ -294,7 +294,8 @@ FAMILIES: dict[Family, FamilyRow] = {
     "function gemma": FamilyRow((_FUNCTION_GEMMA,), (("<start_function_call>",),)),
     "glm": FamilyRow((_GLM,), (("<arg_key>", "<tool_call>"),)),
     "lfm": FamilyRow(
-        (_LFM,), (("<|tool_call_start|>",), ("<|tool_list_start|>",), ("List of tools: ",))
+        (_LFM, replace(_LIST, opening=_LFM.opening, closing=_LFM.closing)),
+        (("<|tool_call_start|>",), ("<|tool_list_start|>",), ("List of tools: ",)),
     ),
     "seed": FamilyRow((_SEED,), (("<seed:tool_call>", "<function="),)),
     "minimax": FamilyRow((_MINIMAX,), (("<minimax:tool_call>", "<invoke name="),)),

@@ -10,11 +10,9 @@ import re
 from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
 
-_NAME = re.compile(r"[\w.-]+")
-_KEY = re.compile(r"[^:{}\[\],<]+")
-_BARE = re.compile(r"[^,{}\[\]()<'\"]+")
-_BARE_TEXT = re.compile(r"[^,{}\[\]<]+")
-_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_KEY = re.compile(r"[^:=(){}\[\],<]+")
+_BARE = re.compile(r"[^,{}\[\]()<]+")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:_\d+)*)", re.ASCII)
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}
@@ -26,19 +24,27 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
-def python_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
-    """Pass `key=value, ...` on as an object, up to the bracket behind it."""
+def pass_members(
+    incoming: Incoming, emit: Emit, close: str, quote: str = "", *, nested: int = 0
+) -> Reading[None]:
+    """Pass `key=value, ...` or `key: value, ...` on as an object, up to the bracket `close`.
+    `quote` as for `pass_literal`."""
     before = "{"
     while True:
         yield from incoming.spaces()
-        if (yield from incoming.peek()) == ")":
+        if (yield from incoming.peek()) == close:
             break
-        key = yield from incoming.word(_NAME)
-        yield from incoming.spaces()
-        yield from incoming.expect("=")
-        emit(f'{before}"{escaped(key)}": ')
+        emit(before)
         before = ", "
-        yield from pass_literal(incoming, emit)
+        if not (yield from _pass_text(incoming, emit, quote)):
+            key = (yield from incoming.word(_KEY)).strip()
+            emit(f'"{escaped(key)}"')
+        yield from incoming.spaces()
+        if not (yield from incoming.comes(":", "=")):
+            raise Unreadable
+        incoming.take(1)
+        emit(": ")
+        yield from pass_literal(incoming, emit, quote, nested=nested)
         yield from incoming.spaces()
         if (yield from incoming.peek()) != ",":
             break
@@ -53,43 +59,41 @@ def pass_literal(
     Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
-    if letter and letter in ("[{" if quote else "[({"):
+    if letter and letter in "[({":
         if nested == MOST_NESTED:
             raise Unreadable
         close = {"[": "]", "(": ")", "{": "}"}[letter]
         incoming.take(1)
-        emit("{" if letter == "{" else "[")
-        before = ""
-        while True:
-            yield from incoming.spaces()
-            if (yield from incoming.peek()) == close:
-                break
-            emit(before)
-            before = ", "
-            if letter == "{":
-                yield from _pass_key(incoming, emit, quote)
-            yield from pass_literal(incoming, emit, quote, nested=nested + 1)
-            yield from incoming.spaces()
-            if (yield from incoming.peek()) != ",":
-                break
-            incoming.take(1)
+        if letter == "{":
+            yield from pass_members(incoming, emit, close, quote, nested=nested + 1)
+        else:
+            yield from _pass_items(incoming, emit, close, quote, nested=nested + 1)
         yield from incoming.expect(close)
-        emit("}" if letter == "{" else "]")
     elif not (yield from _pass_text(incoming, emit, quote)):
-        word = (yield from incoming.word(_BARE_TEXT if quote else _BARE)).strip()
+        word = (yield from incoming.word(_BARE)).strip()
         found = _scalar(word)
-        if found is None and not quote:
+        if found is None and not quote and not word.isdigit():  # such as 007
             raise Unreadable
         emit(found or f'"{escaped(word)}"')
 
 
-def _pass_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
-    if not (yield from _pass_text(incoming, emit, quote)):
-        key = (yield from incoming.word(_KEY)).strip()
-        emit(f'"{escaped(key)}"')
-    yield from incoming.spaces()
-    yield from incoming.expect(":")
-    emit(": ")
+def _pass_items(
+    incoming: Incoming, emit: Emit, close: str, quote: str, *, nested: int
+) -> Reading[None]:
+    emit("[")
+    before = ""
+    while True:
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) == close:
+            break
+        emit(before)
+        before = ", "
+        yield from pass_literal(incoming, emit, quote, nested=nested)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) != ",":
+            break
+        incoming.take(1)
+    emit("]")
 
 
 def _pass_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[bool]:
@@ -141,7 +145,7 @@ def _is_last(incoming: Incoming, quote: str) -> Reading[bool]:
         ahead += 1
         behind = (yield from incoming.peek(ahead))[1:]
         if len(behind) < ahead - 1 or not behind[-1].isspace():
-            return not behind.strip() or behind[-1] in ",)]}:"
+            return not behind.strip() or behind[-1] in ",)]}:="
 
 
 def _python_escape(incoming: Incoming) -> Reading[str]:

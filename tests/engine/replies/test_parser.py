@@ -301,11 +301,13 @@ IN_OTHER_CLOTHES = (
     ("a:-1.5e3,b:.5,c:+3,d:1_000", {"a": -1500.0, "b": 0.5, "c": 3, "d": 1000}),
     ('a:["x", <|"|>y, "z"<|"|>, w]', {"a": ["x", 'y, "z"', "w"]}),
     ('a:{b: {"c": [{}, [], ""]}}', {"a": {"b": {"c": [{}, [], ""]}}}),
-    ("a:It's 5 (or 6),b:12:30", {"a": "It's 5 (or 6)", "b": "12:30"}),
+    ("a:It's 5,b:12:30,c:007", {"a": "It's 5", "b": "12:30", "c": "007"}),
+    ("save_as='a.docx', \"n\" = 2", {"save_as": "a.docx", "n": 2}),
 )
 PYTHONS = (
     ('opts={"mode": "fast", other: \'x\', 1: true,}', {"mode": "fast", "other": "x", "1": True}),
-    ("opts={mode: {a: [1_000, +2]}}", {"mode": {"a": [1000, 2]}}),
+    ("opts={mode: {a: [1_000, +2, 007]}}", {"mode": {"a": [1000, 2, "007"]}}),
+    ("opts: {'of'=(1, None)}", {"of": [1, None]}),
 )
 
 
@@ -313,6 +315,8 @@ PYTHONS = (
 def test_gemmas_values_in_the_clothes_of_json_or_python(text: str, wanted: dict[str, Any]) -> None:
     reply = f"<|tool_call>call:get_time{{{text}}}<tool_call|>"
     assert read(GEMMA, reply).calls == [("get_time", wanted)]
+    in_brackets = f"<|tool_call>call:get_time({text})<tool_call|>"
+    assert read(GEMMA, in_brackets).calls == [("get_time", wanted)]
     in_functions = reply.replace("<|tool_call>", "<start_function_call>").replace(
         "<tool_call|>", "<end_function_call>"
     )
@@ -324,6 +328,12 @@ def test_gemmas_values_in_the_clothes_of_json_or_python(text: str, wanted: dict[
 def test_pythons_values_in_the_clothes_of_javascript(text: str, wanted: dict[str, Any]) -> None:
     found = read(LFM, f"<|tool_call_start|>[get_time({text})]<|tool_call_end|>")
     assert found.calls == [("get_time", {"opts": wanted})]
+
+
+def test_calls_in_json_between_the_marks_of_lfm() -> None:
+    call = '{"name": "get_time", "arguments": {"zone": "x"}}'
+    found = read(LFM, f"So <|tool_call_start|>[{call}, {call}]<|tool_call_end|>")
+    assert (found.content, found.calls) == ("So", [("get_time", {"zone": "x"})] * 2)
 
 
 def test_a_call_in_clothes_that_cannot_be_read_is_shown_whole() -> None:
