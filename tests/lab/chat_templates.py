@@ -2,9 +2,10 @@
 
 `python -m tests.lab.chat_templates FOLDER [test-chat.cpp]`: a folder of .jinja files, and cases of
 llama.cpp, which are fetched for the run and never kept. Prints two tables, each below a line for
-every difference, with a word of why: how many templates show each part of a chat, continue an
-answer from the prompt that it was written behind, and write replies that are read as what was
-written; and how many of llama.cpp's replies are read as llama.cpp reads them.
+every difference, with a word of why: how many templates show each part of a chat, tell histories of
+every shape in order, continue an answer from the prompt that it was written behind, and write
+replies that are read as what was written; and how many of llama.cpp's replies are read as llama.cpp
+reads them.
 """
 
 import json
@@ -33,6 +34,7 @@ from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import Tool, tools_of
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
+from tests.engine.conversation.test_template_messages import HISTORIES, told_in_order
 from tests.lab.llama_cpp_cases import Case, cases_in
 from tests.support.engine.tiny import byte_tokenizer
 
@@ -84,6 +86,12 @@ def main(folder: Path, cases: Path | None = None) -> None:
                 tried[name] += 1
                 found[name] += all(word in text for word in words)
                 _compare(path.stem, name, text, _theirs(tokenizer, prompt), words)
+            for name, messages in HISTORIES.items():
+                text = _ours(tokenizer, Prompt(messages=messages, tools=TOOLS))
+                tried[name] += 1
+                found[name] += told_in_order(messages, text)
+                if not told_in_order(messages, text):
+                    print(f"{path.stem}: {name}: {text if text[0] == '!' else 'lost or moved'}")
             for name, right in _continued(tokenizer):
                 tried[name] += 1
                 found[name] += right
