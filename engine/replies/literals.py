@@ -25,31 +25,43 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def pass_members(
-    incoming: Incoming, emit: Emit, close: str, quote: str = "", *, nested: int = 0
+    incoming: Incoming,
+    emit: Emit,
+    close: str,
+    quote: str = "",
+    *,
+    keyed: bool = True,
+    nested: int = 0,
 ) -> Reading[None]:
-    """Pass `key=value, ...` or `key: value, ...` on as an object, up to the bracket `close`.
-    `quote` as for `pass_literal`."""
-    before = "{"
+    """Pass `key=value, ...` or `key: value, ...` on as an object, or values without keys as a list,
+    up to the bracket `close`. `quote` as for `pass_literal`."""
+    opening, closing = "{}" if keyed else "[]"
+    before = opening
     while True:
         yield from incoming.spaces()
         if (yield from incoming.peek()) == close:
             break
         emit(before)
         before = ", "
-        if not (yield from _pass_text(incoming, emit, quote)):
-            key = (yield from incoming.word(_KEY)).strip()
-            emit(f'"{escaped(key)}"')
-        yield from incoming.spaces()
-        if not (yield from incoming.comes(":", "=")):
-            raise Unreadable
-        incoming.take(1)
-        emit(": ")
+        if keyed:
+            yield from _pass_key(incoming, emit, quote)
         yield from pass_literal(incoming, emit, quote, nested=nested)
         yield from incoming.spaces()
         if (yield from incoming.peek()) != ",":
             break
         incoming.take(1)
-    emit("{}" if before == "{" else "}")
+    emit(closing if before == ", " else opening + closing)
+
+
+def _pass_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
+    if not (yield from _pass_text(incoming, emit, quote)):
+        key = (yield from incoming.word(_KEY)).strip()
+        emit(f'"{escaped(key)}"')
+    yield from incoming.spaces()
+    if not (yield from incoming.comes(":", "=")):
+        raise Unreadable
+    incoming.take(1)
+    emit(": ")
 
 
 def pass_literal(
@@ -59,15 +71,13 @@ def pass_literal(
     Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
-    if letter and letter in "[({":
+    if close := {"[": "]", "(": ")", "{": "}"}.get(letter):
         if nested == MOST_NESTED:
             raise Unreadable
-        close = {"[": "]", "(": ")", "{": "}"}[letter]
         incoming.take(1)
-        if letter == "{":
-            yield from pass_members(incoming, emit, close, quote, nested=nested + 1)
-        else:
-            yield from _pass_items(incoming, emit, close, quote, nested=nested + 1)
+        yield from pass_members(
+            incoming, emit, close, quote, keyed=letter == "{", nested=nested + 1
+        )
         yield from incoming.expect(close)
     elif not (yield from _pass_text(incoming, emit, quote)):
         word = (yield from incoming.word(_BARE)).strip()
@@ -75,25 +85,6 @@ def pass_literal(
         if found is None and not quote and not word.isdigit():  # such as 007
             raise Unreadable
         emit(found or f'"{escaped(word)}"')
-
-
-def _pass_items(
-    incoming: Incoming, emit: Emit, close: str, quote: str, *, nested: int
-) -> Reading[None]:
-    emit("[")
-    before = ""
-    while True:
-        yield from incoming.spaces()
-        if (yield from incoming.peek()) == close:
-            break
-        emit(before)
-        before = ", "
-        yield from pass_literal(incoming, emit, quote, nested=nested)
-        yield from incoming.spaces()
-        if (yield from incoming.peek()) != ",":
-            break
-        incoming.take(1)
-    emit("]")
 
 
 def _pass_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[bool]:
