@@ -3,6 +3,7 @@ is in the prompt, in order, and each result stands with its own call."""
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, render
-from engine.request import ChatMessage, Prompt, ToolCall
+from engine.request import ChatMessage, Picture, Prompt, ToolCall
 from tests.support.engine.tiny import byte_tokenizer
 
 TOOLS = json.dumps(
@@ -241,3 +242,14 @@ def test_calls_in_text_are_in_the_notation_of_the_template(tokenizer: Any) -> No
     tokenizer.chat_template = _ALTERNATING + TEMPLATES["answered"]
     text = render(tokenizer, Prompt(messages=HISTORIES["text beside calls"], tools=TOOLS))
     assert '<assistant>t1\n<call>{"name": "look", "arguments": {"of": "q1"}}</call>' in text
+
+
+def test_the_picture_of_a_result_stays_where_results_are_text(tokenizer: Any) -> None:
+    tokenizer.chat_template = (
+        "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}"
+        "{% else %}{% for part in m.content %}{{ part.text or '<img>' }}{% endfor %}{% endif %}"
+        "{% endfor %}"
+    )
+    seen = replace(result("r1", "a"), pictures=(Picture("/p.png", "0" * 64, 1, 1),))
+    text = render(tokenizer, Prompt(messages=(user("u1"), says("", q1="a"), seen, user("u2"))))
+    assert text.endswith("<user><img><tool_response>\nr1\n</tool_response>\nu2")
