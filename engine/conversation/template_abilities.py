@@ -55,7 +55,7 @@ class TemplateAbilities:
     `calls_without_tools`: calls in a chat that lists no tools.
     `same_role`: whether it takes two messages of the user or the assistant in a row;
     `assistant_first`: a chat that the assistant begins; `empty_answers`: messages of the assistant
-    without text; `lone_calls`: calls without results; `user_after_results`: a question behind
+    without text; `lone_calls`: calls without results; `user_after_results`: a question after
     results. `arguments`: the form in which it expects those of a call; `names_in_ids`: whether the
     name of a call stands in its id only; `text_beside_calls`: whether the text of a message with
     calls is shown, `text_before_calls`: in a message of its own; `empty_beside_calls`: whether a

@@ -173,7 +173,7 @@ def _steps(
     """The messages in the form that the template takes, with those calls and results in text that
     it does not show. Results and the user's message behind them are one message."""
     found: list[ChatMessage] = []
-    number, behind_result = 0, False
+    number, follows_result = 0, False
     beside = abilities.text_beside_calls or abilities.text_before_calls
     for place, (message, results) in enumerate(rounds):
         calls = message.tool_calls
@@ -190,11 +190,11 @@ def _steps(
         told = [_result_in_text(result) for result in results] if in_text else results
         for one in _one_step(message, told, abilities):
             is_result = one in told
-            between = "\n" if behind_result else "" if abilities.same_role else BETWEEN
+            between = "\n" if follows_result else "" if abilities.same_role else BETWEEN
             if between and found and _are_neighbours(found[-1], one) and not one.tool_calls:
                 one = _joined(found.pop(), one, between=between)
             found.append(one)
-            behind_result = is_result
+            follows_result = is_result
     return found
 
 

@@ -54,7 +54,7 @@ TEMPLATES = {
     "{% if not m.tool_calls or loop.index0 >= messages | length - 2 %}{{ m.content }}{% endif %}"
     "{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}"
     "{% endfor %}",
-    # As Gemma 4's: a text stands behind the results of its calls.
+    # As Gemma 4's: a text stands after the results of its calls.
     "text last": "{{ tools or '' }}{% for m in messages if m.role != 'tool' %}<{{ m.role }}>"
     "{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}"
     "{% if m.tool_calls %}{% set n = namespace(over=false) %}"
@@ -129,7 +129,7 @@ HISTORIES: dict[str, tuple[ChatMessage, ...]] = {
         user("u1"), says("", q1="a"), user("u2"), result("r1", "a"), *ENDED,
     ),
     "the assistant begins": (says("t1"), user("u1"), *ENDED),
-    "the assistant begins behind a system text": (SYSTEM, says("t1"), user("u1")),
+    "the assistant begins after a system text": (SYSTEM, says("t1"), user("u1")),
     "a call begins": (says("", q1="a"), result("r1", "a"), *ENDED),
     "a result and a text": (user("u1"), says("", q1="a"), result("r1", "a"), user("u2"), *ENDED),
     "a call without a result": (user("u1"), says("", q1="a"), user("u2")),
@@ -177,7 +177,7 @@ def in_order(messages: tuple[ChatMessage, ...]) -> list[str]:
 
 
 def one_by_one(words: list[str]) -> list[str]:
-    """The same with each result right behind its call."""
+    """The same with each result right after its call."""
     alone = [word for word in words if word[0] != "r" or f"q{word[1:]}" not in words]
     places = {word: place for place, word in enumerate(alone)}
     results = [word for word in words if word not in places]

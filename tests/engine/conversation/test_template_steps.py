@@ -120,7 +120,7 @@ def test_a_chat_that_no_answer_could_begin_behind_stands_as_the_template_writes_
 
 
 def test_a_message_that_is_told_in_two_keeps_its_tokens(tmp_path: Path) -> None:
-    """As Gemma 4's template tells a text beside a call, which it would put behind the result."""
+    """As Gemma 4's template tells a text beside a call, which it would put after the result."""
     own = tokenizer_of(
         "{% for m in messages if m.role != 'tool' %}<|turn>{{ m.role }}\n"
         "{% for c in m.tool_calls or [] %}<|tool_call>{{ c.function | tojson }}<tool_call|>"
