@@ -171,7 +171,7 @@ def _steps(
     notation: Family | CallRow,
 ) -> list[ChatMessage]:
     """The messages in the form that the template takes, with those calls and results in text that
-    it does not show. Results and the user's message behind them are one message."""
+    it does not show. Results and the user's message after them are one message."""
     found: list[ChatMessage] = []
     number, follows_result = 0, False
     beside = abilities.text_beside_calls or abilities.text_before_calls
