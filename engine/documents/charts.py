@@ -3,29 +3,31 @@ each series. The numbers are those that its program stored last."""
 
 import re
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from xml.etree.ElementTree import Element
 
-from engine.documents.number_formats import with_format
+from engine.documents.number_formats import FIRST_DAY, FIRST_DAY_OF_1904, with_format
 from engine.documents.web import BETWEEN_CELLS
 from engine.documents.zips import local_name
 
-_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]|General')
-_DATE = re.compile("[dmy]", re.IGNORECASE)
-_FIRST_DAY = datetime(1899, 12, 30)
+_DAY_AND_TIME = re.compile(r"(\d{4}-\d\d-\d\d) \d\d:[\d:.]+")
 
 
 def chart_text(chart: Element) -> str:
     """The title of a chart and its table; empty if it has no numbers."""
     title = "".join(each.text or "" for each in chart.iterfind("{*}chart/{*}title//{*}t"))
     series = list(chart.iterfind(".//{*}ser"))
+    mark = chart.find("{*}date1904")
+    since_1904 = mark is not None and mark.get("val", "1") in ("1", "true")
+    first_day = FIRST_DAY_OF_1904 if since_1904 else FIRST_DAY
     names = [each.findtext("{*}tx//{*}v") or "" for each in series]
     categories: dict[int, str] = {}
     columns: list[dict[int, str]] = []
     for each in series:
         for kind in ("cat", "xVal"):
-            categories = {**_points(each.find(f"{{*}}{kind}")), **categories}
-        columns.append({**_points(each.find("{*}val")), **_points(each.find("{*}yVal"))})
+            categories = {**_points(each.find(f"{{*}}{kind}"), first_day), **categories}
+        drawn = [_points(each.find(f"{{*}}{kind}"), first_day) for kind in ("val", "yVal")]
+        columns.append({**drawn[0], **drawn[1]})
     numbers = sorted(set().union(*columns))
     rows = [["", *names]] if any(names) else []
     rows += [[categories.get(i, ""), *(column.get(i, "") for column in columns)] for i in numbers]
@@ -33,14 +35,13 @@ def chart_text(chart: Element) -> str:
     return "\n".join(lines) if numbers else ""
 
 
-def _number(value: float, number_format: str) -> str:
-    if _DATE.search(_NOT_SHOWN.sub("", number_format)):
-        with suppress(OverflowError):
-            return (_FIRST_DAY + timedelta(days=value)).date().isoformat()
-    return with_format(value, number_format)
+def _number(value: float, number_format: str, first_day: datetime) -> str:
+    text = with_format(value, number_format, first_day=first_day) or with_format(value, "General")
+    day = _DAY_AND_TIME.fullmatch(text)
+    return day[1] if day else text
 
 
-def _points(values: Element | None) -> dict[int, str]:
+def _points(values: Element | None, first_day: datetime) -> dict[int, str]:
     """The texts of points, by their numbers from 0."""
     if values is None:
         return {}
@@ -50,7 +51,7 @@ def _points(values: Element | None) -> dict[int, str]:
     for point in values.iterfind(".//{*}pt"):
         text = " ".join("".join(point.itertext()).split())
         with suppress(ValueError):
-            text = _number(float(text), number_format) if are_numbers else text
+            text = _number(float(text), number_format, first_day) if are_numbers else text
         index = point.get("idx", "")
         if index.isdecimal():
             points[int(index)] = text

@@ -4,7 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from engine.documents.number_formats import elapsed, with_format
+from engine.documents.number_formats import (
+    FIRST_DAY_OF_1904,
+    elapsed,
+    text_with_format,
+    with_format,
+)
 
 ACCOUNTING = '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)'
 
@@ -48,13 +53,12 @@ def test_no_digit_is_lost() -> None:
         (1234.5678, "$#,##0.00", "$1,234.5678"),
         (1 / 3, "0", "0.333333333333333"),
         (0.123456, "0%", "12.3456%"),
-        (3, ";;;", "3"),
-        (-1, '"Yes";;"No"', "-1"),
         (0.25, "# ?/?", "0.25"),
         (1.5e-05, "0.00E+00", "1.5e-05"),
         (1e300, "0.00", "1e+300"),
         (7, "0" * 1000, "7"),
         (float("nan"), "0.00", "nan"),
+        (5, '[>100]"big"', "5"),
         (7, "@", "7"),
     ):
         assert with_format(value, number_format) == text
@@ -70,3 +74,82 @@ def test_lengths_of_time() -> None:
     ):
         assert elapsed(length, number_format) == text
     assert elapsed(-length, "[h]:mm") == "-30:15"
+
+
+@pytest.mark.parametrize(
+    ("number_format", "text"),
+    [
+        ("0.00;[Red]0.00", "-1234.10"),  # the four choices of Excel's dialog
+        ("0.00_);(0.00)", "(1234.10)"),
+        ("0.00_);[Red](0.00)", "(1234.10)"),
+        ("0.00;-0.00", "-1234.10"),
+        ("$#,##0.00;[Red]$#,##0.00", "-$1,234.10"),
+        ('0.0" (net)";[Red]0.0" (net)"', "-1234.1 (net)"),
+        ('0.0" CR";0.0" DR"', "-1234.1 DR"),
+        ("0.0;▲ 0.0", "▲ 1234.1"),
+        ("0.0 ;0.0-", "1234.1-"),
+        ("General;[Red]General", "-1234.1"),
+        ("0;[Red]", "-1234.1"),
+        ("0.00E+00;[Red]0.00E+00", "-1234.1"),
+        ("0%;[Red]0%", "-123410%"),
+        ("[Red][<0]0.0;0.0", "-1234.1"),
+        ("[>=0]0.0;(0.0)", "(1234.1)"),
+        ('[<10]0.0" low";0.0" high"', "-1234.1 low"),
+        ('"big"', "-big"),
+        ("[h]:mm;[Red][h]:mm", "-29618:24"),
+        ("hh:mm", "-29618:24"),
+    ],
+)
+def test_a_loss_is_never_a_profit(number_format: str, text: str) -> None:
+    assert with_format(-1234.1, number_format) == text
+
+
+def test_a_profit_is_never_a_loss() -> None:
+    for number_format in ('[>=1000]0.0,,"M";(0);0', "0;[Red]0", "0;(0);0;@"):
+        assert with_format(50, number_format) == "50"
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "text"),
+    [
+        (46_022, "mmm-yy;@", "2025-12-31"),
+        (46_022, '[$-411]ggge"年"m"月"d"日"', "2025-12-31"),
+        (46_022, 'ggge"年"', "2025-12-31"),
+        (46_022.999999, "d/m/yy h:mm", "2026-01-01"),
+        (46_022.5, "h:mm AM/PM", "12:00"),
+        (83.456 / 86_400, "mm:ss.000", "00:01:23.456"),
+        (1, "d/m/yyyy", "1900-01-01"),
+        (59, "d/m/yyyy", "1900-02-28"),
+        (61, "d/m/yyyy", "1900-03-01"),
+        (8, r"0\h", "8h"),  # letters that stand for themselves
+        (8, r"0\ \d", "8 d"),
+        (8, "0 kg", "8 kg"),
+        (8, "[Magenta]0", "8"),
+        (8, "G/通用格式", "8"),
+        (0.5, '# ?/8" in"', "0.5 in"),
+        (1.5e9, '0.0E+0" m"', "1500000000 m"),
+    ],
+)
+def test_dates_and_numbers_are_told_apart(value: float, number_format: str, text: str) -> None:
+    assert with_format(value, number_format) == text
+
+
+def test_days_since_1904() -> None:
+    assert with_format(44_560, "d/m/yyyy", first_day=FIRST_DAY_OF_1904) == "2025-12-31"
+    assert with_format(1, "d/m/yyyy", first_day=FIRST_DAY_OF_1904) == "1904-01-02"
+
+
+def test_texts_have_a_section_too() -> None:
+    for number_format, text in (
+        ('0;-0;0;"Room "@', "Room 7a"),
+        ('@" kg"', "7a kg"),
+        ("0;-0;0", "7a"),
+        ('0;-0;0;"kept"', "kept"),
+        (";;;", ""),
+    ):
+        assert text_with_format("7a", number_format) == text
+
+
+def test_an_empty_section_hides_its_numbers() -> None:
+    for value, number_format in ((3, ";;;"), (-1, '"Yes";;"No"'), (0, "0;-0;"), (3, ";-0;0")):
+        assert with_format(value, number_format) == ""
