@@ -23,6 +23,17 @@ class Read:
     left_out: tuple[str, ...] = ()
 
 
+def counted_line(kind: str, count: int) -> tuple[str, ...]:
+    """A line for `Read.left_out`: ("Pictures: 2.",); () for 0."""
+    return (f"{kind}: {count:,}.",) if count else ()
+
+
+def struck(text: str) -> str:
+    """The text marked as crossed out: "~~250~~"; the space around it stays outside."""
+    inner = text.strip()
+    return text.replace(inner, f"~~{inner}~~") if inner else text
+
+
 def left_out_line(kind: str, names: Sequence[str]) -> tuple[str, ...]:
     """A line for `Read.left_out`: ("Hidden sheets: Old, Older.",); () without names."""
     if not names:

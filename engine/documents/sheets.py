@@ -1,28 +1,29 @@
 """Reads a workbook: the values that its program computed last, sheet by sheet.
 
 A row is a line with ` | ` between its cells; columns without values are left out. The value of a
-merged cell stands in each of its rows. A long sheet becomes several sections. Hidden sheets are not
-read, as nobody sees them, nor comments and drawings. A formula without a stored value is given as
-it is written.
+merged cell stands in each of its rows. A long sheet becomes several sections. Hidden sheets, rows,
+columns and cells are not read, as nobody sees them, nor comments and drawings. A formula without a
+stored value is given as it is written.
 """
 
 import re
 import warnings
 from collections.abc import Iterator
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 from io import BytesIO
 from itertools import repeat
 from typing import Any
-from xml.etree.ElementTree import ParseError, fromstring, tostring
+from xml.etree.ElementTree import Element, fromstring, tostring
 from zipfile import ZipFile
 
 from openpyxl import load_workbook
-from openpyxl.utils import range_boundaries
+from openpyxl.utils import get_column_letter, range_boundaries
+from openpyxl.utils.escape import unescape
 
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
-from engine.documents.number_formats import elapsed, with_format
-from engine.documents.read import Read, left_out_line
+from engine.documents.number_formats import text_with_format, with_format, written
+from engine.documents.read import Read, counted_line, left_out_line, struck
 from engine.documents.web import BETWEEN_CELLS
 from engine.documents.zips import Archive, local_name, reading
 
@@ -34,16 +35,20 @@ ROWS_OF_SECTION = 50
 _LONGEST_GAP = 10  # of empty rows that are kept as empty lines
 _REPEATED = 200  # characters of a merged cell that is repeated in each of its rows
 _MOST_REPEATED = 100_000  # cells
-_STRICT = (
-    (
-        b"http://purl.oclc.org/ooxml/spreadsheetml/main",
-        b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
-    ),
-    (
-        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
-        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
-    ),
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+_COMMENT = re.compile(rb"<(?:\w+:)?comment[\s>]")
+_HIDDEN = re.compile(
+    rb"""<(?:\w+:)?(row|col)(?=\s[^>]*?\b(?:hidden=["'](?:1|true)|(?:ht|width)=["']0(?:\.0+)?["']))"""
+    rb"([^>]*)"
 )
+_MATTERS = re.compile(rb"cellXfs|<(?:\w+:)?strike")
+_PLACE = re.compile(rb"""\s(?:r|min|max)=["'](\d+)""")
+_FORMULA = re.compile(rb"<(?!cx?:)(?:\w+:)?f[\s/>]")
+_IMPLICIT = {  # formats that no workbook need define, by openpyxl's: dates, and Thai numbers
+    **dict.fromkeys(map(str, (*range(27, 37), *range(50, 59), 71, 72, 73, 74, 77, 81)), "22"),
+    **{"59": "1", "60": "2", "61": "3", "62": "4", "67": "9", "68": "10", "69": "12", "70": "13"},
+    **{"75": "20", "76": "21", "78": "45", "79": "46", "80": "47"},
+}
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\s[^>]*?ref=["']([A-Z]+[0-9]+:[A-Z]+[0-9]+)["']""")
 
 
@@ -51,85 +56,91 @@ def read_xlsx(data: bytes) -> Read:
     with reading("workbook"), warnings.catch_warnings():
         archive = Archive(data)
         warnings.simplefilter("ignore")  # openpyxl warns of parts that it would not save again
-        comments = 0
-
-        def prepare(xml: bytes) -> bytes:
-            nonlocal comments
-            comments += _comments(xml)
-            return _prepared(xml)
-
-        copy = archive.only_xml(prepare)
+        copy = archive.only_xml(_prepared)
         values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
         formulas: Any = repeat(None)
-        if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
+        if _FORMULA.search(copy.getvalue()):
             formulas = load_workbook(copy, read_only=True, keep_links=False).worksheets
+        values._date_formats = set()  # openpyxl takes "0\\h" for a date: numbers stay numbers
         sections: list[Section] = []
-        hidden, cut, left = [], [], WORKBOOK_CHARACTERS
+        hidden, unseen, cut, left = [], [], [], WORKBOOK_CHARACTERS
+        blank = 0
         for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
             if sheet.sheet_state != "visible":
                 hidden.append(sheet.title)
                 continue
-            rows = _Rows(_merged(copy, sheet))
+            rows = _Rows(copy, sheet)
             if not rows.read(sheet, with_formulas, most_characters=left):
                 cut.append(f"{sheet.title} from row {rows.seen}")
             left -= rows.characters
+            unseen += [f"{sheet.title} {each}" for each in rows.unseen]
+            blank += rows.blank
             sections += rows.sections(sheet.title)
         drawn = sum(name.startswith("xl/drawings/drawing") for name in archive.names)
+        comments = len(_COMMENT.findall(copy.getvalue()))
         return Read(
             tuple(sections),
             left_out=left_out_line("Hidden sheets", hidden)
-            + left_out_line(
-                "Charts, pictures and text boxes of sheets", [str(drawn)] if drawn else []
-            )
-            + left_out_line("Comments of sheets", [str(comments)] if comments else [])
+            + left_out_line("Hidden rows and columns", unseen)
+            + counted_line("Cells that their format hides", blank)
+            + counted_line("Charts, pictures and text boxes of sheets", drawn)
+            + counted_line("Comments of sheets", comments)
             + left_out_line(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
 
 def _prepared(xml: bytes) -> bytes:
-    """A part in a form that openpyxl reads: transitional in place of strict, and of the styles only
-    the formats of numbers, as it fails at odd ones."""
-    for strict, transitional in _STRICT:
-        xml = xml.replace(strict, transitional)
-    if b"cellXfs" not in xml:
+    """A part in a form that openpyxl reads: transitional in place of strict, texts with marks where
+    they are crossed out, and of the styles only the formats of numbers, as it fails at odd ones,
+    and font 1 for crossed out."""
+    xml = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", xml)
+    if not _MATTERS.search(xml):
         return xml
     root = fromstring(xml)
     if local_name(root) != "styleSheet":
-        return xml
+        for run in root.iterfind(".//{*}r"):
+            for text in run.iterfind("{*}t") if _is_struck(run.find("{*}rPr")) else ():
+                text.text = struck(text.text or "")
+        return tostring(root)
+    fonts = enumerate(root.iterfind("{*}fonts/{*}font"))
+    crossed = [str(number) for number, font in fonts if _is_struck(font)]
+    defined = [each.get("numFmtId") for each in root.iterfind("{*}numFmts/{*}numFmt")]
     for part in list(root):
         if local_name(part) not in ("cellXfs", "numFmts"):
             root.remove(part)
     for look in root.iterfind("{*}cellXfs/{*}xf"):
         look[:] = []
-        look.attrib = {"numFmtId": look.get("numFmtId", "0")}
+        number = look.get("numFmtId", "0")
+        if number not in defined:
+            number = _IMPLICIT.get(number, number if len(number) < 3 else "0")
+        look.attrib = {"numFmtId": number, "fontId": str(int(look.get("fontId") in crossed))}
     return tostring(root)
 
 
-def _comments(xml: bytes) -> int:
-    """The number of comments in a part."""
-    if b"commentList" not in xml:
-        return 0
-    try:
-        return sum(local_name(element) == "comment" for element in fromstring(xml).iter())
-    except ParseError:
-        return 0
-
-
-def _merged(copy: BytesIO, sheet: Any) -> dict[tuple[int, int], int]:
-    """The last row of each merged cell that has several, by its first row and column, from 1."""
-    with ZipFile(copy) as parts:
-        xml = parts.read(sheet._worksheet_path)
-    ranges = (range_boundaries(found[1].decode()) for found in _MERGED.finditer(xml))
-    return {(top, left): bottom for left, top, _, bottom in ranges if bottom > top}
+def _is_struck(looks: Element | None) -> bool:
+    strike = None if looks is None else looks.find("{*}strike")
+    return strike is not None and strike.get("val", "1") not in ("0", "false")
 
 
 class _Rows:
-    """The rows of a sheet that have values: (number, text of each cell by its column)."""
+    """The rows of a sheet that have values: (number, text of each cell by its column).
 
-    def __init__(self, merged: dict[tuple[int, int], int]) -> None:
-        self.seen = self.characters = 0
+    `unseen`: the hidden rows and columns with values. `blank`: cells whose format hides them.
+    """
+
+    def __init__(self, copy: BytesIO, sheet: Any) -> None:
+        with ZipFile(copy) as parts:
+            xml = parts.read(sheet._worksheet_path)
+        ranges = (range_boundaries(found[1].decode()) for found in _MERGED.finditer(xml))
+        # The last row of each merged cell that has several, by its first row and column, from 1.
+        self._merged = {(top, left): last for left, top, _, last in ranges if last > top}
+        self._hidden: dict[bytes, set[int]] = {b"row": set(), b"col": set()}
+        for kind, given in _HIDDEN.findall(xml):
+            numbers = [min(int(each), MOST_ROWS) for each in _PLACE.findall(given)] or [0]
+            self._hidden[kind].update(range(min(numbers), max(numbers) + 1))
+        self.seen = self.characters = self.blank = 0
+        self.unseen: dict[str, None] = {}
         self._rows: list[tuple[int, dict[int, str]]] = []
-        self._merged = merged
         self._above: dict[int, tuple[int, str]] = {}  # by column: a merged cell's last row and text
         self._repeated = 0
 
@@ -138,17 +149,31 @@ class _Rows:
         others = repeat(()) if formulas is None else _rows(formulas)
         for row, other in zip(_rows(sheet), others, strict=False):
             self.seen += 1
-            cells = {column: text for column, cell in enumerate(row) if (text := _text(cell))}
+            given = {i: cell for i, cell in enumerate(row) if cell.value is not None}
+            cells = {i: _text(cell) for i, cell in given.items() if str(cell.value).strip()}
             for column, cell in enumerate(other):
                 if column not in cells and (formula := _formula(cell.value)):
                     cells[column] = formula
-            self._repeat_merged(cells)
+            cells = cells and self._seen(cells)
             self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
             if self.characters > most_characters or self.seen > MOST_ROWS:
                 return False
             if cells:
                 self._rows.append((self.seen, cells))
         return True
+
+    def _seen(self, cells: dict[int, str]) -> dict[int, str]:
+        """The cells of this row that are not hidden, with those that reach into it."""
+        self.blank += sum(not text for text in cells.values())
+        cells = {column: text for column, text in cells.items() if text}
+        self._repeat_merged(cells)
+        if self.seen in self._hidden[b"row"]:
+            self.unseen |= {f"row {self.seen}": None} if cells else {}
+            return {}
+        for column in [each for each in cells if each + 1 in self._hidden[b"col"]]:
+            self.unseen[f"column {get_column_letter(column + 1)}"] = None
+            del cells[column]
+        return cells
 
     def _repeat_merged(self, cells: dict[int, str]) -> None:
         """Write merged cells that began further up into this row, if it has others."""
@@ -174,7 +199,9 @@ class _Rows:
                 lines = []
             if not lines:
                 first, gap = number, 0
-            lines += [""] * gap + [_line(columns, cells)]
+            hidden = self._hidden[b"row"]  # such a row does not end a table, as an empty one does
+            lines += [" " * (row in hidden) for row in range(number - gap, number)]
+            lines.append(_line(columns, cells))
         if lines:
             yield Section("sheet", first, "\n".join(lines), title)
 
@@ -193,23 +220,17 @@ def _line(columns: list[int], cells: dict[int, str]) -> str:
 
 def _text(cell: Any) -> str:
     """A cell's value as a person reads it."""
+    number_format = cell.number_format or "General"
     match cell.value:
-        case None:
-            return ""
         case bool(value):
-            return str(value).upper()
+            text = str(value).upper()
         case int(value) | float(value):
-            return with_format(value, cell.number_format or "General")
-        case datetime(hour=0, minute=0, second=0) as value:
-            return value.date().isoformat()
-        case datetime() as value:
-            return value.isoformat(" ", "seconds" if value.second else "minutes")
-        case timedelta() as value:
-            return elapsed(value, cell.number_format or "")
-        case time() as value:
-            return value.isoformat("seconds" if value.second else "minutes")
+            text = with_format(value, number_format, first_day=cell.parent.parent.epoch)
+        case datetime() | time() as value:
+            text = written(value)
         case value:
-            return " ".join(str(value).split())
+            text = " ".join(text_with_format(unescape(str(value)), number_format).split())
+    return struck(text) if cell.style_array.fontId else text
 
 
 def _formula(value: Any) -> str:

@@ -6,6 +6,7 @@ import openpyxl
 import pytest
 from openpyxl import Workbook
 from openpyxl.comments import Comment
+from openpyxl.styles import Font
 
 from engine.documents import sheets
 from engine.documents.child import read_bytes
@@ -65,6 +66,7 @@ def test_the_value_of_a_formula_is_what_its_program_stored() -> None:
         (1.5, "[h]:mm", "36:00"),
         (10**10, "dd.mm.yy", "#VALUE!"),
         (" a \n b ", "General", "a b"),
+        ("a_x000D_\nb _x005F_x0041_", "General", "a b _x0041_"),
     ],
 )
 def test_values_as_a_person_reads_them(value: object, number_format: str, text: str) -> None:
@@ -73,6 +75,97 @@ def test_values_as_a_person_reads_them(value: object, number_format: str, text: 
         workbook.active["A1"].number_format = number_format
 
     assert texts(xlsx(fill)) == [text]
+
+
+def styled(rows: str, *formats: int, book: str = "") -> bytes:
+    """A workbook whose cells' style n has the n-th of these numbers of a format, from 1."""
+    parts = parts_of(with_rows(rows))
+    looks = "".join(f'<xf numFmtId="{each}"/>' for each in (0, *formats))
+    styles = parts["xl/styles.xml"].partition(b"<cellXfs")[0].decode()
+    parts["xl/styles.xml"] = f"{styles}<cellXfs>{looks}</cellXfs></styleSheet>".encode()
+    parts["xl/workbook.xml"] = parts["xl/workbook.xml"].replace(b"<workbookPr", book.encode(), 1)
+    return zipped(parts)
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers", "text"),
+    [
+        (46_022, (*range(27, 37), *range(50, 59), 14, 22, 71, 77, 81), "2025-12-31"),
+        (0.75, (*range(32, 36), 18, 20, 55, 75), "18:00"),
+        (0.25, (9, 67), "25%"),
+        (0.25, (12, 49, 69, 70, 163, 164, 5000), "0.25"),
+        (83.456 / 86_400, (47, 80), "00:01:23.456"),
+        (1.25, (46,), "30:00:00"),
+    ],
+)
+def test_formats_that_a_workbook_need_not_define(
+    value: float, numbers: tuple[int, ...], text: str
+) -> None:
+    cells = "".join(f'<c s="{i + 1}"><v>{value}</v></c>' for i in range(len(numbers)))
+    book = '<workbookPr date1904="0"'
+    read = texts(styled(f'<row r="1">{cells}</row>', *numbers, book=book))
+    assert read == [" | ".join([text] * len(numbers))]
+
+
+def test_a_workbook_that_counts_days_since_1904() -> None:
+    row = '<row r="1"><c s="1"><v>44560</v></c></row>'
+    assert texts(styled(row, 14, book='<workbookPr date1904="1"')) == ["2025-12-31"]
+
+
+def test_what_is_crossed_out_is_marked() -> None:
+    def fill(workbook: Workbook) -> None:
+        workbook.active.append(("Desk", 250, "new 199 EUR"))
+        workbook.active["B1"].font = Font(strike=True)
+
+    parts = parts_of(xlsx(fill))
+    runs = "<r><rPr><strike/></rPr><t>new </t></r><r><t> 199</t></r><r><rPr><strike val='0'/></rPr>"
+    sheet = parts[SHEET].replace(b"<t>new 199 EUR</t>", f"{runs}<t> EUR</t></r>".encode())
+    assert sheet != parts[SHEET]
+    assert texts(zipped({**parts, SHEET: sheet})) == ["Desk | ~~250~~ | ~~new~~ 199 EUR"]
+
+
+@pytest.mark.parametrize(
+    ("before", "rows", "text", "told"),
+    [
+        ("", '<row r="1"/><row r="2" hidden="1">{}</row>', "", "row 2"),
+        ("", '<row r="2" ht="0" customHeight="1">{}</row>', "", "row 2"),
+        ("", '<row r="2" hidden="true" outlineLevel="1">{}</row>', "", "row 2"),
+        ("", '<row r="2" hidden="0" customHeight="0" ht="15">{}</row>', "1 | 2", ""),
+        ('<col min="2" max="9" hidden="1"/>', '<row r="2">{}</row>', "1", "column B"),
+        ('<col max="2" min="2" width="0"/>', '<row r="2">{}</row>', "1", "column B"),
+        ('<col min="3" max="16384" hidden="1"/>', '<row r="2">{}</row>', "1 | 2", ""),
+    ],
+)
+def test_hidden_rows_and_columns_are_not_read_but_told(
+    before: str, rows: str, text: str, told: str
+) -> None:
+    parts = parts_of(with_rows(rows.format("<c><v>1</v></c><c><v>2</v></c>")))
+    cols = f"<cols>{before}</cols><sheetData>" if before else "<sheetData>"
+    sheet = parts[SHEET].replace(b"<sheetData>", cols.encode())
+    read = read_xlsx(zipped({**parts, SHEET: sheet}))
+    assert "".join(section.text for section in read.sections) == text
+    assert read.left_out == ((f"Hidden rows and columns: Sheet {told}.",) if told else ())
+
+
+def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others() -> None:
+    def fill(workbook: Workbook) -> None:
+        for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben")):
+            workbook.active.append(row)
+        workbook.active.merge_cells("A2:A3")
+        workbook.active.row_dimensions[2].hidden = True
+
+    assert texts(xlsx(fill)) == ["Region | Name\n \nNorth | Ben"]
+
+
+def test_cells_that_their_format_hides_are_told() -> None:
+    def fill(workbook: Workbook) -> None:
+        workbook.active.append(("Key", 7, "note", 0, "=1+1"))
+        for cell in ("B1", "C1", "D1"):
+            workbook.active[cell].number_format = ";;;"
+
+    read = read_xlsx(xlsx(fill))
+    assert [section.text for section in read.sections] == ["Key | =1+1"]
+    assert read.left_out == ("Cells that their format hides: 3.",)
 
 
 def test_rows_have_their_places() -> None:
