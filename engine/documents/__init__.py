@@ -5,6 +5,7 @@ pair of offsets in that text. Knows no format, no model, and no window.
 """
 
 import json
+import re
 from bisect import bisect_right
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -24,6 +25,8 @@ LABELS_APART = " > "
 
 BETWEEN = "\n\n"
 """Stands between two sections of a text."""
+
+_BLANK = re.compile(r"\A|\n(?:[\t,;|]*\n)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,18 @@ class Document:
         """The offset in the text at which each section begins."""
         lengths = (len(section.text) + len(BETWEEN) for section in self.sections)
         return tuple(accumulate(lengths, initial=0))[:-1]
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The offsets at which lines begin after a blank one, or one of separators alone."""
+        found, following = list[int](), None
+        for start, section in zip(self.starts, self.sections, strict=True):
+            is_cut = following == (section.kind, section.label, section.number)
+            ends = (each.end() for each in _BLANK.finditer(section.text))
+            found += [start + end for end in ends if end or not is_cut]
+            lines = section.text.count("\n") + 1
+            following = section.kind, section.label, section.number + lines
+        return tuple(found)
 
     def section_at(self, offset: int) -> int:
         """The index, from 0, of the section at this offset in the text."""

@@ -1,7 +1,14 @@
-"""Which header row a passage from the middle of a table gets."""
+"""Which header rows a passage from the middle of a table gets."""
+
+from collections.abc import Callable
+
+import pytest
 
 from engine.documents import Document, Section
+from engine.documents.child import read_bytes
+from engine.documents.sheets import read_xlsx
 from engine.documents.tables import header_of
+from tests.support.documents.office import xlsx
 
 ROWS = "\n".join(f"{n} | bolt {n} | {n * 2}" for n in range(1, 40))
 
@@ -52,3 +59,59 @@ def test_a_table_of_numbers_and_a_very_long_header_have_none() -> None:
     assert header(numbers, "5,6") == ""
     long = ",".join(["column"] * 200)
     assert header(Document("a.csv", "csv", "00", (Section("lines", 1, f"{long}\n7,8"),)), "7") == ""
+
+
+type Row = Callable[[int], str]
+
+
+@pytest.mark.parametrize(
+    ("above", "row", "found"),
+    [
+        ("Country,2021,2022", lambda n: f"Land {n},{n},{n + 1}", "Country,2021,2022"),
+        ("Country,2021,2022", lambda n: f"Land {n},n/a,{n or 'open'}", "Country,2021,2022"),
+        ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
+        ("Name,01.03.2026,Mon 2", lambda n: f"Ann {n},early,7", "Name,01.03.2026,Mon 2"),
+        ("Shop,Jan 26,Q1", lambda n: f"Shop {n},{n},7.50", "Shop,Jan 26,Q1"),
+        ("Film,Year", lambda n: f"Alien {n},{1950 + n % 90}", "Film,Year"),
+        ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),
+        ("All staff;;\nName;City;Age", lambda n: f"Ann {n};Rome;{n}", "Name;City;Age"),
+        (";2024;;2025\nShop;Jan;Feb;Jan", lambda n: f"S{n};1;2;3", ";2024;;2025\nShop;Jan;Feb;Jan"),
+        ("Part;Weight\n;kg", lambda n: f"Bolt;{n},5", "Part;Weight\n;kg"),
+        ('Name;"Sum\n(EUR)";Day', lambda n: f"Rad;{n};01.02.2026", 'Name;"Sum\n(EUR)";Day'),
+        ("Name;Note;Sum", lambda n: f'Rad;"one\ntwo\nthree";{n}', "Name;Note;Sum"),
+        ("Name,Text,Sum", lambda n: f"Ann,a; b,{n}", "Name,Text,Sum"),
+        ("Name|Sum", lambda n: f"Rad|{n},5", "Name|Sum"),
+        ("Name;Sum;;City;People", lambda n: f"Rad;{n};;Rome;{n}", "Name;Sum;;City;People"),
+        ("Who;Where", lambda n: f"Ann;{('Oak', 'Elm', 'Ash')[n % 3]} {n}", "Who;Where"),
+        ("Term;Meaning", lambda n: f"{'a' * n};{'b' * n}", "Term;Meaning"),
+        ("Name;Sum", lambda n: "Name;Sum" if n % 20 == 5 else f"Rad;{n}", "Name;Sum"),
+        ("Name;Sum", lambda n: ";" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
+        ("Name;Sum\n", lambda n: "" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
+        ("Name;Sum\nAnn 1;7\n\nShop 1;8", lambda n: f"Shop {n};{n}", ""),
+        ("Ann;Rome;1", lambda n: f"Ben;Rome;{n}", ""),
+        ("Land 1;n/a;3", lambda n: f"Land {n};{n};{n}", ""),
+        ("Film,1950,1951", lambda n: f"Film {n},{1950 + n % 90},1999", ""),
+        ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
+    ],
+)
+def test_the_header_is_the_tables_own_or_none(above: str, row: Row, found: str) -> None:
+    rows = "\n".join(map(row, range(1, 101)))
+    document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
+    place = document.text.rindex(row(90))
+    assert header_of(document, place) == found
+
+
+def test_each_table_of_a_sheet_has_its_own() -> None:
+    rows: list[tuple[object, ...]] = [("Staff and weather",), (), ("Name", "Salary"), ()]
+    rows += [(f"Ann {n}", n) for n in range(60)]
+    rows += [(), (), ("Weather",), ("City", "Degrees"), *((f"City {n}", n) for n in range(60))]
+    document = Document(
+        "a.xlsx",
+        "xlsx",
+        "00",
+        read_xlsx(xlsx(lambda book: [book.active.append(each) for each in rows])).sections,
+    )
+    assert header(document, "Ann 55") == "Name | Salary"
+    assert header(document, "City 1 |") == "City | Degrees"
+    assert header(document, "City 55") == "City | Degrees"
+    assert header(document, "City | Degrees") == ""
