@@ -1,23 +1,33 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
-A chart is read as its table. Notes and comments stand below a slide's text. Hidden slides and
-pictures are not read, but reported; nor is text that masters put on every slide.
+A chart is read as its table. Notes and comments stand below a slide's text. Hidden slides, shapes
+that are hidden or beside the slide, and pictures are not read, but reported; nor is text that
+masters put on every slide.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
+from math import inf, nan
+from operator import itemgetter
 from xml.etree.ElementTree import Element
 
 from engine.documents import Section
 from engine.documents.charts import chart_text
-from engine.documents.read import Read, left_out_line
-from engine.documents.web import BETWEEN_CELLS, raised, shortened
+from engine.documents.formulas import apart, formula_text, raised
+from engine.documents.read import Read, counted_line, left_out_line, struck, unseen_line
+from engine.documents.web import BETWEEN_CELLS, shortened
 from engine.documents.zips import Archive, local_name, reading
 from models.errors import Problem
 
 _TITLES = ("title", "ctrTitle")
 _ON_EVERY_SLIDE = ("dt", "ftr", "hdr", "sldNum", "sldImg")
+_SHAPES = ("sp", "graphicFrame", "cxnSp", "grpSp", "pic", "contentPart")
+_COUNTED = {
+    **dict.fromkeys(("pic", "model3d", "sldZm"), "Pictures"), "chart": "Charts",
+    "relIds": "Diagrams", "oleObj": "Embedded objects", "contentPart": "Drawings in ink",
+}  # fmt: skip
 
 
 def read_pptx(data: bytes) -> Read:
@@ -25,16 +35,20 @@ def read_pptx(data: bytes) -> Read:
         archive = Archive(data)
         (presentation,) = archive.related("", "officeDocument").values()
         by_id = archive.related(presentation, "slide")
-        listed = archive.xml(presentation).iterfind("{*}sldIdLst/{*}sldId")
+        root = archive.xml(presentation)
+        size = [_length(root, "sldSz", side) or inf for side in ("cx", "cy")]
+        listed = root.iterfind("{*}sldIdLst/{*}sldId")
         sections, without_text, hidden = [], [], []
-        left_out = Counter[str]()
+        left_out, unread = Counter[str](), 0
         for number, slide in enumerate(listed, start=1):
             part = by_id[_id(slide)]
             tree = archive.xml(part)
             if tree.get("show") in ("0", "false"):
                 hidden.append(str(number))
                 continue
-            title, text = _read_slide(archive, part, tree, left_out)
+            unseen = list(_without_unseen(tree, size))
+            unread += sum(len(text) for shape in unseen for text in paragraphs(shape))
+            title, text = _read_slide(archive, part, tree, unseen, left_out)
             if text:
                 sections.append(Section("slide", number, text, shortened(title)))
             else:
@@ -43,17 +57,17 @@ def read_pptx(data: bytes) -> Read:
             tuple(sections),
             without_text=tuple(without_text),
             left_out=left_out_line("Hidden slides", hidden)
-            + tuple(f"{kind}: {count}." for kind, count in left_out.items() if count > 0),
+            + tuple(line for each in left_out.items() for line in counted_line(*each))
+            + unseen_line(unread),
         )
 
 
 def _read_slide(
-    archive: Archive, part: str, tree: Element, left_out: Counter[str]
+    archive: Archive, part: str, tree: Element, unseen: Sequence[Element], left_out: Counter[str]
 ) -> tuple[str, str]:
     """Return a slide's title, and all its text. Counts in `left_out` what is not read."""
-    seen = Counter(map(local_name, tree.iter()))
-    left_out["Pictures"] += seen["pic"]
-    left_out["Charts"] += seen["chart"]
+    hidden = {value for shape in unseen for each in shape.iter() for value in each.attrib.values()}
+    not_read = Counter(map(local_name, tree.iter()))
     title = ""
     shapes: list[str] = []
     for shape in _shapes(tree):
@@ -64,13 +78,13 @@ def _read_slide(
             shapes.insert(0, text)
         elif text:
             shapes.append(text)
-    for diagram in archive.related(part, "diagramData").values():
-        shapes += ["\n".join(paragraphs(archive.xml(diagram)))]
-    for chart in archive.related(part, "chart").values():
-        with suppress(Problem):
-            if text := chart_text(archive.xml(chart)):
-                left_out["Charts"] -= 1
-                shapes.append(text)
+    for kind, name in (("diagramData", "relIds"), ("chart", "chart")):
+        for identifier, drawn in archive.related(part, kind).items():
+            with suppress(Problem):
+                xml = archive.xml(drawn) if identifier not in hidden else Element("")
+                if text := chart_text(xml) if kind == "chart" else "\n".join(paragraphs(xml)):
+                    not_read[name] -= 1
+                    shapes.append(text)
     for notes in archive.related(part, "notesSlide").values():
         for shape in _shapes(archive.xml(notes)):
             if _placeholder(shape) == "body":
@@ -79,7 +93,48 @@ def _read_slide(
         for comment in archive.xml(comments).iterfind(".//{*}cm"):
             text = comment.findtext("{*}text") or " ".join(paragraphs(comment))
             shapes += [f"Comment: {' '.join(text.split())}"] if text.strip() else []
+    for name, kind in _COUNTED.items():
+        left_out[kind] += max(not_read[name], 0)
     return title, "\n\n".join(filter(None, shapes))
+
+
+def _without_unseen(
+    parent: Element,
+    size: Sequence[float],
+    *,
+    spaces: Sequence[tuple[float, float]] = ((0, 1), (0, 1)),
+) -> Iterator[Element]:
+    """Take out the shapes that are hidden or beside the slide, and yield them; of alternatives for
+    different programs, all but the first.
+
+    `spaces`: across and down, the place of 0 on the slide, and the length of a unit there.
+    """
+    for child in list(parent):
+        if local_name(child) == "AlternateContent":
+            child[1:] = []
+        known, frame = child.find("*/{*}cNvPr"), child.find("{*}xfrm")
+        frame = child.find("*/{*}xfrm") if frame is None else frame
+        is_hidden, inner = known is not None and known.get("hidden") in ("1", "true"), spaces
+        if frame is not None and local_name(child) in _SHAPES:
+            inner = []
+            for (zero, unit), axis, width in zip(spaces, "xy", size, strict=True):
+                start = zero + unit * _length(frame, "off", axis)
+                length = unit * _length(frame, "ext", f"c{axis}")
+                beside = start + length <= 0 < length or start >= width
+                is_hidden |= beside and not frame.get("rot")
+                unit = length / (_length(frame, "chExt", f"c{axis}") or inf)
+                inner.append((start - unit * _length(frame, "chOff", axis), unit))
+        if is_hidden and local_name(child) in _SHAPES:
+            parent.remove(child)
+            yield child
+        else:
+            yield from _without_unseen(child, size, spaces=inner)
+
+
+def _length(parent: Element, name: str, side: str) -> float:
+    part = parent.find(f"{{*}}{name}")
+    length = "0" if part is None else part.get(side, "0")
+    return float(length) if length.lstrip("-").isdecimal() else nan  # which is beside nothing
 
 
 def _shapes(element: Element) -> Iterator[Element]:
@@ -115,7 +170,9 @@ def paragraphs(element: Element) -> Iterator[str]:
                 cells.pop()
             yield from [BETWEEN_CELLS.join(cells)] if is_new else []
         elif local_name(child) == "p":
-            text = "".join(_pieces(child)).rstrip()
+            pieces = groupby(_pieces(child), key=itemgetter(0))
+            runs = [(crossed, "".join(text for _, text in group)) for crossed, group in pieces]
+            text = "".join(struck(text) if crossed else text for crossed, text in runs).rstrip()
             properties = child.find("{*}pPr")
             level = 0 if properties is None else int(properties.get("lvl", "0"))
             yield from ["  " * min(level, 8) + text] if text else []
@@ -125,17 +182,21 @@ def paragraphs(element: Element) -> Iterator[str]:
             yield from paragraphs(child)
 
 
-def _pieces(paragraph: Element) -> Iterator[str]:
+def _pieces(paragraph: Element) -> Iterator[tuple[bool, str]]:
+    """Yield the texts of a paragraph, each with whether it is crossed out."""
+    before = ""
     for child in paragraph:
-        if local_name(child) == "br":
-            yield "\n"
-        elif local_name(child) in ("r", "fld"):
-            text = child.findtext("{*}t") or ""
+        text, looks, name = "", dict[str, str](), local_name(child)
+        if name in ("r", "fld"):
             properties = child.find("{*}rPr")
-            high = properties is not None and not properties.get("baseline", "0").startswith(
-                ("0", "-")
-            )
-            yield raised(text) if high else text
+            looks = {} if properties is None else properties.attrib
+            text, baseline = child.findtext("{*}t") or "", looks.get("baseline", "0")
+            if baseline.strip("0%"):
+                text = raised(text, before=before, sign="_" if baseline < "0" else "^")
+        elif name in ("m", "AlternateContent"):
+            text = apart(before, " ".join(map(formula_text, child.iterfind(".//{*}oMath"))))
+        yield looks.get("strike", "noStrike") != "noStrike", "\n" if name == "br" else text
+        before += text
 
 
 def _id(slide: Element) -> str:

@@ -14,8 +14,7 @@ from xml.etree.ElementTree import TreeBuilder
 
 from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import Decoded, decode_declared
-from engine.documents.formulas import apart, formula_text
-from engine.documents.formulas import raised as raised
+from engine.documents.formulas import apart, formula_text, raised
 from engine.documents.read import Read, unseen_line
 from engine.documents.styles import Styles
 from engine.documents.zips import reading

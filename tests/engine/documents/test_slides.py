@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.slides import read_pptx
 from models.errors import Problem
-from tests.support.documents.office import chart, pptx, related, shape, slide, zipped
+from tests.support.documents.office import chart, parts_of, pptx, related, shape, slide, zipped
 
 
 def test_what_stands_on_every_slide_is_left_out() -> None:
@@ -66,6 +66,108 @@ def test_comments_stand_below_a_slide() -> None:
     }
     (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
     assert section.text == "a\n\nComment: Is that so?\n\nComment: Since when?"
+
+
+def placed(text: str, x: int, y: int, *, more: str = "", looks: str = "") -> str:
+    """A text box of 3,000 by 500 units."""
+    frame = f'<a:xfrm {more}><a:off x="{x}" y="{y}"/><a:ext cx="3000" cy="500"/></a:xfrm>'
+    return shape(text).replace(
+        "<p:nvSpPr>", f"<p:spPr>{frame}</p:spPr><p:nvSpPr><p:cNvPr {looks}/>"
+    )
+
+
+def group(*shapes: str, x: int = 0, looks: str = "") -> str:
+    """A group at `x` in whose space a unit is two of the slide."""
+    frame = f'<a:xfrm><a:off x="{x}" y="0"/><a:ext cx="8000" cy="6000"/>'
+    frame += '<a:chOff x="0" y="0"/><a:chExt cx="4000" cy="3000"/></a:xfrm>'
+    named = f"<p:nvGrpSpPr><p:cNvPr {looks}/></p:nvGrpSpPr><p:grpSpPr>{frame}</p:grpSpPr>"
+    return f"<p:grpSp>{named}{''.join(shapes)}</p:grpSp>"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "seen"),
+    [
+        (placed("b", 100, 100), True),
+        (placed("b", -2900, 100), True),
+        (placed("b", -3000, 100), False),
+        (placed("b", 9000, 100), False),
+        (placed("b", 100, -600), False),
+        (placed("b", 100, 7000), False),
+        (placed("b", -3100, 100, more='rot="2700000"'), True),
+        (placed("b", -3100, 100).replace("-3100", "-1in"), True),
+        (placed("b", 100, 100, looks='hidden="1"'), False),
+        (group(placed("b", 4000, 100)), True),
+        (group(placed("b", 4600, 100)), False),
+        (group(placed("b", 100, 100), x=-6000), True),
+        (group(placed("b", 100, 100), x=-8000), False),
+        (group(group(placed("b", 2400, 100))), False),
+        (group(placed("b", 100, 100), looks='hidden="true"'), False),
+        (group(placed("b", 100, 100, looks='hidden="1"')), False),
+    ],
+)
+def test_text_that_no_slide_shows_is_not_read_but_told(drawn: str, seen: bool) -> None:
+    data = parts_of(pptx([slide(shape("a"), drawn)]))
+    name = "ppt/presentation.xml"
+    size = b'<p:sldSz cx="9000" cy="7000"/></p:presentation>'
+    read = read_pptx(zipped({**data, name: data[name].replace(b"</p:presentation>", size)}))
+    assert [section.text for section in read.sections] == ["a\n\nb" if seen else "a"]
+    told = "Hidden text: 1 character."
+    assert read.left_out == (() if seen else (told,))
+
+
+def test_notes_for_different_programs_are_read_once() -> None:
+    choices = ("Choice", "Fallback")
+    both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
+    notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
+    (section,) = read_pptx(pptx([slide(shape("a"))], notes={1: notes})).sections
+    assert section.text == "a\n\nNotes: Choice"
+
+
+def test_a_hidden_chart_is_not_read() -> None:
+    parts = {
+        "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
+        "ppt/charts/chart1.xml": chart("Turnover", ["2024"], {"North": (0.1,)}),
+    }
+    frame = '<p:nvGraphicFramePr><p:cNvPr hidden="1"/></p:nvGraphicFramePr>'
+    drawn = f'<p:graphicFrame>{frame}<c:chart xmlns:c="http://x/chart" r:id="c"/></p:graphicFrame>'
+    read = read_pptx(pptx([slide(shape("a"), drawn)], parts=parts))
+    assert [section.text for section in read.sections] == ["a"]
+
+
+def test_what_is_crossed_out_is_marked() -> None:
+    def run(text: str, strike: str) -> str:
+        return f'<a:r><a:rPr strike="{strike}"/><a:t>{text}</a:t></a:r>'
+
+    line = run("was ", "noStrike") + run("95", "sngStrike") + run("0 EUR ", "dblStrike")
+    cell = f"<a:tc><a:txBody><a:p>{line}</a:p></a:txBody></a:tc>"
+    table = f"<p:graphicFrame><a:tbl><a:tr>{cell}{cell}</a:tr></a:tbl></p:graphicFrame>"
+    text = f"<a:p>{line}<a:r><a:t>now 1</a:t></a:r></a:p>"
+    (section,) = read_pptx(pptx([slide(shape(text), table)])).sections
+    assert section.text == "was ~~950 EUR~~ now 1\n\nwas ~~950 EUR~~ | was ~~950 EUR~~"
+
+
+def test_formulas_and_raised_digits_are_read() -> None:
+    def run(text: str, baseline: int = 0) -> str:
+        return f'<a:r><a:rPr baseline="{baseline}"/><a:t>{text}</a:t></a:r>'
+
+    square = "<a:sSup><a:e><a:r><a:t>r</a:t></a:r></a:e><a:sup><a:r><a:t>2</a:t></a:r></a:sup>"
+    formula = f"<a:m><a:oMath><a:r><a:t>π</a:t></a:r>{square}</a:sSup></a:oMath></a:m>"
+    other = f"<mc:AlternateContent><mc:Choice>{formula}</mc:Choice></mc:AlternateContent>"
+    lines = (run("Area ") + formula, run("Or ") + other + run("!"), run("250") + run("1,2", 30_000))
+    read = read_pptx(pptx([slide(shape(*(f"<a:p>{line}</a:p>" for line in lines)))]))
+    assert [section.text for section in read.sections] == ["Area πr²\nOr πr²!\n250^(1,2)"]
+    assert read.left_out == ()
+
+
+def test_what_a_slide_draws_and_nothing_reads_is_told() -> None:
+    other = "<mc:Fallback><p:pic/></mc:Fallback></mc:AlternateContent>"
+    for drawn, told in (
+        ("<p:graphicFrame><p:oleObj/></p:graphicFrame>", "Embedded objects"),
+        (f"<mc:AlternateContent><mc:Choice><p:contentPart/></mc:Choice>{other}", "Drawings in ink"),
+        (f"<mc:AlternateContent><mc:Choice><p:model3d/></mc:Choice>{other}", "Pictures"),
+        ("<p:graphicFrame><dgm:relIds/></p:graphicFrame>", "Diagrams"),
+    ):
+        assert read_pptx(pptx([slide(shape("a"), drawn)])).left_out == (f"{told}: 1.",)
 
 
 def test_links_to_elsewhere_are_not_followed() -> None:
