@@ -28,12 +28,6 @@ def counted_line(kind: str, count: int) -> tuple[str, ...]:
     return (f"{kind}: {count:,}.",) if count else ()
 
 
-def struck(text: str) -> str:
-    """The text marked as crossed out: "~~250~~"; the space around it stays outside."""
-    inner = text.strip()
-    return text.replace(inner, f"~~{inner}~~") if inner else text
-
-
 def left_out_line(kind: str, names: Sequence[str]) -> tuple[str, ...]:
     """A line for `Read.left_out`: ("Hidden sheets: Old, Older.",); () without names."""
     if not names:

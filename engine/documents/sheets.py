@@ -23,8 +23,8 @@ from openpyxl.utils.escape import unescape
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
 from engine.documents.number_formats import text_with_format, with_format, written
-from engine.documents.read import Read, counted_line, left_out_line, struck
-from engine.documents.web import BETWEEN_CELLS
+from engine.documents.read import Read, counted_line, left_out_line
+from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed
 from engine.documents.zips import Archive, local_name, reading
 
 MOST_ROWS = 1_048_576
@@ -100,10 +100,10 @@ def _prepared(xml: bytes) -> bytes:
     if local_name(root) != "styleSheet":
         for run in root.iterfind(".//{*}r"):
             for text in run.iterfind("{*}t") if _is_struck(run.find("{*}rPr")) else ():
-                text.text = struck(text.text or "")
+                text.text = crossed(f"{BEGIN}{text.text or ''}{END}")
         return tostring(root)
     fonts = enumerate(root.iterfind("{*}fonts/{*}font"))
-    crossed = [str(number) for number, font in fonts if _is_struck(font)]
+    struck = [str(number) for number, font in fonts if _is_struck(font)]
     defined = [each.get("numFmtId") for each in root.iterfind("{*}numFmts/{*}numFmt")]
     for part in list(root):
         if local_name(part) not in ("cellXfs", "numFmts"):
@@ -113,7 +113,7 @@ def _prepared(xml: bytes) -> bytes:
         number = look.get("numFmtId", "0")
         if number not in defined:
             number = _IMPLICIT.get(number, number if len(number) < 3 else "0")
-        look.attrib = {"numFmtId": number, "fontId": str(int(look.get("fontId") in crossed))}
+        look.attrib = {"numFmtId": number, "fontId": str(int(look.get("fontId") in struck))}
     return tostring(root)
 
 
@@ -230,7 +230,7 @@ def _text(cell: Any) -> str:
             text = written(value)
         case value:
             text = " ".join(text_with_format(unescape(str(value)), number_format).split())
-    return struck(text) if cell.style_array.fontId else text
+    return crossed(f"{BEGIN}{text}{END}") if text and cell.style_array.fontId else text
 
 
 def _formula(value: Any) -> str:

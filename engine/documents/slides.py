@@ -8,16 +8,14 @@ masters put on every slide.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
 from math import inf, nan
-from operator import itemgetter
 from xml.etree.ElementTree import Element
 
 from engine.documents import Section
 from engine.documents.charts import chart_text
 from engine.documents.formulas import apart, formula_text, raised
-from engine.documents.read import Read, counted_line, left_out_line, struck, unseen_line
-from engine.documents.web import BETWEEN_CELLS, shortened
+from engine.documents.read import Read, counted_line, left_out_line, unseen_line
+from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed, shortened
 from engine.documents.zips import Archive, local_name, reading
 from models.errors import Problem
 
@@ -170,9 +168,7 @@ def paragraphs(element: Element) -> Iterator[str]:
                 cells.pop()
             yield from [BETWEEN_CELLS.join(cells)] if is_new else []
         elif local_name(child) == "p":
-            pieces = groupby(_pieces(child), key=itemgetter(0))
-            runs = [(crossed, "".join(text for _, text in group)) for crossed, group in pieces]
-            text = "".join(struck(text) if crossed else text for crossed, text in runs).rstrip()
+            text = crossed("".join(_pieces(child))).rstrip()
             properties = child.find("{*}pPr")
             level = 0 if properties is None else int(properties.get("lvl", "0"))
             yield from ["  " * min(level, 8) + text] if text else []
@@ -182,21 +178,22 @@ def paragraphs(element: Element) -> Iterator[str]:
             yield from paragraphs(child)
 
 
-def _pieces(paragraph: Element) -> Iterator[tuple[bool, str]]:
-    """Yield the texts of a paragraph, each with whether it is crossed out."""
+def _pieces(paragraph: Element) -> Iterator[str]:
     before = ""
     for child in paragraph:
-        text, looks, name = "", dict[str, str](), local_name(child)
-        if name in ("r", "fld"):
+        text = "\n" if local_name(child) == "br" else ""
+        if local_name(child) in ("r", "fld"):
             properties = child.find("{*}rPr")
             looks = {} if properties is None else properties.attrib
             text, baseline = child.findtext("{*}t") or "", looks.get("baseline", "0")
             if baseline.strip("0%"):
                 text = raised(text, before=before, sign="_" if baseline < "0" else "^")
-        elif name in ("m", "AlternateContent"):
+            struck = text and looks.get("strike", "noStrike") != "noStrike"
+            text = f"{BEGIN}{text}{END}" if struck else text
+        elif local_name(child) in ("m", "AlternateContent"):
             text = apart(before, " ".join(map(formula_text, child.iterfind(".//{*}oMath"))))
-        yield looks.get("strike", "noStrike") != "noStrike", "\n" if name == "br" else text
-        before += text
+        yield text
+        before += text.strip(f"{BEGIN}{END}")
 
 
 def _id(slide: Element) -> str:

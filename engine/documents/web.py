@@ -66,11 +66,11 @@ _CHARSET = re.compile(
     rb"""(?<![\w-])(?:charset|encoding)\s*=\s*["']?\s*(?!utf-?(?:7|16|32))([\w:.-]+)""",
     re.IGNORECASE,
 )
-_BEGIN, _END = "\ud800", "\ud801"  # of crossed-out text; no text has half a character
+BEGIN, END = "\ud800", "\ud801"  # of crossed-out text; no text has half a character
 _CROSSED = (
-    (rf"{_END}(\s*){_BEGIN}", r"\1"),
-    (rf"{_BEGIN}(\s*)", r"\1~~"),
-    (rf"(\s*){_END}", r"~~\1"),
+    (rf"{END}(\s*){BEGIN}", r"\1"),
+    (rf"{BEGIN}(\s*)", r"\1~~"),
+    (rf"(\s*){END}", r"~~\1"),
 )
 
 
@@ -266,7 +266,7 @@ class _Reader(HTMLParser):
             elif self._open["select"]:
                 self._choices[-1].append(data)
             else:
-                self._line.append(f"{_BEGIN}{data}{_END}" if looks.struck else data)
+                self._line.append(f"{BEGIN}{data}{END}" if looks.struck else data)
         elif self._stack[-1:] == ["title"] and not self._title and not self._open["svg"]:
             self._title.append(data)
         elif _NEVER_SHOWN.isdisjoint(self._stack[-1:]) and any(each.unseen for each in self._looks):
@@ -308,7 +308,7 @@ class _Reader(HTMLParser):
         if self._moved and self._moved[-1][0] == len(self._stack):
             _, start, sign = self._moved.pop()
             before, piece = "".join(self._line[:start]), "".join(self._line[start:])
-            core = piece.strip(_BEGIN + _END)
+            core = piece.strip(BEGIN + END)
             self._line[start:] = [piece.replace(core, raised(core, before=before, sign=sign))]
 
     # What elements do to the text
@@ -445,7 +445,7 @@ class _Reader(HTMLParser):
         self._write(heading)
 
     def _end_preformatted(self) -> None:
-        text = _crossed(self._line).replace("\r\n", "\n").strip("\n")
+        text = crossed("".join(self._line)).replace("\r\n", "\n").strip("\n")
         self._line.clear()
         self._write("\n".join(line.rstrip() for line in text.split("\n")))
 
@@ -499,13 +499,12 @@ def _filled_in(given: dict[str, str | None]) -> str:
 
 
 def _one_line(pieces: list[str]) -> str:
-    return _SPACES.sub(" ", _crossed(pieces)).strip(" ")
+    return _SPACES.sub(" ", crossed("".join(pieces))).strip(" ")
 
 
-def _crossed(pieces: list[str]) -> str:
-    """The text with marks around what is crossed out in it."""
-    text = "".join(pieces)
-    for sign, mark in _CROSSED if _BEGIN in text else ():
+def crossed(text: str) -> str:
+    """The text with marks around what is crossed out in it, from `BEGIN` to `END`."""
+    for sign, mark in _CROSSED if BEGIN in text else ():
         text = re.sub(sign, mark, text)
     return text
 
