@@ -159,7 +159,7 @@ def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others() -> No
 
 def test_cells_that_their_format_hides_are_told() -> None:
     def fill(workbook: Workbook) -> None:
-        workbook.active.append(("Key", 7, "note", 0, "=1+1"))
+        workbook.active.append(("Key", 7, "note", 0, "=1+1", "  "))
         for cell in ("B1", "C1", "D1"):
             workbook.active[cell].number_format = ";;;"
 
