@@ -23,7 +23,6 @@ from typing import Annotated
 
 import typer
 
-from engine.bench.attached import attached_tasks
 from engine.bench.machine import this_machine
 from engine.bench.prompts import BUILTIN
 from engine.cluster.connect import Cluster
@@ -82,7 +81,7 @@ def table(
     parts = [each.rpartition(":") for each in way or ["suffix:4", "suffix:auto", *heads]]
     ways = [PLAIN, *(Way(drafter, length) for drafter, _, length in parts)]
     wanted = category or ["edit", "reasoning"]
-    prompts = [*BUILTIN, *attached_tasks()]
+    prompts = [*BUILTIN]
     questions = [next(text for kind, text in prompts if kind == each) for each in wanted]
     shared: Mode = "tensor" if mode == "tensor" else "pipeline"
     with arranged(folder, shared, latency or [0.0, 0.3, 2.0], report) as settings:

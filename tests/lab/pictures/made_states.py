@@ -22,7 +22,6 @@ from tests.lab.pictures.__main__ import (
 from tests.lab.pictures.attached_documents import draw_documents
 from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
-from tests.lab.pictures.section_notes import draw_sections
 from tests.lab.pictures.tool_steps import draw_tools
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
@@ -100,7 +99,6 @@ class Photographer:
         draw_words(window, self._home, save, self._until)
         draw_library(window, save)
         window.close()
-        draw_sections(self._application, self._home, save, self._until, dark=self._dark)
         draw_tools(self._application, self._home, save, self._until, dark=self._dark)
 
     def _seed(self) -> None:

@@ -1,1 +1,0 @@
-"""Drafts of other programs, which the benchmark runs beside ours."""
