@@ -31,7 +31,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -65,7 +65,7 @@ lint: $(DEV_READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
-	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.peers --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
+	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
 	$(BIN)/lint-imports
 
 format: $(DEV_READY) ## rewrite the code in the house style
@@ -95,6 +95,9 @@ benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an
 
 clients: $(READY) ## try other people's clients with `slipstream serve`; ARGS="--only openai --server mlx-lm"
 	$(BIN)/python -m tests.lab.clients $(ARGS)
+
+tools: $(READY) ## try other people's MCP servers in our host
+	$(BIN)/python -m tests.lab.tools
 
 benchmark-server: $(READY) ## measure our server and mlx-lm's under several clients at once; ARGS="--streams 4"
 	$(BIN)/python -m tests.lab.clients.load $(ARGS)

@@ -351,6 +351,7 @@ class KeysDialog(Dialog):
         inner = QWidget()
         inner.setLayout(grid)
         scroll = QScrollArea()
+        scroll.setAccessibleName(self.windowTitle())
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)

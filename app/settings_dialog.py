@@ -97,6 +97,7 @@ class SettingsDialog(Dialog):
         self.setWindowTitle("Settings")
         pages = QTabWidget()
         pages.setDocumentMode(True)
+        pages.setAccessibleName("Pages")
         pages.tabBar().setDrawBase(False)
         pages.setStyleSheet(TABS)
         pages.addTab(self._general(folders), "General")

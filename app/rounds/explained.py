@@ -186,6 +186,7 @@ class RoundsExplained(Dialog):
             grid.addWidget(self._explaining(FIGURES[key]), row, 1)
         grid.setRowStretch(grid.rowCount(), 1)
         scroll = QScrollArea()
+        scroll.setAccessibleName(self.windowTitle())
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -1,15 +1,9 @@
 """The whole server as a process: with an engine of its own, and attached to another's."""
 
 import asyncio
-import json
-import os
 import re
 import shutil
-import signal
 import socket
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,28 +19,12 @@ from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOADED, script, send
+from tests.support.engine.served import served
 from tests.support.mostly_slow import mostly_slow
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "Once upon a time"}]}
-
-
-@asynccontextmanager
-async def served(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "engine", "serve", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # with the pipes nobody has read
 
 
 @dataclass
@@ -155,36 +133,6 @@ def test_a_place_that_others_can_reach_needs_a_key() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
-    async def ask() -> None:
-        key = tmp_path / "key"
-        arguments = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
-        async with served(*arguments, "--port", "0", "--key-file", str(key)) as process:
-            assert process.stdout is not None
-            line = (await process.stdout.readline()).decode()
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            assert found, line
-            headers = {"x-api-key": key.read_text().strip()}
-            async with AsyncClient(base_url=found[0], headers=headers, timeout=60) as client:
-                await _talk(client)
-                await _complete(client)
-                await _hold_to_a_schema(client)
-                engine = psutil.Process(process.pid).children()
-                async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as stream:
-                    lines = stream.aiter_lines()
-                    await anext(lines)
-                    process.send_signal(signal.SIGINT)
-                    rest = [line async for line in lines if line.startswith("data: ")]
-                last = rest[-1].removeprefix("data: ")
-                assert last == "[DONE]" or "error" in json.loads(last)
-            assert await process.wait() == 0
-            assert not [one for one in engine if one.is_running()]
-            assert os.path.exists(key)
-
-    run(ask(), seconds=180)
-
-
-@pytest.mark.slow
 def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path: Path) -> None:
     shutil.copytree(STORIES, tmp_path / "twin")
     pair = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
@@ -247,82 +195,3 @@ def test_attached_it_loads_other_models_itself() -> None:
             await taking
 
     run(ask(), seconds=180)
-
-
-async def _talk(client: AsyncClient) -> None:
-    body = {**BODY, "max_tokens": 40, "temperature": 0}
-    whole = (await client.post(CHAT, json=body)).json()
-    text = whole["choices"][0]["message"]["content"]
-    assert whole["usage"]["completion_tokens"] == 40
-    joined = ""
-    async with client.stream("POST", CHAT, json={**body, "stream": True}) as stream:
-        async for line in stream.aiter_lines():
-            if line.startswith("data: {"):
-                choice = json.loads(line.removeprefix("data: "))["choices"][0]
-                joined += choice["delta"].get("content", "")
-    assert joined == text
-    several = (await client.post(CHAT, json={**body, "n": 3})).json()
-    assert {choice["message"]["content"] for choice in several["choices"]} == {text}
-    stopped = (await client.post(CHAT, json={**body, "stop": text[10:14]})).json()
-    assert text.startswith(stopped["choices"][0]["message"]["content"])
-    assert stopped["choices"][0]["finish_reason"] == "stop"
-    seeded = [
-        (await client.post(CHAT, json={**body, "temperature": 1, "seed": 5})).json()
-        for _ in range(2)
-    ]
-    assert len({one["choices"][0]["message"]["content"] for one in seeded}) == 1
-    long = {"messages": [{"role": "user", "content": "word " * 2000}]}
-    refused = await client.post(CHAT, json=long)
-    assert refused.status_code == 400
-    assert refused.json()["error"]["code"] == "context_length_exceeded"
-
-
-async def _complete(client: AsyncClient) -> None:
-    path = "/v1/completions"
-    body = {
-        "prompt": "Once upon a time",
-        "max_tokens": 12,
-        "temperature": 0,
-        "repetition_penalty": 1,  # or what is written has other probabilities than what is read
-    }
-    (written,) = (await client.post(path, json=body)).json()["choices"]
-    echo = {**body, "echo": True, "logprobs": 1}
-    (echoed,) = (await client.post(path, json=echo)).json()["choices"]
-    assert echoed["text"] == f"{body['prompt']}{written['text']}"
-    scores = echoed["logprobs"]
-    assert len({len(values) for values in scores.values()}) == 1
-    assert scores["token_logprobs"][0] is None
-    assert all(score <= 0 for score in scores["token_logprobs"][1:])
-    # What was written greedily is the likeliest, also where it is read as a prompt.
-    again = {**echo, "prompt": echoed["text"], "max_tokens": 0}
-    (read,) = (await client.post(path, json=again)).json()["choices"]
-    assert read["text"] == echoed["text"]
-    pairs = zip(read["logprobs"]["token_logprobs"], scores["token_logprobs"], strict=False)
-    assert all(left == pytest.approx(right, abs=1e-4) for left, right in [*pairs][1:-1])
-    predicted = {**BODY, "temperature": 0, "max_tokens": 30}
-    plain = (await client.post(CHAT, json=predicted)).json()["choices"][0]["message"]["content"]
-    guess = {"type": "content", "content": plain[:-9] + " wrong"}
-    guessed = (await client.post(CHAT, json={**predicted, "prediction": guess})).json()
-    assert guessed["choices"][0]["message"]["content"] == plain
-    details = guessed["usage"]["completion_tokens_details"]
-    assert details["accepted_prediction_tokens"] > 0
-
-
-async def _hold_to_a_schema(client: AsyncClient) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": {"enum": ["x", "y"]}},
-        "required": ["a"],
-        "additionalProperties": False,
-    }
-    form = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}
-    body = {**BODY, "max_tokens": 60, "temperature": 1, "response_format": form}
-    for stream in (False, True):
-        response = await client.post(CHAT, json={**body, "stream": stream})
-        assert response.status_code == 200, response.text
-        if not stream:
-            content = response.json()["choices"][0]["message"]["content"]
-            assert json.loads(content)["a"] in ("x", "y")
-    bad = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "nothing"}}}
-    refused = await client.post(CHAT, json={**body, "response_format": bad})
-    assert refused.status_code == 400

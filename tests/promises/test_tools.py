@@ -27,7 +27,7 @@ from tests.support.app.window_maker import (
 )
 from tests.support.app.window_use import send
 
-pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVER = ROOT / "tests" / "support" / "tools" / "scripted_server.py"
 KEY = "a-key-that-nobody-may-see"
 LAST = "The sum is 42, and the echo came back."

@@ -19,7 +19,7 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, ma
 from tests.support.children import children_with
 from tests.support.models.hub_server import HubServer, serving_hub
 
-pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAME = "tiny-community/Tiny-Llama-8bit"
 MAKE = """
 import sys; from pathlib import Path; from tests.support.engine import tiny
@@ -119,7 +119,8 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     until(lambda: window.answers.writing(answer.id) is None)
     kept = window.store.message(answer.id).result()
     assert kept.content
-    assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
+    assert kept.target == "Tiny-Llama-8bit"
+    assert kept.state in ("complete", "length")  # sampled, from a random model
     view.show_page("disk")
     until(lambda: any(row.data.badge == "In use" for row in view.disk.rows.rows))
     view.show_page("drafters")
@@ -127,6 +128,7 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     assert "Lookup" in [row.data.title for row in view.drafters.rows.rows]
 
 
+@pytest.mark.slow
 def test_closing_pauses_and_the_next_start_resumes(
     open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
 ) -> None:
@@ -154,6 +156,7 @@ def test_closing_pauses_and_the_next_start_resumes(
     assert statuses(tmp_path) in ([], ["done"])
 
 
+@pytest.mark.slow
 def test_a_killed_download_is_reported_and_resumed(
     open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
 ) -> None:
@@ -172,6 +175,7 @@ def test_a_killed_download_is_reported_and_resumed(
     until(lambda: window.library.inventory.value.find(NAME))
 
 
+@pytest.mark.slow
 def test_pausing_and_cancelling_a_real_download(
     open_real: Callable[[], Window],
     until: Until,
@@ -199,6 +203,7 @@ def test_pausing_and_cancelling_a_real_download(
     assert view.line.text.startswith("Freed")
 
 
+@pytest.mark.slow
 def test_a_hub_that_is_not_there(
     open_real: Callable[[], Window], until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,6 @@ def everything_on(window: Window) -> None:
     assert window.rounds.isVisible()
 
 
-@pytest.mark.slow
 def test_a_hostile_answer_opens_and_freezes_nothing(
     open_window: Open,
     until: Until,

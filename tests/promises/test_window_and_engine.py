@@ -74,7 +74,6 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     assert window.store.message(first.id).result().content == begun
 
 
-@pytest.mark.slow  # quick with an engine that plays: `test_engine_status`, `test_race`
 def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> None:
     until(lambda: window.loader.loaded)
     window.conversation.configure(system_prompt="", settings=WITHOUT_END)
@@ -140,7 +139,6 @@ def test_a_long_document_is_read_part_by_part_and_answered_from_the_notes(
     assert tally(events).prompt_tokens >= len(question.sent.text)
 
 
-@pytest.mark.slow
 def test_a_document_is_read_once_whatever_is_asked_of_it(
     window: Window, until: Until, tmp_path: Path
 ) -> None:

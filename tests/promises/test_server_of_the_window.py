@@ -159,7 +159,6 @@ def test_a_taken_port_is_said(real: RealServer) -> None:
     real.start()
 
 
-@pytest.mark.slow
 def test_the_whole_way_to_a_model_and_back(
     qtbot: QtBot, tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

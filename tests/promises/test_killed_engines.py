@@ -92,7 +92,6 @@ def stop_an_answer(window: Window, until: Until) -> None:
     assert window.store.message(answer.id).result().state == "cancelled"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("characters", [ENDLESS])
 def test_killed_engines_cost_nothing_that_was_written(window: Window, until: Until) -> None:
     noise = random.Random()
@@ -127,7 +126,6 @@ class TestFullDisk:
         window.conversation.stop()
         until(lambda: not window.answers.busy)
 
-    @pytest.mark.slow
     def test_an_answer_is_kept_until_there_is_room(
         self, window: Window, until: Until, folder: Path
     ) -> None:

@@ -60,7 +60,6 @@ def streaming(heard: Listener, tokens: int = LONG) -> str:
     return id
 
 
-@pytest.mark.slow
 def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
     start: Start, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -173,7 +172,6 @@ def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     assert not heard.all("died")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kills", "seed"), mostly_slow([(1, 6), (20, 0)], quick=[(1, 6)]))
 def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folder: Path) -> None:
     heard, draw = start(), random.Random(seed)

@@ -1,0 +1,45 @@
+"""Every dialog can be used with a screen reader and with the keyboard alone."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QDialog, QWidget
+
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+NAMES = (
+    "settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs", "tools",
+)  # fmt: skip
+
+
+def name_of(widget: QWidget) -> str:
+    """What a screen reader says of it."""
+    interface = QAccessible.queryAccessibleInterface(widget)
+    return interface.text(QAccessible.Text.Name) if interface else ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_can_have_the_focus_has_a_name_and_escape_closes(
+    open_window: Open, until: Until, name: str
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    window.menus.actions[name].trigger()
+    (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
+    focusable = [
+        widget
+        for widget in dialog.findChildren(QWidget)
+        if widget.isVisible()
+        and not isinstance(widget.parent(), QAbstractSpinBox | QComboBox)  # a part of that
+        and (
+            widget.focusPolicy() is not Qt.FocusPolicy.NoFocus
+            or isinstance(widget, QAbstractButton)
+        )
+    ]
+    assert focusable
+    assert [type(widget).__name__ for widget in focusable if not name_of(widget)] == []
+    assert dialog.windowTitle()
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))

@@ -1,0 +1,55 @@
+"""A server writes the text of plain decoding, with drafts and without, alone and side by side."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from httpx2 import Client
+
+STORIES = Path(__file__).parents[1] / "data" / "stories260K"
+QUESTIONS = ("Once upon a time", "The dog saw a ball", "Lily and her mom went to the park. Lily")
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[Client]:
+    command = [sys.executable, "-m", "engine", "serve", "--port", "0", "--target", str(STORIES)]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            place = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+            assert place is not None
+            with Client(base_url=place[0], timeout=240) as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+def greedy(client: Client, question: str) -> dict[str, Any]:
+    """The whole answer, as JSON."""
+    message = {"role": "user", "content": question}
+    body = {"model": "any", "messages": [message], "temperature": 0, "max_tokens": 60}
+    answer: dict[str, Any] = client.post("/v1/chat/completions", json=body).json()
+    return answer
+
+
+def texts(answers: list[dict[str, Any]]) -> list[str]:
+    return [answer["choices"][0]["message"]["content"] for answer in answers]
+
+
+def test_greedy_text_does_not_depend_on_drafts() -> None:
+    with serving("--drafter", "none") as client:
+        plain = texts([greedy(client, question) for question in QUESTIONS])
+    assert all(len(text) > 40 for text in plain)
+    with serving("--drafter", "suffix+early-exit", "--draft-length", "4") as client:
+        drafted = [greedy(client, question) for question in QUESTIONS]
+        with ThreadPoolExecutor(len(QUESTIONS)) as pool:
+            together = list(pool.map(lambda question: greedy(client, question), QUESTIONS))
+    for answers in (drafted, together):
+        drafts = [answer["usage"]["slipstream"] for answer in answers]
+        assert all(0 < draft["accepted"] < draft["drafted"] for draft in drafts)
+        assert texts(answers) == plain
