@@ -35,8 +35,8 @@ class AnswerCommands(QObject):
             {
                 "stop": conversation.stop,
                 "answer_now": conversation.answer_now,
-                "edit": self._edit,
-                "edit_answer": self._edit_answer,
+                "edit": lambda: self._edit("user"),
+                "edit_answer": lambda: self._edit("assistant"),
                 "delete_message": self._delete,
                 "regenerate": self._regenerate,
                 "go_on": self._go_on,
@@ -64,7 +64,7 @@ class AnswerCommands(QObject):
     def enable(self) -> None:
         """Enable the commands that are possible, and disable all others."""
         conversation, branch = self._conversation, self._conversation.branch
-        free, answer, turned = not conversation.busy, self._last_answer(), self._turned()
+        free, answer, turned = not conversation.busy, self._last("assistant"), self._turned()
         shown = self._rounds.answer
         ended = shown != 0 and self._answers.writing(shown) is None
         answers = sum(message.role == "assistant" for message in branch)
@@ -72,7 +72,7 @@ class AnswerCommands(QObject):
             {
                 "stop": conversation.writing is not None,
                 "answer_now": conversation.writing is not None,
-                "edit": free and self._last_question() is not None,
+                "edit": free and self._last("user") is not None,
                 "edit_answer": free and answer is not None and answer.state != "streaming",
                 "delete_message": free and bool(branch),
                 "regenerate": free and bool(branch),
@@ -96,23 +96,13 @@ class AnswerCommands(QObject):
         versions = (message for message in (focused, *reversed(branch)) if message is not None)
         return next((message for message in versions if message.siblings > 1), None)
 
-    def _last_question(self) -> Message | None:
-        return self._last("user")
-
-    def _last_answer(self) -> Message | None:
-        return self._last("assistant")
-
     def _last(self, role: str) -> Message | None:
         branch = reversed(self._conversation.branch)
         return next((message for message in branch if message.role == role), None)
 
-    def _edit(self) -> None:
-        if (question := self._last_question()) is not None:
-            self._composer.edit(question.id)
-
-    def _edit_answer(self) -> None:
-        if (answer := self._last_answer()) is not None:
-            self._composer.edit(answer.id)
+    def _edit(self, role: str) -> None:
+        if (message := self._last(role)) is not None:
+            self._composer.edit(message.id)
 
     def _delete(self) -> None:
         """Delete the message with the focus, or else the last one."""
@@ -128,7 +118,7 @@ class AnswerCommands(QObject):
             self._conversation.go_on(self._conversation.branch[-1].id)
 
     def _copy(self) -> None:
-        if (answer := self._last_answer()) is not None:
+        if (answer := self._last("assistant")) is not None:
             self._presenter.copy(answer.id)
 
     def _turn(self, by: int) -> None:

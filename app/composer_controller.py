@@ -14,10 +14,10 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answers import Answers
 from app.chat.composer import Composer
-from app.chat.conversation import OpenConversation, ended_well
+from app.chat.conversation import OpenConversation, Place, ended_well
 from app.chat.tool_runner import ToolRunner
 from app.chat.writing import Writing
-from app.conversations.records import Message
+from app.conversations.records import Message, Unsent
 from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
@@ -49,8 +49,7 @@ _WAITS = {
 
 
 class ComposerController(QObject):
-    """Attributes: `editing`, the id of the message that is being edited, 0 for none; `tokens`, the
-    counter; `documents`, the controller of attached documents."""
+    """Attributes: `tokens`, the counter; `documents`, the controller of attached documents."""
 
     def __init__(
         self,
@@ -71,8 +70,10 @@ class ComposerController(QObject):
         all windows. `loaded` returns the loaded pair, if any. `read` reads attached files. `tools`
         says which tools there are."""
         super().__init__(composer)
-        self.editing = 0
-        self._new = True  # whether the text belongs to a new conversation
+        self._of: int | None = 0  # the conversation of the text, None for a new one; 0 at first
+        self._aside = ""  # the text of the new message, while a message is edited
+        self._edited: Message | None = None
+        self._returned: list[tuple[str, Problem, Place]] = []  # of what is not shown
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
             composer,
@@ -85,6 +86,7 @@ class ComposerController(QObject):
             engine=engine,
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
+        self._store = store
         self._notices, self._settings, self._loaded = notices, settings, loaded
         self._shared, self._tools = shared, tools
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
@@ -102,11 +104,11 @@ class ComposerController(QObject):
         tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
         self._glance.timeout.connect(self._look_at_reasoning)
-        composer.changed.connect(lambda text: self._soon.start())
+        composer.changed.connect(self._on_text)
         composer.field.textChanged.connect(self.count)
         self.documents.changed.connect(self.count)
         self.documents.attachments.changed.connect(self._show_queue)
-        conversation.opened.connect(self._show_unsent)
+        conversation.opened.connect(self._on_opened)
         conversation.changed.connect(self._on_changed)
         conversation.noted.connect(self.count)
         conversation.described.connect(self._on_described)
@@ -117,9 +119,14 @@ class ComposerController(QObject):
         answers.saved.connect(self._on_saved)
         conversation.failed.connect(self._show_queue)
         self.tokens.counted.connect(self._on_counted)
-        self._show_unsent()
+        self._on_opened()
         if (already := loaded()) is not None:
             self.use(already)
+
+    @property
+    def editing(self) -> int:
+        """The id of the message that is being edited, 0 for none."""
+        return self._edited.id if self._edited is not None else 0
 
     def use(self, loaded: Loaded) -> None:
         """Count tokens and plan documents for this model, and offer its choices of thinking."""
@@ -137,35 +144,20 @@ class ComposerController(QObject):
             self._conversation.remarked.emit("An answer is being written. Stop it, then edit.")
             return
         if not self.editing:
-            self._keep()
-        self.editing = message
-        self._show_queue()
-        self.documents.edit(found)
-        self._composer.field.set_for_answer(found.role == "assistant")
-        self.compose(found.spelled)
-        self._notices.say(
-            "edit",
-            _EDITS[found.role],
-            offer=Offer("Cancel", self.end_edit),
-            lasting=True,
-        )
+            self._aside = self._composer.text
+        self.compose(found.spelled, version_of=message)
 
     def end_edit(self) -> None:
-        """Stop editing. The message stays as it is."""
-        self.editing = 0
-        self._notices.take_back("edit")
-        self.documents.edit(None)
-        self._show_unsent()
+        """Stop editing. The message stays as it is; to undo this brings the edit back."""
+        self.compose(self._aside)
 
-    def compose(self, text: str) -> None:
-        """Put a text into the composer, to be sent or changed."""
-        self._composer.set_text(text)
+    def compose(self, text: str, version_of: int = 0) -> None:
+        """Put a text into the composer, to be sent or changed; or another version of a message."""
+        self._composer.field.replace_text(text, version_of)
         self._composer.setFocus()
 
     def leave(self) -> None:
         """Store the unsent text, before another conversation opens or the window closes."""
-        if self.editing:
-            self.end_edit()
         self._keep()
 
     def count(self) -> None:
@@ -183,18 +175,15 @@ class ComposerController(QObject):
 
     def _send(self, text: str) -> None:
         self._soon.stop()
-        if self.editing:
-            message, self.editing = self.editing, 0
-            found = self._conversation.message(message)
-            self._notices.take_back("edit")
-            self.documents.edit(None)
-            if found is None or found.role == "user":
-                self._conversation.edit(message, text)
-            elif text != found.spelled:
-                self._conversation.edit_answer(message, text)
-            self._show_unsent()
-        else:
+        if (found := self._edited) is None:
             self._say(text, self.documents.sent(text))
+            return
+        self._show(Unsent(self._aside))
+        if found.role == "user":
+            self._conversation.edit(found.id, text)
+        elif text != found.spelled:
+            self._conversation.edit_answer(found.id, text)
+        self._keep()
 
     def _send_by_section(self, text: str) -> None:
         self._soon.stop()
@@ -202,33 +191,79 @@ class ComposerController(QObject):
 
     def _say(self, text: str, sent: Future[Sent] | Future[Noting] | None) -> None:
         self._settings.unsent = ""
-        if sent is not None:  # this takes a moment, in which the text must not be lost
-            self._conversation.keep_unsent(text)
+        if sent is not None and self._of:  # this takes a moment, and the text must not be lost
+            self._store.keep_unsent(self._of, text)
         self._conversation.say(text, sent=sent)
+
+    @property
+    def _unsent(self) -> Unsent:
+        """What is in the composer, and what waits there for the end of an edit."""
+        text, found = self._composer.text, self._edited
+        if found is None:
+            return Unsent(text)
+        changed = text not in ("", found.spelled)
+        return Unsent(self._aside, found.id, text) if changed else Unsent(self._aside)
 
     def _keep(self) -> None:
         self._soon.stop()
-        if self.editing:
-            return
-        if self._conversation.sending and not self._composer.text:
+        if self._conversation.on_its_way is not None and not self._composer.text:
             return  # the text that is being sent is kept until it is stored
-        if self._conversation.record is None:
-            self._settings.unsent = self._composer.text
+        if self._of:
+            self._store.keep_unsent(self._of, self._unsent.stored)
         else:
-            self._conversation.keep_unsent(self._composer.text)
+            self._settings.unsent = self._unsent.text
 
-    def _show_unsent(self) -> None:
+    def _on_opened(self) -> None:
         record = self._conversation.record
-        self._new = record is None
-        self._composer.field.set_for_answer(False)
+        opened = record.id if record is not None else None
+        if opened != self._of:
+            if self._soon.isActive() and self._composer.text:
+                self._keep()  # it was written while the other one was read
+            self._of = opened
+            unsent = Unsent.read(record.unsent if record is not None else self._settings.unsent)
+            sent = unsent.text == self._conversation.on_its_way
+            self._show(replace(unsent, text="") if sent else unsent)
+            returned, self._returned = self._returned, []
+            for one in returned:
+                self._give_back(*one)
         self._show_queue()
         self._show_thinking()
         self._show_tools()
-        self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
-    def _give_back(self, text: str, problem: Problem) -> None:
-        """Put a text that could not be stored back into the composer."""
-        self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
+    def _show(self, unsent: Unsent) -> None:
+        """Show an edit, or the text of the new message."""
+        if unsent.version and self._conversation.message(unsent.version_of) is None:
+            unsent = Unsent(unsent.text).joined(unsent.version)  # that message is gone
+        self._aside = unsent.text
+        self._composer.set_text(unsent.version or unsent.text, unsent.version_of)
+        self._follow_edit()
+
+    def _on_text(self) -> None:
+        self._soon.start()
+        if self.editing != self._composer.field.version_of:
+            self._follow_edit()
+
+    def _follow_edit(self) -> None:
+        """Show whether the text is another version of a message, as it was set or undone."""
+        found = self._edited = self._conversation.message(self._composer.field.version_of)
+        self.documents.edit(found)
+        self._composer.field.set_for_answer(found is not None and found.role == "assistant")
+        self._show_queue()
+        if found is None:
+            self._notices.take_back("edit")
+        else:
+            cancel = Offer("Cancel", self.end_edit)
+            self._notices.say("edit", _EDITS[found.role], offer=cancel, lasting=True)
+
+    def _give_back(self, text: str, problem: Problem, place: Place) -> None:
+        """Put a text that could not be stored back into its conversation, before what is there."""
+        if self._conversation.is_here(place) or place.conversation is self._of is None:
+            self._show(self._unsent.joined(text, place.message))
+            self._soon.start()
+        elif place.conversation is None:
+            self._settings.unsent = Unsent(self._settings.unsent).joined(text).text
+        else:
+            self._returned.append((text, problem, place))
 
     def _think(self, thinking: Thinking) -> None:
         """Set the thinking of this conversation, and of new ones with this model."""
@@ -257,9 +292,9 @@ class ComposerController(QObject):
         self._show_queue()
         self._show_thinking()
         self._show_tools()
-        if self._new and self._conversation.record is not None:
-            self._new = False
-            self._settings.unsent = ""
+        record = self._conversation.record
+        if self._of is None and record is not None:
+            self._of, self._settings.unsent = record.id, ""
             self._keep()
 
     def _show_answering(self) -> None:
@@ -274,18 +309,13 @@ class ComposerController(QObject):
 
     # The queue
 
-    @property
-    def _queued(self) -> tuple[str, ...]:
-        record = self._conversation.record
-        return () if record is None else record.queued
-
     def _queue(self, text: str) -> None:
         """Have a message wait for the end of the answer."""
-        self._conversation.set_queued((*self._queued, text))
+        self._conversation.set_queued((*self._conversation.queued, text))
 
     def _take_from_queue(self, place: int) -> str:
         """Return the message at this place of the queue, after removing it."""
-        queued = list(self._queued)
+        queued = list(self._conversation.queued)
         text = queued.pop(place)
         self._conversation.set_queued(queued)
         return text
@@ -299,10 +329,10 @@ class ComposerController(QObject):
 
     def _send_queued(self) -> None:
         """Send the first queued message. What is attached belongs to the message in the field."""
-        if self._queued and not self._conversation.busy:
-            text = self._queued[0]
-            sent = self.documents.sent(text, attached=False)
-            self._conversation.say(text, queued=True, sent=sent)
+        if (queued := self._conversation.queued) and not self._conversation.busy:
+            sent = self.documents.sent(queued[0], attached=False)
+            self._conversation.say(queued[0], queued=True, sent=sent)
+            self._show_queue()
 
     def _on_saved(self, message: Message) -> None:
         """Send the next message after an answer that ended well; otherwise a person decides."""
@@ -320,7 +350,7 @@ class ComposerController(QObject):
             reason = "Sent when the answer ends:"
         else:
             reason = _WAITS[state]
-        self._composer.queued.show_queue(self._queued, reason, sends=not conversation.busy)
+        self._composer.queued.show_queue(conversation.queued, reason, sends=not conversation.busy)
 
     def _on_changed(self) -> None:
         self.count()

@@ -254,7 +254,7 @@ class Window(QMainWindow):
         conversation.changed.connect(self._remember_conversation)
         conversation.described.connect(self._remember_conversation)
         conversation.described.connect(self._name)
-        conversation.refused.connect(self._on_refused)
+        conversation.refused.connect(lambda text, problem: self._on_problem(problem))
         conversation.failed.connect(self._on_problem)
         conversation.remarked.connect(lambda line: self.notices.say("remark", line, seconds=8.0))
         conversation.reached.connect(self.presenter.reveal)
@@ -470,9 +470,6 @@ class Window(QMainWindow):
         self.notices.say(
             "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
         )
-
-    def _on_refused(self, text: str, problem: Problem) -> None:
-        self._on_problem(problem)
 
     def _on_problem(self, problem: Problem) -> None:
         self.notices.say("problem", str(problem), "warning", of_conversation=True)

@@ -4,7 +4,7 @@ files, or shows folders in another program.
 Knows the input of each; not its contents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from app.steps import Stepper, Steps, in_thread
 from app.tools.controller import ToolsController
 from app.tools.panel import ToolsPanel
 from engine.process.protocol import Loaded
-from engine.request import BALANCED, ChatMessage
+from engine.request import BALANCED, ChatMessage, Request
 from engine.tools.steps import StepCall
 from models.errors import Problem
 from models.files import models_folder
@@ -70,7 +70,7 @@ class WindowDialogs(QObject):
         self._documents = documents
         self._report = ProblemReport(parent=self)
         self._stepper = Stepper(self)
-        self._race_wanted: Sequence[ChatMessage] = ()  # when the model is loaded
+        self._race_wanted: tuple[Sequence[ChatMessage], Request] | None = None  # with a model
         self._report.copied.connect(self._on_copied)
         self._report.failed.connect(self.failed)
         application.loader.loaded_now.connect(self._on_loaded)
@@ -116,22 +116,28 @@ class WindowDialogs(QObject):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
+    @property
+    def _title(self) -> str:
+        record = self._conversation.record
+        return record.title if record is not None else ""
+
     def race(self) -> None:
         """Race on the composer's text, or on the last message."""
         text = self._composer.text
-        self._race(self._conversation.asked(self._documents.prompt(text) if text.strip() else ""))
+        prompt = self._documents.prompt(text) if text.strip() else ""
+        self._race(self._conversation.asked(prompt), self._conversation.settings)
 
     def race_answer(self, answer: int) -> None:
         """Race on the question of an answer."""
-        self._race(self._conversation.asked_by(answer))
+        self._race(self._conversation.asked_by(answer), self._conversation.settings)
 
-    def _race(self, lines: Sequence[ChatMessage]) -> None:
-        self._race_wanted = ()
+    def _race(self, lines: Sequence[ChatMessage], settings: Request) -> None:
+        self._race_wanted = None
         application, loader = self._application, self._application.loader
         if not lines:
             self.failed.emit(Problem("There is nothing to race with.", "Write a message first."))
         elif loader.resting:
-            self._race_wanted = lines
+            self._race_wanted = lines, settings
             loader.wake()
             self._notices.say("race", "The model is being loaded. Then the race starts.")
         elif loader.loaded is None:
@@ -145,7 +151,7 @@ class WindowDialogs(QObject):
             dialog = RaceDialog(
                 application.race,
                 lines,
-                self._conversation.settings,
+                settings,
                 names=(target, drafts_in_words(drafter, "auto")),
                 parent=self._window,
             )
@@ -158,43 +164,37 @@ class WindowDialogs(QObject):
             message = self._conversation.message(answer)
             steps = message.steps if message is not None else ()
             lines = [(step.place, line(call)) for step in steps for call in step.calls]
-            self._conversation.trace(
-                answer, partial(Replay, lines=lines), partial(self._open_replay, answer)
+            asked = self._conversation.asked_by(answer)
+            page = partial(
+                replay_page,
+                title=self._title,
+                question=asked[-1].content[asked[-1].attached :] if asked else "",
+                target=message.target if message is not None else "",
             )
+            opened = partial(self._open_replay, self._title, page)
+            self._conversation.trace(answer, partial(Replay, lines=lines), opened)
 
-    def _open_replay(self, answer: int, replay: Replay) -> None:
+    def _open_replay(self, title: str, page: Callable[[Replay], str], replay: Replay) -> None:
+        def steps() -> Steps:
+            written = yield in_thread(lambda: page(replay))
+            self._export("Save the replay as a page", f"{title} replay.html", written)
+
         dialog = ReplayDialog(replay, parent=self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.scrubber.export_wanted.connect(self._export_trace)
-        dialog.scrubber.page_wanted.connect(lambda: self._export_page(answer, replay))
+        dialog.scrubber.export_wanted.connect(partial(self._export_trace, title))
+        dialog.scrubber.page_wanted.connect(
+            lambda: self._stepper.run(steps(), failed=self.failed.emit)
+        )
         dialog.open()
 
     def _export_trace_of(self, answer: int) -> None:
         if answer:
-            self._conversation.trace(answer, to_document, self._export_trace)
+            self._conversation.trace(answer, to_document, partial(self._export_trace, self._title))
 
-    def _export_trace(self, document: str) -> None:
-        self._export("Export the trace", "trace.json", document)
+    def _export_trace(self, title: str, document: str) -> None:
+        self._export("Export the trace", f"{title} trace.json", document)
 
-    def _export_page(self, answer: int, replay: Replay) -> None:
-        record, branch = self._conversation.record, self._conversation.branch
-        targets = [message.target for message in branch if message.id == answer]
-        asked = self._conversation.asked_by(answer)
-
-        def steps() -> Steps:
-            page = yield in_thread(
-                lambda: replay_page(
-                    replay,
-                    title=record.title if record else "",
-                    question=asked[-1].content[asked[-1].attached :] if asked else "",
-                    target=(targets or [""])[0],
-                )
-            )
-            self._export("Save the replay as a page", "replay.html", page)
-
-        self._stepper.run(steps(), failed=self.failed.emit)
-
-    def _export(self, title: str, ending: str, document: str) -> None:
+    def _export(self, title: str, name: str, document: str) -> None:
         """Ask for a file name, and write the document."""
 
         def write(path: Path) -> None:
@@ -203,9 +203,7 @@ class WindowDialogs(QObject):
             except Problem as problem:
                 self.failed.emit(problem)
 
-        record = self._conversation.record
-        name = f"{record.title if record else ''} {ending}".strip()
-        files.ask_to_save(self._window, title, name, write)
+        files.ask_to_save(self._window, title, name.strip(), write)
 
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""
@@ -317,12 +315,12 @@ class WindowDialogs(QObject):
     def _on_loaded(self, loaded: Loaded) -> None:
         """Start the race that waited for its model."""
         self._notices.take_back("race")
-        if self._race_wanted:
-            self._race(self._race_wanted)
+        if self._race_wanted is not None:
+            self._race(*self._race_wanted)
 
     def _on_not_loaded(self, problem: Problem) -> None:
         self._notices.take_back("race")
-        self._race_wanted = ()
+        self._race_wanted = None
 
 
 def _come_forward(panel: QDialog) -> None:

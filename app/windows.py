@@ -217,6 +217,8 @@ class Windows(QObject):
     def _delete(self, window: Window) -> Steps:
         """Delete a closed window when its last messages are stored, or given back."""
         yield self.application.listing.refresh()  # after all earlier requests to the store
+        while window.conversation.sends:
+            yield self.application.listing.refresh()
         window.composer_controller.leave()
         window.deleteLater()
 

@@ -1,4 +1,5 @@
-"""Shows notices about the answer in sight: it repeats itself, or the model reads only a part.
+"""Shows notices about the answer in sight: it repeats itself, or the model reads only a part, or
+what followed its earlier version is hidden.
 
 Knows the open conversation and its answers. Each notice appears once, and disappears when it no
 longer applies.
@@ -13,7 +14,7 @@ from app.notices import Notices, Offer
 from engine.conversation.rounds import EventOrRound, Round
 from engine.events import Prefill
 
-_LOOP, _LEFT_OUT = "loop", "left out"
+_LOOP, _LEFT_OUT, _HIDDEN = "loop", "left out", "hidden"
 _ROUNDS = 8  # how often to search an answer for a loop, which takes a fraction of a millisecond
 
 
@@ -25,9 +26,12 @@ class AnswerNotices(QObject):
         self._conversation, self._notices = conversation, notices
         self._loops = 0  # the id of the answer that was reported to repeat itself
         self._left_out = (0, 0)  # the messages that were reported as left out
+        self._hidden = 0  # the last message that was reported as hidden
         answers.happened.connect(self._hear)
         answers.finished.connect(self._on_finished)
         conversation.opened.connect(self._on_opened)
+        conversation.changed.connect(self._on_changed)
+        conversation.hid.connect(self._show_hidden)
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self._loops:
@@ -35,8 +39,18 @@ class AnswerNotices(QObject):
 
     def _on_opened(self) -> None:
         self._left_out = (0, 0)
-        for matter in (_LOOP, _LEFT_OUT):
+        for matter in (_LOOP, _LEFT_OUT, _HIDDEN):
             self._notices.take_back(matter)
+
+    def _on_changed(self) -> None:
+        if self._conversation.message(self._hidden) is not None:
+            self._notices.take_back(_HIDDEN)
+
+    def _show_hidden(self, count: int, last: int) -> None:
+        shown, self._hidden = self._conversation.shown or 0, last
+        which = f"{count:,} messages after it belong" if count > 1 else "message after it belongs"
+        show = Offer("Show", lambda: self._conversation.open(shown, at=last))
+        self._notices.say(_HIDDEN, f"The {which} to the earlier version.", offer=show)
 
     def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if writing is not self._conversation.writing:

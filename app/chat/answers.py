@@ -35,7 +35,6 @@ from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
 from app.documents.planner import Noting
 from app.engine_client.engine_process import EngineProcess, EngineState
-from app.steps import Failed as Fail
 from app.steps import Stepper, Steps, in_thread
 from engine.documents.by_section import THINKING, said_in
 from engine.documents.prompt import Sent
@@ -177,48 +176,6 @@ class Answers(QObject):
                 activities.setdefault(writing.message.conversation, writing.activity)
         return activities
 
-    def begin(
-        self,
-        question: int,
-        lines: Sequence[ChatMessage],
-        request: Request,
-        *,
-        names: tuple[str, str],
-        title: str = "",
-        permissions: Permissions,
-        going_on: Message | None = None,
-        continued: Sequence[ChatMessage] = (),
-        before: Sequence[Event] = (),
-        failed: Fail,
-    ) -> None:
-        """Answer the message `question`. `lines` are the chat, `names` the target and the drafter.
-
-        `title` and `permissions` are the conversation's. `going_on` is the answer that this answer
-        continues, `continued` its messages, and `before` its trace.
-        """
-
-        def steps() -> Steps:
-            target, drafter = names
-            message = yield self._store.begin_answer(
-                question,
-                target=target,
-                drafter=drafter,
-                content=going_on.content if going_on else "",
-                stretches=going_on.stretches if going_on else (),
-                steps=going_on.steps if going_on else (),
-            )
-            self.start(
-                message,
-                lines,
-                request,
-                title=title,
-                permissions=permissions,
-                continued=continued,
-                before=before,
-            )
-
-        self._stepper.run(steps(), failed=failed)
-
     def start(
         self,
         message: Message,
@@ -233,8 +190,10 @@ class Answers(QObject):
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
-        The rest is as for `begin`. With `noting`, the engine makes these notes first, and they
-        replace the last of `lines`. Calls on which a person had not decided are asked about again.
+        `lines` are the chat; `title` and `permissions` are the conversation's. `continued` are the
+        messages of the answer that this one continues, and `before` is its trace. With `noting`,
+        the engine makes these notes first, and they replace the last of `lines`. Calls on which a
+        person had not decided are asked about again.
         """
         question = lines[-1].content[lines[-1].attached :] if lines else ""
         writing = Writing(

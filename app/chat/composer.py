@@ -167,10 +167,10 @@ class Composer(QWidget):
         keys = "Enter sends, Shift+Enter starts a line."
         self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
 
-    def set_text(self, text: str) -> None:
-        """Show the unsent text of another conversation."""
+    def set_text(self, text: str, version_of: int = 0) -> None:
+        """Show the unsent text of another conversation; of another version of this message."""
         self._quiet = True
-        self.field.set_text(text)
+        self.field.set_text(text, version_of)
         self._quiet = False
         self._notify("")
 

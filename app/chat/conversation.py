@@ -6,7 +6,7 @@ store and the answers; no widget, and not how the engine gets a model.
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,22 @@ _SAME_WORDS = (
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is given, to which it is bound. A new `conversation`, None, is known by its
+    `visit`. `message` is the one of which another version is sent, 0 for none."""
+
+    visit: int
+    conversation: int | None
+    message: int = 0
+
+
 class OpenConversation(QObject):
-    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown;
-    `beginning`, which returns the system prompt and settings of new conversations.
+    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown; `sends`,
+    the texts that are on their way to the store, by place; `beginning`, which returns the system
+    prompt and settings of new conversations.
+
+    Steps that wait read nothing that is shown: they are given it, and a `Place`.
 
     Signals:
         opened(): another conversation is open; `changed` follows with its branch.
@@ -52,7 +65,9 @@ class OpenConversation(QObject):
         changed(int): the branch changed; this many messages at its beginning are the same.
         noted(Message): a question on the branch has more notes on its documents.
         described(): the record changed: its title, its settings or its queue.
-        refused(str, Problem): a text could not be stored. Give it back to the person.
+        refused(str, Problem, Place): a text could not be stored. Give it back there.
+        hid(int, int): so many messages after the one that has a newer version now are no longer
+            shown; and the id of the last one.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
         deleted(DeletedMessages): messages were deleted. A window offers to undo it.
@@ -63,7 +78,8 @@ class OpenConversation(QObject):
     changed = Signal(int)
     noted = Signal(Message)
     described = Signal()
-    refused = Signal(str, Problem)
+    refused = Signal(str, Problem, Place)
+    hid = Signal(int, int)
     failed = Signal(Problem)
     remarked = Signal(str)
     deleted = Signal(DeletedMessages)
@@ -86,9 +102,10 @@ class OpenConversation(QObject):
         self._store, self._answers, self._listing = store, answers, listing
         self._names, self.beginning = names, beginning
         self._stepper = Stepper(self)
-        self._sending = False
-        self._made: Future[Conversation] | None = None  # of the new conversation
-        self._visit = 0  # number of conversations opened: replies for an earlier one are ignored
+        self.sends: dict[Place, str] = {}
+        self._made: Future[Any] | None = None  # of the new conversation: its record is the first
+        self._visit = 0  # number of conversations shown so far
+        self._asked = 0  # number of conversations asked for: all but the last are ignored
         self._coming: int | None = None  # to be opened soon
         answers.begun.connect(self._on_begun)
         answers.noted.connect(self._on_noted)
@@ -108,14 +125,24 @@ class OpenConversation(QObject):
         return last if last is not None and last.state == "streaming" else None
 
     @property
-    def sending(self) -> bool:
-        """Whether a message is being stored."""
-        return self._sending
+    def place(self) -> Place:
+        """Where a command is given now."""
+        return Place(self._visit, self.record.id if self.record else None)
+
+    def is_here(self, place: Place) -> bool:
+        """Return whether this place is shown."""
+        here, there = self.place.conversation, place.conversation
+        return place.visit == self._visit or (here is not None and here == there)
+
+    @property
+    def on_its_way(self) -> str | None:
+        """The text that is being sent here; None if nothing is."""
+        return next((text for at, text in self.sends.items() if self.is_here(at)), None)
 
     @property
     def busy(self) -> bool:
         """Whether a message is being stored or answered, so that no other can be sent."""
-        return self._sending or self.writing is not None
+        return self.on_its_way is not None or self.writing is not None
 
     def message(self, id: int) -> Message | None:
         """Return the message with this id, or None if it is not on the branch."""
@@ -153,8 +180,8 @@ class OpenConversation(QObject):
 
     def new(self) -> None:
         """Show an empty conversation. Its first message stores it."""
-        self._visit += 1
-        self.record, self._coming, self._made, self._sending = None, None, None, False
+        self._asked += 1
+        self.record, self._coming = None, None
         self._show_all(())
 
     def open(self, conversation: int, *, at: int | None = None, words: str = "") -> None:
@@ -162,22 +189,21 @@ class OpenConversation(QObject):
 
         `words` are those that a search found in that message.
         """
-        self._visit += 1
-        self._coming, self._made, self._sending = conversation, None, False
-        visit = self._visit
+        self._asked += 1
+        self._coming, asked = conversation, self._asked
 
         def steps() -> Steps:
             record, branch = yield self._store.shown(conversation)
             if at is not None and at not in [message.id for message in branch]:
                 branch = yield self._store.switch(at)
-            if visit == self._visit:
+            if asked == self._asked:
                 self.record, self._coming = record, None
                 self._show_all(branch)
                 if at is not None:
                     self.reached.emit(at, words)
 
         def give_up(problem: Problem) -> None:
-            if visit == self._visit:
+            if asked == self._asked:
                 self._coming = None
             self.failed.emit(problem)
 
@@ -214,22 +240,23 @@ class OpenConversation(QObject):
 
         self._run(steps())
 
-    def keep_unsent(self, text: str) -> None:
-        """Store the text in the composer."""
-        if self.record is not None:
-            self.record = replace(self.record, unsent=text)
-            self._store.keep_unsent(self.record.id, text)
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The messages that wait for the end of an answer, without one that is on its way."""
+        waiting = self.record.queued if self.record is not None else ()
+        return waiting[1:] if waiting[:1] == (self.on_its_way,) else waiting
 
     def set_queued(self, texts: Sequence[str]) -> None:
         """Store the messages that wait for the end of an answer."""
         record = self.record
         if record is None:
             return
+        texts = (*record.queued[: len(record.queued) - len(self.queued)], *texts)
 
         def steps() -> Steps:
             yield self._store.keep_queued(record.id, texts)
 
-        self.record = replace(record, queued=tuple(texts))
+        self.record = replace(record, queued=texts)
         self.described.emit()
         self._run(steps())
 
@@ -247,78 +274,41 @@ class OpenConversation(QObject):
         `sent` gives what the model gets of it, if it has documents, or the notes to make before.
         """
 
-        def steps() -> Steps:
-            made: Sent | Noting | None = None if sent is None else (yield sent)
-            conversation = (yield from self.stored()) if self.record or self._made else None
-            target, drafter = self._names()
-            system_prompt, settings = self.configured
-            asked = self._store.ask(
-                conversation,
-                text,
-                queued=queued,
-                sent=made.sent if isinstance(made, Noting) else made,
-                target=target,
-                drafter=drafter,
-                system_prompt=system_prompt,
-                settings=settings,
-            )
-            if conversation is None:
-                self._made = _record_of(asked)
-            visit = self._visit
-            try:
-                record, branch = yield asked
-            except Problem:
-                if visit == self._visit:
-                    self._made = None
-                raise
-            if conversation is None and visit == self._visit:
-                self.record = record
-            elif self.record is not None and self.record.id == record.id:
-                record = replace(record, queued=self.record.queued)  # which may be newer
-            self._follow(record, branch, made if isinstance(made, Noting) else None)
-
-        if not queued:
-            self._send(steps(), text)
-        elif not self.busy and (record := self.record) is not None:
-            self.record = replace(record, queued=record.queued[1:])
-
-            def back_into_queue(problem: Problem) -> None:
-                self._give_up(problem)
-                if self.record is not None and self.record.id == record.id:
-                    self.set_queued((text, *self.record.queued))
-
-            self._sending = True
-            self._stepper.run(steps(), failed=back_into_queue)
+        # A queued one stays in the queue until it is stored.
+        steps = self._ask(self.place, text, sent, queued=queued)
+        self._send(self.place, steps, text, back=not queued)
 
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message beside it, with the same documents, and have it
         answered."""
-        record, found = self.record, self.message(message)
-        if record is None:
-            return
+        place, found = replace(self.place, message=message), self.message(message)
         before = None if found is None else found.sent
-        steps = self._steps_of_version(record.id, message, text, before and before.asked(text))
-        self._send(steps, text)
+        steps = self._ask(place, text, before and before.asked(text))
+        self._send(place, steps, text, back=True)
 
     def edit_answer(self, message: int, text: str) -> None:
         """Store another version of an answer beside it, marked as edited by a person."""
+        place = replace(self.place, message=message)
 
         def steps() -> Steps:
             edited: Message = yield self._store.edit(message, text)
-            self._sending = False  # no answer is begun
-            yield from self._show_stored(edited.conversation)
+            branch = yield self._store.branch(edited.conversation)
+            del self.sends[place]  # no answer is begun
+            if self.is_here(place):
+                self._show_newer(branch)
 
-        self._send(steps(), text)
+        self._send(place, steps(), text, back=True)
 
     def delete_message(self, message: int) -> None:
         """Delete a message, unless an answer is being written."""
         if self.busy:
             self.remarked.emit("An answer is being written. Stop it, then delete the message.")
             return
+        place = self.place
 
         def steps() -> Steps:
             change: DeletedMessages = yield self._store.delete_message(message)
-            yield from self._show_stored(change.conversation)
+            yield from self._show_stored(place, change.conversation)
             self.deleted.emit(change)
             self.remarked.emit(
                 f"{change.in_words}. Undo in the Edit menu brings back what is gone."
@@ -328,16 +318,9 @@ class OpenConversation(QObject):
 
     def note(self, message: int, noting: Future[Noting]) -> None:
         """Ask a question again in another version, with notes on every part of its documents."""
-        record, found = self.record, self.message(message)
-        if record is None or found is None or self.busy:
-            return
-
-        def steps() -> Steps:
-            made: Noting = yield noting
-            yield from self._steps_of_version(record.id, message, found.content, made.sent, made)
-
-        self._sending = True
-        self._stepper.run(steps(), failed=self._give_up)
+        place, found = replace(self.place, message=message), self.message(message)
+        if found is not None and not self.busy:
+            self._send(place, self._ask(place, found.content, noting))
 
     def regenerate(self, message: int) -> None:
         """Write another answer beside this one, or the first answer to a message without any."""
@@ -347,26 +330,31 @@ class OpenConversation(QObject):
         question = message if found.role == "user" else found.parent
         if question is None:
             return
-        request = record.settings or DEFAULTS
-        sampling = request.sampling
-        if found.role == "assistant" and sampling is not None:
-            if sampling.greedy and found.target == self._names()[0]:
-                self.remarked.emit(_SAME_WORDS)
-            request = replace(request, sampling=replace(sampling, seed=None, repeatable=False))
-        self._sending = True
-        self._ask(record, question, self._lines(until=question), request=request)
+        branch = self._branch_until(until=question)
+
+        def steps() -> Steps:
+            now: Conversation = yield self._store.conversation(record.id)
+            sampling = now.settings and now.settings.sampling
+            if found.role == "assistant" and now.settings and sampling:
+                if sampling.greedy and found.target == self._names()[0]:
+                    self.remarked.emit(_SAME_WORDS)
+                sampling = replace(sampling, seed=None, repeatable=False)
+                now = replace(now, settings=replace(now.settings, sampling=sampling))
+            yield from self._begin(now, branch)
+
+        self._send(self.place, steps())
 
     def go_on(self, message: int) -> None:
         """Continue an answer that was cut off, in another answer beside it."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy or not can_go_on(found):
             return
-        question = found.parent
-        if question is None:
+        if (question := found.parent) is None:
             return
-        lines = self._lines(until=question)
+        branch = self._branch_until(until=question)
 
         def steps() -> Steps:
+            now: Conversation = yield self._store.conversation(record.id)
             trace = yield self._store.trace(message)
             before = [event for event in trace if not isinstance(event, Done | Failed)]
             said = "".join(event.delta for event in before if isinstance(event, Text))
@@ -375,43 +363,35 @@ class OpenConversation(QObject):
                 before, last = [Text("", found.content)], found.as_chat
             before = _with_stretches(before, found.stretches)
             # A grammar describes a whole answer, so it cannot hold for the rest of an answer.
-            request = replace(record.settings or DEFAULTS, grammar=None)
-            self._ask(
-                record,
-                question,
-                lines,
-                request=request,
-                going_on=found,
-                continued=last,
-                before=before,
-            )
+            now = replace(now, settings=replace(now.settings or DEFAULTS, grammar=None))
+            yield from self._begin(now, branch, going_on=found, continued=last, before=before)
 
-        self._sending = True
-        self._stepper.run(steps(), failed=self._give_up)
+        self._send(self.place, steps())
 
     def switch(self, message: int, number: int) -> None:
         """Show version `number`, from 1, of a message."""
+        place = self.place
 
         def steps() -> Steps:
             siblings = yield self._store.siblings(message)
             if 1 <= number <= len(siblings):
                 branch = yield self._store.switch(siblings[number - 1].id)
-                if self.record is not None and branch[0].conversation == self.record.id:
+                if self.is_here(place):
                     self._show(branch)
 
         self._run(steps())
 
     def delete_document(self, number: int) -> None:
         """Delete a document for good. In all messages, a line takes its place."""
-        record = self.record
+        record, place = self.record, self.place
         writing = {one.message.conversation for one in self._answers.unfinished}
-        if record is None or self._sending or record.id in writing:
+        if record is None or self.on_its_way is not None or record.id in writing:
             self.remarked.emit("An answer is being written. Stop it, then delete the document.")
             return
 
         def steps() -> Steps:
             yield self._store.delete_document(record.id, number)
-            yield from self._show_stored(record.id)
+            yield from self._show_stored(place, record.id)
 
         self._run(steps())
 
@@ -443,24 +423,26 @@ class OpenConversation(QObject):
 
     def stored(self) -> Generator[Future[Any], Any, int]:
         """Return the id of the conversation. A new conversation is stored first."""
-        if self.record is None:
-            visit = self._visit
-            # Only once, even if several callers ask at the same time.
-            system_prompt, settings = self.beginning()
-            self._made = self._made or self._store.create(
-                system_prompt=system_prompt, settings=settings
-            )
-            try:
-                record: Conversation = yield self._made
-            except Problem:
-                self._made = None
-                raise
-            if visit != self._visit:
-                return record.id
-            self.record = self.record or record
+        place = self.place
+        if place.conversation is not None:
+            return place.conversation
+        system_prompt, settings = self.beginning()
+        # Only once, even if several callers ask at the same time.
+        self._made = self._making or self._store.create(
+            system_prompt=system_prompt, settings=settings
+        )
+        made = yield self._made
+        record: Conversation = made[0] if isinstance(made, tuple) else made
+        if self.is_here(place) and self.record is None:
+            self.record = record
             self.described.emit()
             self._listing.refresh()
-        return self.record.id
+        return record.id
+
+    @property
+    def _making(self) -> Future[Any] | None:
+        made = self._made
+        return None if made is None or (made.done() and made.exception()) else made
 
     def _on_listed(self) -> None:
         """Take the record from the new list: its title or settings may have changed."""
@@ -476,83 +458,112 @@ class OpenConversation(QObject):
             self.record = record
             self.described.emit()
 
-    def _show_stored(self, conversation: int) -> Steps:
-        """Show the branch as it is stored, if this conversation is still open."""
+    def _show_stored(self, place: Place, conversation: int) -> Steps:
+        """Show the branch as it is stored, if this place is still shown."""
         branch = yield self._store.branch(conversation)
-        if self.record is not None and self.record.id == conversation:
+        if self.is_here(place):
             self._show(branch)
-
-    def _steps_of_version(
-        self,
-        conversation: int,
-        message: int,
-        text: str,
-        sent: Sent | None,
-        noting: Noting | None = None,
-    ) -> Steps:
-        """Store another version of a message beside it, and ask for an answer."""
-        target, drafter = self._names()
-        record, branch = yield self._store.ask(
-            conversation, text, instead_of=message, sent=sent, target=target, drafter=drafter
-        )
-        self._follow(record, branch, noting)
-
-    def _follow(
-        self, record: Conversation, branch: tuple[Message, ...], noting: Noting | None
-    ) -> None:
-        """Show the branch with a new message and its answer, which is written now."""
-        if self.record is not None and self.record.id == record.id:
-            self.record = record
-            self._show(branch[:-1])
-            self.described.emit()
-        start_answer(self._answers, record, branch, noting)
 
     def _ask(
         self,
-        record: Conversation,
-        question: int,
-        lines: Sequence[ChatMessage],
+        place: Place,
+        text: str,
+        sent: Future[Sent] | Future[Noting] | Sent | None,
         *,
-        request: Request | None = None,
+        queued: bool = False,
+    ) -> Steps:
+        """Store a message in its place, and have it answered as was chosen there by now."""
+        conversation, (system_prompt, settings) = place.conversation, self.configured
+        if conversation is None and (self._making or sent is not None):
+            conversation = yield from self.stored()
+        as_of: Conversation | None = None
+        made: Any = sent
+        if isinstance(sent, Future) and conversation is not None:
+            now = self._store.conversation(conversation)  # the store works in order
+            made = yield sent
+            as_of = yield now
+        noting = made if isinstance(made, Noting) else None
+        target, drafter = self._names()  # which will write it
+        asked = self._store.ask(
+            conversation,
+            text,
+            instead_of=place.message or None,
+            queued=queued,
+            as_of=as_of,
+            sent=made if noting is None else noting.sent,
+            target=target,
+            drafter=drafter,
+            system_prompt=system_prompt,
+            settings=settings,
+        )
+        if conversation is None:
+            self._made = asked
+        record, branch = yield asked
+        if self.is_here(place):
+            if self.record is not None:  # its queue may be newer
+                waiting = self.queued if queued else self.record.queued
+                record = replace(record, queued=waiting)
+            self.record = record
+            self._show_newer(branch[:-1])
+            self.described.emit()
+        if as_of is not None:
+            record = replace(record, system_prompt=as_of.system_prompt, settings=as_of.settings)
+        start_answer(self._answers, record, branch, noting)
+
+    def _begin(
+        self,
+        record: Conversation,
+        branch: tuple[Message, ...],
+        *,
         going_on: Message | None = None,
         continued: Sequence[ChatMessage] = (),
         before: Sequence[Event] = (),
-    ) -> None:
-        self._answers.begin(
-            question,
-            lines,
-            _keeping(request or record.settings or DEFAULTS, self._branch_until(until=question)),
-            names=self._names(),
-            title=record.title,
-            permissions=record.permissions,
-            going_on=going_on,
-            continued=continued,
-            before=before,
-            failed=self._give_up,
+    ) -> Steps:
+        """Begin another answer to the question at the end of the branch: see `Answers.start`."""
+        target, drafter = self._names()
+        answer = yield self._store.begin_answer(
+            branch[-1].id,
+            target=target,
+            drafter=drafter,
+            content=going_on.content if going_on else "",
+            stretches=going_on.stretches if going_on else (),
+            steps=going_on.steps if going_on else (),
         )
+        start_answer(self._answers, record, (*branch, answer), continued=continued, before=before)
 
-    def _send(self, steps: Steps, text: str) -> None:
-        def give_back(problem: Problem) -> None:
-            self._sending = False
-            self.refused.emit(text, problem)
+    def _send(self, place: Place, steps: Steps, text: str = "", *, back: bool = False) -> None:
+        """Run steps that send something, and meanwhile no others there. If they fail and the text
+        is to go `back`, it is refused."""
+
+        def sending() -> Steps:
+            try:
+                yield from steps
+            finally:
+                self.sends.pop(place, None)
+
+        def fail(problem: Problem) -> None:
+            if back:
+                self.refused.emit(text, problem, place)
+            else:
+                self.failed.emit(problem)
 
         if self.busy:
-            problem = Problem("An answer is still being written.", "Wait for it, or stop it.")
-            self.refused.emit(text, problem)
-            return
-        self._sending = True
-        self._stepper.run(steps, failed=give_back)
+            fail(Problem("An answer is still being written.", "Wait for it, or stop it."))
+        else:
+            self.sends[place] = text
+            self._stepper.run(sending(), failed=fail)
 
     def _on_begun(self, writing: Writing) -> None:
         message = writing.message
         if self.record is None or message.conversation != self.record.id:
             return
-        self._sending = False
         kept = next(
             (n + 1 for n, shown in enumerate(self.branch) if shown.id == message.parent), None
         )
         if kept is not None:
-            self._show((*self.branch[:kept], message))
+            self._show_newer((*self.branch[:kept], message))
+        else:  # its question was sent from another window
+            self._run(self._show_stored(self.place, message.conversation))
 
     def _on_noted(self, writing: Writing, sent: Sent) -> None:
         question = self.message(writing.message.parent or 0)
@@ -570,7 +581,8 @@ class OpenConversation(QObject):
             self.described.emit()
 
     def _show_all(self, branch: tuple[Message, ...]) -> None:
-        self.branch = branch
+        self.branch, self._made = branch, None
+        self._visit += 1
         self.opened.emit()
         self.changed.emit(0)
 
@@ -580,6 +592,15 @@ class OpenConversation(QObject):
             kept += 1
         self.branch = branch
         self.changed.emit(kept)
+
+    def _show_newer(self, branch: tuple[Message, ...]) -> None:
+        """Show a branch that may have a newer version of a message, and say what it hides."""
+        ids = {message.id for message in branch}
+        hidden = [message for message in self.branch if message.id not in ids]
+        self._show(branch)
+        # Its own answer is no more than was asked for.
+        if len(hidden) > 2 or [message.role for message in hidden[1:]] == ["user"]:
+            self.hid.emit(len(hidden) - 1, hidden[-1].id)
 
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat up to a message, as the engine gets it."""
@@ -594,34 +615,17 @@ class OpenConversation(QObject):
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
 
-    def _give_up(self, problem: Problem) -> None:
-        self._sending = False
-        self.failed.emit(problem)
-
-
-def _record_of(
-    asked: Future[tuple[Conversation, tuple[Message, ...]]],
-) -> Future[Conversation]:
-    """The future of the record alone."""
-    record: Future[Conversation] = Future()
-
-    def pass_on(done: Future[tuple[Conversation, tuple[Message, ...]]]) -> None:
-        if (error := done.exception()) is not None:
-            record.set_exception(error)
-        else:
-            record.set_result(done.result()[0])
-
-    asked.add_done_callback(pass_on)
-    return record
-
 
 def start_answer(
     answers: Answers,
     record: Conversation,
     branch: tuple[Message, ...],
     noting: Noting | None = None,
+    *,
+    continued: Sequence[ChatMessage] = (),
+    before: Sequence[Event] = (),
 ) -> None:
-    """Have the answer at the end of a stored branch written, after the notes if there are any."""
+    """Have the answer at the end of a stored branch written: see `Answers.start`."""
     *said, answer = branch
     answers.start(
         answer,
@@ -629,6 +633,8 @@ def start_answer(
         _keeping(record.settings or DEFAULTS, said),
         title=record.title,
         permissions=record.permissions,
+        continued=continued,
+        before=before,
         noting=noting,
     )
 

@@ -33,6 +33,7 @@ MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
 _MOST_LINES, _MOST_OF_AN_ANSWER = 8, 20  # lines to be seen at once
 _LONGEST_LINE = 4_000  # characters that are laid out in one piece
 _JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block that continues the line before
+_VERSION_OF = int(QTextFormat.Property.UserProperty) + 21  # of the document's root
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f]")  # no keyboard makes them, and no font shows them
 _DELETING = (Qt.Key.Key_Backspace, Qt.Key.Key_Delete)
@@ -84,13 +85,30 @@ class PromptEdit(QPlainTextEdit):
             return _whole(self.document().toRawText())
         return self._between(0, self.document().characterCount() - 1)
 
-    def set_text(self, text: str) -> None:
+    @property
+    def version_of(self) -> int:
+        """The message of which the text is another version, 0 for none. The document has it, so
+        that it is undone with the text."""
+        return int(self.document().rootFrame().frameFormat().property(_VERSION_OF) or 0)
+
+    def set_text(self, text: str, version_of: int = 0) -> None:
         """Show another text, with the cursor at its end. Nothing before it can be undone."""
         self.setUndoRedoEnabled(False)
         self.clear()
         self._joins = False
-        self._insert(_tidy(text))
+        self.replace_text(text, version_of)
         self.setUndoRedoEnabled(True)
+
+    def replace_text(self, text: str, version_of: int = 0) -> None:
+        """Show another text in this one's place, which can be undone."""
+        changes, root = self.textCursor(), self.document().rootFrame()
+        form = root.frameFormat()
+        form.setProperty(_VERSION_OF, version_of)
+        changes.beginEditBlock()
+        self.selectAll()
+        self._insert(_tidy(text))
+        root.setFrameFormat(form)
+        changes.endEditBlock()
         self.moveCursor(QTextCursor.MoveOperation.End)
 
     # Everything that removes a selection goes through `_insert`.

@@ -37,6 +37,7 @@ LONGEST_TITLE = 60
 _LINK = re.compile(r"!?\[([^\[\]]+)\]\([^()\s]*\)")
 _EMPHASIS = re.compile(rf"(?<!{WORD})(\*{{1,3}}|~~|`+)(?=[^\s*])(.+?)(?<=[^\s*])\1(?!\w)")
 _BEFORE_A_LINE = re.compile(r"^(#{1,6}|>|[-*+]|\d{1,3}[.)])\s+")
+_WITH_EDIT = re.compile("(.*)\x1e([0-9]+)\x1e(.*)", re.DOTALL)  # no field takes this character
 _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 
 
@@ -58,6 +59,37 @@ class Conversation:
     titled: bool = True
     queued: tuple[str, ...] = ()
     permissions: Permissions = field(default_factory=Permissions)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """What stands in the composer: the text of a new message, and the `version` of the message
+    `version_of` that is being edited, 0 for none."""
+
+    text: str = ""
+    version_of: int = 0
+    version: str = ""
+
+    @classmethod
+    def read(cls, stored: str) -> "Unsent":
+        """Return what is kept as `stored`."""
+        found = _WITH_EDIT.fullmatch(stored)
+        return cls(found[1], int(found[2]), found[3]) if found else cls(stored)
+
+    @property
+    def stored(self) -> str:
+        """One text with all of it."""
+        edit = f"\x1e{self.version_of}\x1e{self.version}" if self.version_of else ""
+        return self.text + edit
+
+    def joined(self, text: str, version_of: int = 0) -> "Unsent":
+        """Return it with a text that comes back, of a new message or another version of one. It
+        takes no other text's place."""
+        if version_of and self.version in ("", text):
+            return replace(self, version_of=version_of, version=text)
+        if f"{self.text}\n\n".startswith(f"{text}\n\n"):  # it is kept already
+            return self
+        return replace(self, text="\n\n".join(filter(None, (text, self.text))))
 
 
 @dataclass(frozen=True, slots=True)

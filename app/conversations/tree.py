@@ -6,6 +6,7 @@ the path from the conversation's leaf up to the first message.
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from app.conversations.records import (
     ExportedChat,
     Message,
     MessageState,
+    Unsent,
     clean,
     from_milliseconds,
     settings_to_json,
@@ -118,21 +120,27 @@ def say(
     content: str,
     *,
     queued: bool = False,
+    as_of: Conversation | None = None,
     now_ms: int,
 ) -> Message:
-    """Add a user's message at the end of the shown branch. It sends the unsent text, or the first
-    `queued` message."""
+    """Add a user's message at the end of the branch that is shown, or was shown `as_of` its
+    sending. It sends the unsent text, unless that changed since, or a `queued` message."""
     found = conversation_table.get(connection, conversation)
-    if queued:
-        conversation_table.keep_queued(connection, conversation, found.queued[1:])
-    else:
-        conversation_table.keep_unsent(connection, conversation, "")
+    unsent, waiting = Unsent.read(found.unsent), list(found.queued)
+    if (leaf := (as_of or found).leaf) is not None:
+        get(connection, leaf)  # raises Problem if it was deleted meanwhile
+    if queued and clean(content) in waiting:
+        waiting.remove(clean(content))
+        conversation_table.keep_queued(connection, conversation, tuple(waiting))
+    elif not queued and (as_of is None or unsent.text == content):
+        kept = replace(unsent, text="").stored
+        conversation_table.keep_unsent(connection, conversation, kept)
     if not found.title:
         conversation_table.title_for_now(connection, conversation, title_from(content))
     return _add(
         connection,
         conversation=conversation,
-        parent=found.leaf,
+        parent=leaf,
         role="user",
         content=content,
         now_ms=now_ms,
@@ -192,6 +200,7 @@ def ask(
     *,
     instead_of: int | None = None,
     queued: bool = False,
+    as_of: Conversation | None = None,
     sent: Sent | None = None,
     target: str,
     drafter: str,
@@ -201,9 +210,10 @@ def ask(
     """Add a user's message and begin its answer: both, or neither.
 
     Without a conversation, makes a new one with this system prompt and these settings. With
-    `instead_of`, the message is another version of that message. With `queued`, it is the first
-    queued message, which leaves the queue; the unsent text stays. `sent` is what the model gets
-    of it, if it has documents. Returns the record and the branch, which ends in the answer.
+    `instead_of`, the message is another version of that message. With `queued`, it is a queued
+    message, which leaves the queue; the unsent text stays. One that waited follows what was shown
+    `as_of` its sending. `sent` is what the model gets of it, if it has documents. Returns the
+    record and the branch, which ends in the answer.
     """
     if instead_of is not None:
         question = edit(connection, now_ms, instead_of, content)
@@ -212,7 +222,7 @@ def ask(
             conversation = conversation_table.create(
                 connection, now_ms, system_prompt=system_prompt, settings=settings
             ).id
-        question = say(connection, conversation, content, queued=queued, now_ms=now_ms)
+        question = say(connection, conversation, content, queued=queued, as_of=as_of, now_ms=now_ms)
     attachments.send(connection, question.conversation, question.id, sent)
     begin(connection, now_ms, question.id, target=target, drafter=drafter)
     return shown(connection, question.conversation)

@@ -27,6 +27,7 @@ from engine.documents.reading import Cancelled, Progress, normalize, page_pictur
 from models.errors import Problem
 from models.in_words import one_line
 
+Write = Callable[[Path], None]
 _OF_A_MAC = (".heic", ".heif", ".avif")  # of which only a Mac makes others
 
 
@@ -70,12 +71,13 @@ class Attachment:
 @dataclass(slots=True)
 class _File:
     """A file to be read for a conversation; None for the new conversation. `page`: of a PDF, the
-    page to be attached as a picture; 0 for all of the file."""
+    page to be attached as a picture; 0 for all of the file. `write` writes a picture first."""
 
     path: Path
     shown: Attachment
     conversation: int | None
     page: int = 0
+    write: Write | None = None
     cancelled: Event = field(default_factory=Event)
     progress: tuple[int, int] = (0, 0)  # set by the thread that reads
 
@@ -181,8 +183,8 @@ class Attachments(QObject):
         self._asked += 1
         self._show(())
 
-    def add(self, paths: Sequence[Path]) -> None:
-        """Attach these files and folders to the unsent message of the open conversation."""
+    def add(self, paths: Sequence[Path], write: Write | None = None) -> None:
+        """Attach these to the open conversation's unsent message; `write` writes them first."""
         if len(paths) > MOST_AT_ONCE:
             self.failed.emit(
                 Problem(
@@ -193,7 +195,7 @@ class Attachments(QObject):
             return
         for path in paths:
             shown = Attachment(path.name or str(path), key=next(self._keys))
-            self._files.append(_File(path, shown, self._conversation))
+            self._files.append(_File(path, shown, self._conversation, write=write))
         self.changed.emit()
         self._go_on()
 
@@ -249,7 +251,7 @@ class Attachments(QObject):
         except Problem as problem:
             file.shown = replace(file.shown, problem=problem)
         except Cancelled:
-            pass
+            self._files = [one for one in self._files if one is not file]
         self._reading = None
         self._looks.stop()
         self.changed.emit()
@@ -271,6 +273,10 @@ class Attachments(QObject):
         folder, name = Path(mkdtemp(prefix="slipstream-")), file.shown.name
 
         def picture() -> Document:
+            if file.write is not None:
+                file.write(path)
+                if not path.exists():
+                    raise Cancelled
             drawn = _page(path, page, cancelled) if page else _readable(path, folder)
             shown = normalize(drawn, folder, cancelled=cancelled)
             size = shown.width, shown.height

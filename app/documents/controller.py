@@ -21,11 +21,11 @@ from PySide6.QtWidgets import QDialog, QMessageBox
 from app import files
 from app.chat.answers import Answers
 from app.chat.composer import Composer
-from app.chat.conversation import OpenConversation
+from app.chat.conversation import OpenConversation, Place
 from app.chat.writing import Writing
 from app.conversations.records import Message, picture_of, title_from
 from app.conversations.store import Store
-from app.documents.attachments import Attachment, Attachments, Read
+from app.documents.attachments import Attachment, Attachments, Read, Write
 from app.documents.chips import Chip, chip_of_sent, shortened
 from app.documents.picture_tokens import PictureTokens
 from app.documents.picture_view import PictureDialog
@@ -34,7 +34,7 @@ from app.documents.text_dialog import TextDialog
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
-from app.steps import Stepper, Steps, in_thread
+from app.steps import Stepper, Steps
 from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
 from engine.documents.by_section import Ask
@@ -217,10 +217,10 @@ class DocumentsController(QObject):
         """Return the prompt of a question, as far as it is planned already."""
         return question if self._plan is None else self._plan.sent.asked(question).text
 
-    def attach(self, paths: Sequence[Path]) -> None:
-        """Attach these files and folders to the unsent message."""
+    def attach(self, paths: Sequence[Path], write: Write | None = None) -> None:
+        """Attach these files and folders to the unsent message; those that `write` writes first."""
         if self._edited is None:
-            self.attachments.add(paths)
+            self.attachments.add(paths, write)
             self._composer.setFocus()  # the next thing is to ask about them
         else:
             self.remarked.emit(_EDITED)
@@ -261,17 +261,11 @@ class DocumentsController(QObject):
 
         self._attach_written("Screenshot.png", write)
 
-    def _attach_written(self, name: str, write: Callable[[Path], None]) -> None:
+    def _attach_written(self, name: str, write: Write) -> None:
         """Attach the picture that `write` writes, if it writes any."""
-
-        def steps() -> Steps:
-            path = Path(mkdtemp(prefix="slipstream-")) / name
-            self._temporary.append(path.parent)
-            yield in_thread(lambda: write(path))
-            if path.exists():
-                self.attach([path])
-
-        self._stepper.run(steps(), failed=self.failed.emit)
+        path = Path(mkdtemp(prefix="slipstream-")) / name
+        self._temporary.append(path.parent)
+        self.attach([path], write)
 
     def _drop_written(self) -> None:
         """Remove the file of `attach_text`: it is stored, or not wanted any more."""
@@ -341,31 +335,29 @@ class DocumentsController(QObject):
             self._soon.start()
             return
         message = self._message(self._composer.text, self.attachments.ready)
+        place = self._conversation.place
         if message is None:
-            self._take(None, None)
+            self._take(place, None)
             return
         self._planning = True
-        self._stepper.run(self._steps(message), failed=self._refuse)
+        steps = self._steps(place, message)
+        self._stepper.run(steps, failed=lambda problem: self._take(place, None, problem))
 
-    def _steps(self, message: MessageToPlan) -> Steps:
-        planned = yield self._planner.plan(message)
+    def _steps(self, place: Place, message: MessageToPlan) -> Steps:
         parts = ""
+        planned = yield self._planner.plan(message)
         if planned.about_all:
             with suppress(Problem):  # there is not enough room for notes
                 noting: Noting = yield self._planner.note(message)
                 parts = self.in_parts(noting.ask) if noting.ask else ""
-        self._planning = False
-        record = self._conversation.record
-        if record is not None and record.id == message.conversation:
-            self._take(planned, None, parts)
+        self._take(place, planned, parts=parts)
 
-    def _refuse(self, problem: Problem) -> None:
-        self._planning = False
-        self._take(None, problem)
-
-    def _take(self, planned: Plan | None, refused: Problem | None, parts: str = "") -> None:
-        if (planned, refused, parts) != (self._plan, self._refused, self._parts):
-            self._plan, self._refused, self._parts = planned, refused, parts
+    def _take(
+        self, place: Place, planned: Plan | None, refused: Problem | None = None, parts: str = ""
+    ) -> None:
+        self._planning, now = False, (planned, refused, parts)
+        if self._conversation.is_here(place) and now != (self._plan, self._refused, self._parts):
+            self._plan, self._refused, self._parts = now
             self._show()
             self.changed.emit()
 

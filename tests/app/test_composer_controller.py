@@ -1,7 +1,9 @@
 """What is typed and not sent is kept, and an edited message comes back into the composer."""
 
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -9,7 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.window import Window
+from engine.documents.prompt import Sent
 from engine.stretches import Stretch
+from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send, texts, visible_list
 
@@ -63,6 +67,242 @@ def test_an_edit_can_be_given_up(open_window: Open, until: Until) -> None:
     window.notices.press("edit")
     assert window.composer.text == "kept"
     assert not window.composer_controller.editing
+
+
+def here(window: Window) -> int | None:
+    """The conversation that is shown, and not only about to be."""
+    record = window.conversation.record
+    return record.id if record is not None else None
+
+
+def edit(window: Window, until: Until, which: str = "edit") -> str:
+    """Have a message answered, begin to write the next, and change the first or its answer."""
+    send(window, "first")
+    until(answered(window, 2))
+    until(lambda: window.menus.actions[which].isEnabled())
+    QTest.keyClicks(window.composer.field, "kept")
+    window.menus.actions[which].trigger()
+    QTest.keyClicks(window.composer.field, " and more")
+    return window.composer.text
+
+
+def leave(window: Window, until: Until, how: str) -> None:
+    """Leave the conversation, and come back to it."""
+    other = window.store.create(title="other").result().id
+    if how == "deleted":
+        window.sidebar.deleted.emit((1,))
+        until(
+            lambda: window.conversation.shown != 1 and window.menus.actions["restore"].isEnabled()
+        )
+        window.menus.actions["restore"].trigger()
+    else:
+        window.new() if how == "new" else window.show_conversation(other)
+        if how == "written late":  # before the other one is there
+            QTest.keyClicks(window.composer.field, " late")
+        until(lambda: here(window) == (None if how == "new" else other))
+        assert (window.composer.text, window.composer_controller.editing) == ("", 0)
+        assert "edit" not in window.notices.texts
+        window.show_conversation(1)
+    until(lambda: here(window) == 1)
+
+
+@pytest.mark.parametrize("which", ["edit", "edit_answer"])
+@pytest.mark.parametrize("how", ["opened", "new", "deleted", "written late", "closed"])
+@pytest.mark.quick(3)
+def test_an_edit_that_is_left_is_there_again(
+    open_window: Open, until: Until, how: str, which: str
+) -> None:
+    window = open_window()
+    written, edited = edit(window, until, which), window.composer_controller.editing
+    if how == "closed":
+        window.close()
+        window = open_window()
+        until(lambda: window.conversation.record and window.loader.loaded)
+    else:
+        leave(window, until, how)
+    written += " late" if how == "written late" else ""
+    assert (window.composer.text, window.composer_controller.editing) == (written, edited)
+    assert "edit" in window.notices.texts
+    window.composer.send()
+    until(lambda: texts(window)[which == "edit_answer"] == written)
+    until(answered(window, 2))
+    assert window.composer.text == "kept"
+    leave(window, until, "opened")
+    assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
+
+
+def test_an_edit_that_changed_nothing_ends_when_it_is_left(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    window.menus.actions["edit"].trigger()
+    leave(window, until, "opened")
+    assert (window.composer.text, window.composer_controller.editing) == ("", 0)
+
+
+@pytest.mark.parametrize("how", ["esc", "cancel", "other"])
+def test_to_end_an_edit_can_be_undone(open_window: Open, until: Until, how: str) -> None:
+    window = open_window()
+    written, controller = edit(window, until), window.composer_controller
+    if how == "esc":
+        QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
+    elif how == "cancel":
+        window.notices.press("edit")
+    else:
+        until(lambda: window.menus.actions["edit_answer"].isEnabled())
+        window.menus.actions["edit_answer"].trigger()
+        assert (window.composer.text, controller.editing) == ("served", 2)
+    if how != "other":
+        assert (window.composer.text, controller.editing) == ("kept", 0)
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert (window.composer.text, controller.editing) == (written, 1)
+    assert "edit" in window.notices.texts
+    window.composer.send()
+    until(lambda: texts(window)[0] == written and answered(window, 2)())
+    assert window.conversation.branch[0].siblings == 2
+
+
+def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window: Open, until: Until) -> None:
+    window = open_window()
+    written = edit(window, until)
+    window.new()
+    window.store.delete_message(1).result()
+    window.show_conversation(1)
+    until(lambda: window.conversation.record)
+    assert (window.composer.text, window.composer_controller.editing) == (f"{written}\n\nkept", 0)
+
+
+def refuse(window: Window, monkeypatch: pytest.MonkeyPatch, name: str = "ask") -> Future[Any]:
+    """What refuses the next message once it has an exception."""
+    refused: Future[Any] = Future()
+    monkeypatch.setattr(window.store, name, lambda *arguments, **options: refused)
+    return refused
+
+
+FULL = Problem("The disk is full.", "Make room.")
+
+
+@pytest.mark.parametrize("which", ["edit", "edit_answer"])
+@pytest.mark.parametrize("meanwhile", ["busy", "nothing", "typed", "edited", "left"])
+@pytest.mark.quick(4)
+def test_an_edit_that_is_refused_is_not_lost(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch, which: str, meanwhile: str
+) -> None:
+    window = open_window()
+    written, composer = edit(window, until, which), window.composer
+    edited = window.composer_controller.editing
+    refused = refuse(window, monkeypatch, "ask" if which == "edit" else "edit")
+    if meanwhile == "busy":
+        window.conversation.say("another", sent=Future())
+        composer.send()
+        assert (composer.text, window.composer_controller.editing) == (written, edited)
+        return
+    composer.send()
+    assert composer.text == "kept"
+    if meanwhile == "typed":
+        QTest.keyClicks(composer.field, " on")
+    elif meanwhile == "edited":
+        window.composer_controller.edit(1)
+        QTest.keyClicks(composer.field, " again")
+    elif meanwhile == "left":
+        window.new()
+    refused.set_exception(FULL)
+    until(lambda: "problem" in window.notices.texts)
+    monkeypatch.undo()
+    if meanwhile == "left":
+        assert composer.text == ""
+        window.show_conversation(1)
+        until(lambda: window.conversation.record)
+    if meanwhile == "edited":
+        assert composer.text == "first again"
+        QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+        assert composer.text == f"{written}\n\nkept"
+        return
+    assert (composer.text, window.composer_controller.editing) == (written, edited)
+    QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+    assert composer.text == ("kept on" if meanwhile == "typed" else "kept")
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("meanwhile", ["typed", "left", "left and typed", "edited", "deleted"])
+@pytest.mark.quick(5)
+def test_a_message_that_is_refused_comes_back_where_it_was_written(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch, meanwhile: str, first: bool
+) -> None:
+    window = open_window()
+    composer, planned = window.composer, Future[Sent]()
+    if not first:
+        send(window, "first")
+        until(answered(window, 2))
+    home = window.conversation.shown
+    other = window.store.create(title="other").result().id
+    with monkeypatch.context() as waits:
+        if first:
+            planned = refuse(window, waits)
+        else:
+            documents = window.composer_controller.documents
+            waits.setattr(documents, "sent", lambda text: planned)
+        send(window, "precious")
+    if "left" in meanwhile or (first and meanwhile in ("edited", "deleted")):
+        window.show_conversation(other)
+        until(lambda: here(window) == other)
+        if "typed" in meanwhile:
+            QTest.keyClicks(composer.field, "theirs")
+    elif meanwhile == "deleted":
+        window.sidebar.deleted.emit((home,))
+        until(lambda: window.conversation.shown != home)
+    elif meanwhile == "edited":
+        window.menus.actions["edit"].trigger()
+        QTest.keyClicks(composer.field, " again")
+    else:
+        QTest.keyClicks(composer.field, "theirs")
+    before = composer.text
+    planned.set_exception(FULL)
+    until(lambda: window.notices.texts.get("problem") == str(FULL))
+    if meanwhile == "edited" and not first:
+        assert composer.text == "first again"
+        QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+        assert composer.text == "precious"
+        return
+    if meanwhile == "typed":
+        assert composer.text == "precious\n\ntheirs"
+        return
+    assert composer.text == before, "it is of another conversation"
+    if meanwhile == "deleted" and not first:
+        window.menus.actions["restore"].trigger()
+    else:
+        window.new() if home is None else window.show_conversation(home)
+    until(lambda: window.conversation.shown == home == here(window))
+    assert composer.text == "precious"
+
+
+def test_what_is_written_while_a_message_waits_stays(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    planned: Future[Sent] = Future()
+    monkeypatch.setattr(window.composer_controller.documents, "sent", lambda text: planned)
+    send(window, "precious")
+    leave(window, until, "opened")
+    assert window.composer.text == "", "it is not unsent"
+    QTest.keyClicks(window.composer.field, "next")
+    window.new()
+    planned.set_result(Sent("precious"))
+    until(lambda: [m.state for m in window.store.branch(1).result()] == ["complete"] * 4)
+    window.show_conversation(1)
+    until(lambda: window.conversation.record)
+    assert (texts(window)[2:], window.composer.text) == (["precious", "served"], "next")
+
+
+def test_what_a_card_replaces_can_be_undone(open_window: Open) -> None:
+    window = open_window()
+    QTest.keyClicks(window.composer.field, "my own")
+    window.welcome.asked.emit("A card's question")
+    assert window.composer.text == "A card's question"
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert window.composer.text == "my own"
 
 
 def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until) -> None:

@@ -1,13 +1,16 @@
 """Steps wait without waiting, in one thread, and their problems are told."""
 
+import ast
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
+import app
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
 
@@ -144,3 +147,44 @@ def test_a_future_that_ends_while_a_stepper_goes_reports_nothing() -> None:
         stepper.close()
         delete(stepper)
         thread.join()
+
+
+SHOWN = {"record", "branch", "shown", "configured", "settings", "permissions", "beginning"}
+SHOWN |= {"message", "place", "queued", "on_its_way", "sending", "busy", "writing", "asked_by"}
+SHARED = "sidebar/controller.py: steps of begin_in_folder"  # how any new conversation begins
+
+
+def reads_of_what_is_shown(steps: ast.FunctionDef, owner: str) -> list[str]:
+    """What steps read of the open conversation after they waited, unless they ask `is_here`."""
+    nodes = list(ast.walk(steps))
+    waits = [node.lineno for node in nodes if isinstance(node, ast.Yield | ast.YieldFrom)]
+    tests = [
+        each for each in nodes if isinstance(each, ast.If) and "is_here" in ast.dump(each.test)
+    ]
+    asked = [inner for each in tests for inner in ast.walk(each)]
+    return [
+        ast.unparse(node)
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node not in asked
+        if node.attr in SHOWN and ast.unparse(node.value) == owner and node.lineno > min(waits)
+    ]
+
+
+def test_steps_read_nothing_that_is_shown_after_they_waited() -> None:
+    found, count = list[str](), 0
+    for path in Path(app.__path__[0]).rglob("*.py"):
+        owner = "self" if path.match("chat/conversation.py") else "self._conversation"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for outer in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            for node in (
+                outer,
+                *(each for each in outer.body if isinstance(each, ast.FunctionDef)),
+            ):
+                yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+                if node.returns and ast.unparse(node.returns).startswith(("Steps", "Generator")):
+                    count += any(yields)
+                    if reads_of_what_is_shown(node, owner):
+                        of = f" of {outer.name}" if node is not outer else ""
+                        found.append(f"{path.parent.name}/{path.name}: {node.name}{of}")
+    assert count > 50
+    assert set(found) - {"sidebar/controller.py: steps"} == {SHARED}

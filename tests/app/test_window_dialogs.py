@@ -15,12 +15,13 @@ from PySide6.QtWidgets import (
     QStyle,
 )
 
-from app.conversations.records import Folder
+from app.conversations.records import Entry, ExportedChat, Folder
 from app.race.dialog import RaceDialog
 from app.rounds.scrubber import ReplayDialog
 from app.rounds.trace import Replay
 from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded
+from engine.request import Request
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 NAMES = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
@@ -46,6 +47,33 @@ def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until)
     window.menus.actions["restart"].trigger()
     until(lambda: loaded)
     assert window.findChild(RaceDialog) is None  # it was wanted once
+
+
+def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    said = Entry(None, "user", "Which is faster?"), Entry(0, "assistant", "This one.")
+    chat = ExportedChat("Mine", said, leaf=1, settings=Request(max_tokens=7))
+    (record,) = window.store.add([chat]).result()
+    window.show_conversation(record.id)
+    until(lambda: window.conversation.branch)
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    names: list[str] = []
+    monkeypatch.setattr("app.files.ask_to_save", lambda over, title, name, then: names.append(name))
+    raced: list[Request] = []
+    monkeypatch.setattr(
+        window.application.race, "start", lambda lines, request: raced.append(request)
+    )
+    until(lambda: window.menus.actions["export_trace"].isEnabled())
+    window.menus.actions["export_trace"].trigger()
+    window.menus.actions["race"].trigger()
+    window.new()
+    until(lambda: names and window.findChild(RaceDialog))
+    window.findChild(RaceDialog).start()
+    assert (names, [request.max_tokens for request in raced]) == (["Mine trace.json"], [7])
 
 
 @pytest.mark.parametrize("points", [0, 6])

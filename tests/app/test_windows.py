@@ -18,6 +18,7 @@ from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
 from app.theme.labels import ToneLabel
 from app.window import Window
 from app.windows import Windows
+from engine.documents.prompt import Sent
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
@@ -247,6 +248,37 @@ def test_what_was_sent_just_before_its_window_was_closed_is_answered(
     until(lambda: not windows.application.answers.busy)
     first.sidebar.chosen.emit(1)
     until(lambda: texts(first) == ["at the last moment", "served"])
+
+
+def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    planned: Future[Sent] = Future()
+    second.conversation.say("at the last moment", sent=planned)
+    second.close()
+    planned.set_result(Sent("at the last moment"))
+    until(
+        lambda: [m.state for m in windows.application.store.branch(1).result()] == ["complete"] * 2
+    )
+    first.sidebar.chosen.emit(1)
+    until(lambda: texts(first) == ["at the last moment", "served"])
+
+
+def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(
+    pair: tuple[Windows, Window, Window], until: Until
+) -> None:
+    windows, first, _ = pair
+    planned: Future[Sent] = Future()
+    first.conversation.say("to be moved", sent=planned)
+    first.window_asked.emit(2)
+    third = windows.all[-1]
+    until(lambda: third.conversation.record)
+    planned.set_result(Sent("to be moved"))
+    until(lambda: texts(third)[-2:] == ["to be moved", "served"])
+    assert texts(first) == []
 
 
 def test_a_text_that_could_not_be_stored_outlasts_its_window(

@@ -6,6 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer_notices import AnswerNotices
+from app.chat.conversation import OpenConversation
 from app.chat.writing import Writing
 from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
@@ -84,3 +85,46 @@ def test_the_notice_leaves_with_the_answer(begin: Begin, qtbot: QtBot, tmp_path:
     talk.ask("go")
     assert "loop" in seen
     assert notices.texts == {}
+
+
+AGAIN = {
+    "a question": lambda open, place: open.edit(open.branch[place].id, "other"),
+    "an answer": lambda open, place: open.edit_answer(open.branch[place].id, "other"),
+    "an answer, written again": lambda open, place: open.regenerate(open.branch[place].id),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "hidden"),
+    [
+        ("an answer", 1, "The 2 messages after it belong to the earlier version."),
+        ("a question", 0, "The 3 messages after it belong to the earlier version."),
+        ("an answer, written again", 1, "The 2 messages after it belong to the earlier version."),
+        ("a question", 2, None),  # only its own answer
+        ("an answer", 3, None),
+        ("an answer, written again", 3, None),
+    ],
+)
+def test_what_another_version_hides_is_said_and_can_be_shown(
+    begin: Begin, qtbot: QtBot, what: str, place: int, hidden: str | None
+) -> None:
+    talk = begin("ready take load serve")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    open: OpenConversation = talk.conversation
+    AnswerNotices(open, talk.answers, notices)
+    talk.ask("one")
+    talk.ask("two")
+    before = [message.id for message in open.branch]
+    AGAIN[what](open, place)
+    talk.until(lambda: open.branch[place].id != before[place] and not open.busy)
+    assert notices.texts.get("hidden") == hidden
+    if hidden is None:
+        return
+    talk.ask("more")
+    assert "hidden" in notices.texts, "it still holds"
+    notices.press("hidden")
+    talk.until(lambda: [message.id for message in open.branch] == before)
+    open.switch(before[place], 2)
+    talk.until(lambda: open.branch[place].id != before[place])
+    assert "hidden" not in notices.texts, "that is what was asked for"

@@ -1,6 +1,7 @@
 """What is said is stored before it is answered; versions, branches and failures lose nothing."""
 
 import sqlite3
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,15 @@ from typing import Any
 import pytest
 
 from app.chat.conversation import DEFAULTS, can_go_on
+from app.documents.planner import Noting
 from app.rounds.trace import Trace
+from engine.documents.prompt import Sent
 from engine.events import Done, Failed, Stats, Text
 from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
+from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Begin
+from tests.support.app.talk import Begin, Talk
 from tests.support.app.window_maker import events_file
 
 ONE = "take text:one done"
@@ -386,3 +390,138 @@ def test_what_is_gone_cannot_be_opened(begin: Begin) -> None:
     talk.conversation.open(77)
     talk.until(lambda: talk.problems)
     assert talk.conversation.record is None
+
+
+def chats(talk: Talk) -> list[list[str]]:
+    """What is stored in each conversation, the oldest first."""
+    records = sorted(talk.store.conversations().result(), key=lambda record: record.id)
+    return [[m.content for m in talk.store.branch(record.id).result()] for record in records]
+
+
+def here(talk: Talk) -> int | None:
+    """The conversation that is shown, and not only about to be."""
+    record = talk.conversation.record
+    return record.id if record is not None else None
+
+
+WAITING = {
+    "a message": lambda open, first, sent: open.say("secret", sent=sent),
+    "a queued message": lambda open, first, sent: open.say("secret", queued=True, sent=sent),
+    "a question with notes": lambda open, first, sent: open.note(first, sent),
+    "an answer again": lambda open, first, sent: open.regenerate(first + 1),
+    "an answer that goes on": lambda open, first, sent: open.go_on(first + 1),
+}
+
+
+@pytest.mark.parametrize("waiting", [*WAITING, "a first message", "one after a setting"])
+@pytest.mark.parametrize("then", ["open", "opening", "new", "there and back"])
+@pytest.mark.quick(9)
+def test_what_waits_stays_where_it_was_sent(begin: Begin, waiting: str, then: str) -> None:
+    talk = begin("ready take load take text:half done serve")
+    other = talk.store.create(title="other").result().id
+    first = waiting not in WAITING
+    sent: Future[Any] = Future()
+    if first:
+        if waiting == "one after a setting":
+            talk.conversation.configure(system_prompt="Be brief.", settings=None)
+        talk.conversation.say("secret", sent=sent)
+    else:
+        talk.ask("before")
+        question, answer = talk.conversation.branch
+        if waiting == "an answer that goes on":
+            talk.conversation.branch = (question, replace(answer, state="length"))
+        talk.conversation.set_queued(["secret"] if "queued" in waiting else [])
+        WAITING[waiting](talk.conversation, question.id, sent)
+    home = talk.conversation.shown
+    if then == "new":
+        talk.conversation.new()
+    else:
+        talk.conversation.open(other)
+        if then != "opening":
+            talk.until(lambda: here(talk) == other)
+    if then == "there and back" and home is not None:
+        talk.conversation.open(home)
+        talk.until(lambda: here(talk) == home)
+        assert talk.conversation.busy or "an answer" in waiting, "nothing else is sent there"
+    sent.set_result(Noting(no_notes(Sent("before"))) if "notes" in waiting else Sent("secret"))
+    talk.until_told("saved", 1 if first else 2)
+    talk.until(lambda: talk.conversation.shown == here(talk))
+    theirs = {
+        "a question with notes": ["before", "served"],
+        "an answer again": ["before", "served"],
+        "an answer that goes on": ["before", "halfserved"],
+    }
+    said = ["secret", "half"] if first else ["before", "half", "secret", "served"]
+    assert chats(talk) == [[], theirs.get(waiting, said)]
+    back = then == "there and back" and home is not None
+    assert talk.conversation.shown == {"new": None}.get(then, home if back else other)
+    assert [content for _, content, _ in talk.shown] == (chats(talk)[1] if back else [])
+    assert talk.problems == []
+    for record in talk.store.conversations().result():
+        assert record.queued == ()
+
+
+def test_a_message_is_answered_as_was_chosen_when_it_was_sent(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = begin("ready take load serve")
+    asked: list[tuple[str, int, str]] = []
+    generate = talk.engine.generate
+
+    def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
+        system = next((line.content for line in lines if line.role == "system"), "")
+        asked.append((system, request.max_tokens, request.thinking))
+        return generate(conversation, lines, request, **options)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
+    talk.beginning = "First", Request(max_tokens=1)
+    for count in (1, 2, 3):
+        sent: Future[Sent] = Future()
+        talk.conversation.say("secret", sent=sent)
+        talk.beginning = "Other", Request(max_tokens=9)
+        if count == 1:
+            talk.until(lambda: talk.conversation.record)
+        else:
+            talk.conversation.think("off")
+        settings = Request(max_tokens=count + 1, thinking="on")
+        talk.conversation.configure(system_prompt=f"Then {count + 1}", settings=settings)
+        sent.set_result(Sent("secret"))
+        talk.until_told("saved", count)
+    assert asked == [("First", 1, ""), ("Then 2", 2, "on"), ("Then 3", 3, "on")]
+
+
+def test_a_message_follows_what_was_shown_when_it_was_sent(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.ask("one")
+    talk.conversation.edit(talk.conversation.branch[0].id, "two")
+    talk.until_told("saved", 2)
+    sent: Future[Sent] = Future()
+    talk.conversation.say("to two", sent=sent)
+    talk.conversation.switch(talk.conversation.branch[0].id, 1)
+    talk.until(lambda: talk.shown[0][1] == "one")
+    sent.set_result(Sent("to two"))
+    talk.until_told("saved", 3)
+    assert [content for _, content, _ in talk.shown] == ["two", "served", "to two", "served"]
+
+
+def test_a_first_message_that_was_refused_can_be_sent_again(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = begin(SERVE)
+    with monkeypatch.context() as full:
+        full.setattr("app.conversations.tree.begin", no_room)
+        talk.conversation.say("one")
+        talk.conversation.configure(system_prompt="Be brief.", settings=None)
+        talk.until(lambda: len(talk.problems) == 2)
+    talk.ask("one")
+    assert (talk.refused, chats(talk)) == (["one"], [["one", "served"]])
+
+
+def no_room(*arguments: object, **options: object) -> None:
+    raise Problem("The disk is full.", "Make room.")
+
+
+def no_notes(sent: Sent) -> Any:
+    """The generator of no questions."""
+    return sent
+    yield

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversations.records import Entry, ExportedChat, MessageState
+from app.conversations.records import Entry, ExportedChat, MessageState, Unsent
 from app.conversations.store import Store
 from engine.conversation.stats import against_plain, tally
 from engine.events import Done, Event
@@ -69,6 +69,33 @@ def test_a_queued_message_leaves_the_queue_with_its_answer_or_not_at_all(
     record, branch = store.ask(conversation, "Two?", queued=True, target="t", drafter="d").result()
     assert (record.queued, record.unsent) == (("\ufffd Three?",), "unsent")
     assert contents(branch) == ["One?", "Because.", "Two?", ""]
+
+
+@pytest.mark.parametrize(
+    ("unsent", "left"),
+    [
+        (Unsent("Two?"), Unsent()),
+        (Unsent("What came after it"), Unsent("What came after it")),
+        (Unsent("Two?", 1, "Won?"), Unsent("", 1, "Won?")),
+    ],
+)
+def test_what_waited_to_be_sent_takes_only_itself_along(
+    store: Store, unsent: Unsent, left: Unsent
+) -> None:
+    question = asked(store, "One?")
+    answer = answered(store, question)
+    store.keep_queued(question.conversation, ("Two?", "Three?")).result()
+    before = store.conversation(question.conversation).result()
+    store.edit(question.id, "Other?").result()
+    store.keep_unsent(question.conversation, unsent.stored).result()
+    more = {"as_of": before, "target": "t", "drafter": "d"}
+    record, branch = store.ask(question.conversation, "Two?", **more).result()
+    assert (Unsent.read(record.unsent), branch[-2].parent) == (left, answer.id)
+    store.keep_queued(question.conversation, ("Three?",)).result()  # it was taken out meanwhile
+    record, _ = store.ask(question.conversation, "Two?", queued=True, **more).result()
+    assert record.queued == ("Three?",)
+    store.delete_message(answer.id).result()
+    assert isinstance(store.ask(question.conversation, "Two?", **more).exception(), Problem)
 
 
 def test_where_the_answer_cannot_be_begun_nothing_is_stored(

@@ -17,9 +17,11 @@ from app.chat.message import MessageWidget
 from app.documents.controller import ALL_OF_IT, ONLY_PASSAGES
 from app.documents.text_dialog import TextDialog
 from app.window import Window
+from engine.documents.plan import Plan
 from engine.documents.prompt import Sent
 from engine.events import Prefill
 from engine.request import ChatMessage, Request
+from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
@@ -612,6 +614,20 @@ def test_a_name_is_no_html(opened: Opened, until: Until, tmp_path: Path) -> None
     assert box is not None
     assert box.textFormat() == Qt.TextFormat.PlainText
     press(box, "Cancel")
+
+
+def test_what_cannot_be_planned_is_in_no_other_conversations_way(
+    opened: Opened, until: Until, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    documents, planning = window.composer_controller.documents, Future[Plan]()
+    monkeypatch.setattr(documents._planner, "plan", lambda message: planning)
+    documents._begin()
+    window.new()
+    planning.set_exception(Problem("There is no room.", "Ask less."))
+    until(lambda: not documents._planning)
+    assert (window.composer.unready, window.composer.documents.remark) == ("", "")
 
 
 def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -91,6 +92,26 @@ def test_a_picture_is_pasted_and_removed(window: Window, until: Until) -> None:
     chip.removal_asked.emit()
     until(lambda: not copies(window))
     assert chips(window) == []
+
+
+def test_a_picture_is_attached_where_it_was_pasted(
+    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(window, "first")
+    until(answered(window, 2))
+    documents = window.composer_controller.documents
+    written = Event()
+    save = QImage.save
+    monkeypatch.setattr(QImage, "save", lambda *given: written.wait(9) and save(*given))
+    documents.attach_picture(QImage(20, 10, QImage.Format.Format_RGB32))
+    assert documents.attachments.reading, "nothing is sent without it"
+    window.new()
+    written.set()
+    until(lambda: window.store.unsent_documents(1).result())
+    assert chips(window) == []
+    documents._attach_written("Screenshot.png", lambda path: None)  # that was given up
+    until(lambda: not documents.attachments.reading)
+    assert documents.attachments.all == ()
 
 
 def test_what_is_no_picture_says_so(window: Window, until: Until, tmp_path: Path) -> None:
