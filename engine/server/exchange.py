@@ -5,6 +5,7 @@ Reads and sends bodies, and notices when a client leaves. Knows no path and no d
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LARGEST_BODY_BYTES = 32 << 20
+_NOT_SENT = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+"""Characters that end lines for readers such as Python's `str.splitlines`, beside those that JSON
+escapes anyway; and halves of characters, which no encoding has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +54,17 @@ class Reply:
 
 def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """Make a response of one JSON value."""
-    body = json.dumps(value, ensure_ascii=False).encode()
-    return Reply(status, {"content-type": "application/json", **(headers or {})}, body)
+    return Reply(status, {"content-type": "application/json", **(headers or {})}, to_json(value))
+
+
+def to_json(value: Any) -> bytes:
+    """Write a JSON value in one line, whatever its reader takes for the end of one."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _NOT_SENT.sub(_escaped, text).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\ufffd" if found[0] > "\u2029" else json.dumps(found[0])[1:-1]
 
 
 def client_of(agent: str) -> str:

@@ -1,10 +1,9 @@
 """Frames the parts of streams: server-sent events, and lines of JSON. Knows no dialect."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from engine.server.exchange import Reply
+from engine.server.exchange import Reply, to_json
 
 COMMENT = b": the answer is not ready yet\n\n"
 """Keeps a connection alive; every client skips it."""
@@ -15,7 +14,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 def data(value: Any) -> bytes:
     """Frame an event without a name."""
-    return b"data: " + _json(value) + b"\n\n"
+    return b"data: " + to_json(value) + b"\n\n"
 
 
 def named(name: str, value: Any) -> bytes:
@@ -25,7 +24,7 @@ def named(name: str, value: Any) -> bytes:
 
 def line(value: Any) -> bytes:
     """Frame a line of JSON."""
-    return _json(value) + b"\n"
+    return to_json(value) + b"\n"
 
 
 def event_reply(frames: AsyncIterator[bytes]) -> Reply:
@@ -36,7 +35,3 @@ def event_reply(frames: AsyncIterator[bytes]) -> Reply:
 def line_reply(lines: AsyncIterator[bytes]) -> Reply:
     """Make a response of a stream of lines, framed by `line`."""
     return Reply(200, {"content-type": "application/x-ndjson", **_HEADERS}, lines)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
