@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.server.errors import Refusal
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.metrics import CONTENT_TYPE
 from engine.server.pool import Pair
@@ -34,12 +33,10 @@ async def models(service: Service, call: Call) -> Reply:
 
 
 async def model(service: Service, call: Call) -> Reply:
-    """Describe one model."""
-    name = call.path.removeprefix("/models/")
-    for pair in service.pool.pairs:
-        if name == pair.name != "":
-            return json_reply(_for_anthropic(name) if _anthropic(call) else _for_openai(pair))
-    raise Refusal(404, "model_not_found", "There is no such model here.", "model")
+    """Describe the model that answers to a name."""
+    asked = service.asked_for(call.path.removeprefix("/models/"))
+    told = _for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair)
+    return json_reply(told)
 
 
 async def metrics(service: Service, call: Call) -> Reply:

@@ -26,7 +26,7 @@ from models.model_folder import ModelFolder
 
 Json = dict[str, Any]
 
-VERSION = "0.13.0"  # of Ollama, whose API this is; clients ask for features by it
+VERSION = "0.13.5"  # of Ollama, whose API this is; clients ask for features by it
 _NEVER = "9999-12-31T23:59:59Z"
 _LONGEST_SECONDS = 365 * 86_400.0
 _KEPT = 64  # descriptions

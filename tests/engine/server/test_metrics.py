@@ -66,10 +66,10 @@ def test_models_have_the_shape_that_the_client_reads() -> None:
             (model,) = listed["data"]
             assert (model["type"], model["id"], listed["has_more"]) == ("model", "tiny", False)
             assert listed["first_id"] == listed["last_id"] == "tiny"
-            assert (await client.get("/v1/models/tiny")).json()["id"] == "tiny"
-            missing = await client.get("/v1/models/gpt-4/x")
-            assert missing.status_code == 404
-            assert missing.json()["error"]["code"] == "model_not_found"
+            for name in ("tiny", "tiny:latest", "gpt-4/x"):  # which all are answered
+                for path in (f"/v1/models/{name}", f"/models/{name}/"):
+                    assert (await client.get(path)).json()["id"] == "tiny"
+                    assert (await client.get(path, headers=headers)).json()["type"] == "model"
 
     run(ask())
 

@@ -105,7 +105,11 @@ def test_all_models_are_listed_with_what_is_loaded() -> None:
             }
             one = (await served.client.get("/v1/models/one")).json()
             assert (one["id"], one["state"]) == ("one", "not-loaded")
-            assert (await served.client.get("/v1/models/three")).status_code == 404
+            missing = await served.client.get("/v1/models/three")
+            assert (missing.status_code, missing.json()["error"]["code"]) == (
+                404,
+                "model_not_found",
+            )
             assert "slipstream_models_loaded 1" in (await served.client.get("/metrics")).text
             assert (await served.client.get("/health")).status_code == 200
 
