@@ -45,7 +45,7 @@ class Ask:
     an answer may have several calls.
 
     `patterns`: by a tool's name, a regular expression for the text that is its only argument. It is
-    enforced if the model writes its calls in JSON.
+    enforced if the model writes its calls in JSON. `hidden`: the reasoning is not told.
     """
 
     prompt: Prompt
@@ -55,6 +55,7 @@ class Ask:
     choice: str = "auto"
     parallel: bool = True
     patterns: Mapping[str, str] = field(default_factory=dict)
+    hidden: bool = False
 
     @property
     def answers(self) -> int:

@@ -29,9 +29,9 @@ from engine.server.exchange import (
     send_reply,
     while_there,
 )
-from engine.server.foreign import MISSING
 from engine.server.guard import Guard, check_body
 from engine.server.service import Service
+from engine.server.wishes import MISSING
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
 Routes = Mapping[str, Mapping[str, Endpoint]]
@@ -120,7 +120,7 @@ class App:
 
 def _call(scope: Scope, held: AsyncExitStack) -> Call:
     # Not from the URL, which in part is the client's Host header.
-    path = scope["path"].rstrip("/")
+    path = "/" + "/".join(filter(None, scope["path"].split("/")))
     if path == "/v1" or path.startswith("/v1/"):
         path = path.removeprefix("/v1")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}

@@ -1,12 +1,13 @@
 """Reads and checks the JSON bodies of requests. Knows no dialect.
 
 The checks here apply to every endpoint; the models of a dialect say what a field may hold. A field
-that a model does not have is ignored, unless `engine.server.foreign` knows it; `null` is the same
-as a missing field.
+that a model does not have is ignored, unless `engine.server.wishes` names it; `null` is the same
+as a missing field, and PHP's `[]` as an empty object. What was said (`Past`) is never judged.
 """
 
 import json
 import math
+import re
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -16,15 +17,19 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
-from engine.server.foreign import check_foreign
+from engine.server.wishes import check_wishes
 
 DEEPEST = 100
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def _whole(value: Any) -> Any:
@@ -33,6 +38,11 @@ def _whole(value: Any) -> Any:
 
 WHOLE = BeforeValidator(_whole)
 """Accepts 1.0 as 1: JSON has one kind of numbers. Write it behind a field's limits."""
+
+
+MAPPING = BeforeValidator(lambda value: {} if value == [] else value)
+"""Accepts [] as {}: PHP writes an empty object as a list."""
+Object = Annotated[dict[str, Any], MAPPING]
 
 
 def _limit(value: Any) -> Any:
@@ -49,9 +59,9 @@ Limit = Annotated[
 """A number of tokens that an answer has at most; -1 is the same as none."""
 
 
-def named(*names: str) -> Any:
+def named(*names: str, default: Any = None) -> Any:
     """A field that may be missing, with the names that clients have for it, ours first."""
-    return Field(default=None, validation_alias=AliasChoices(*names))
+    return Field(default, validation_alias=AliasChoices(*names))
 
 
 class Body(BaseModel):
@@ -67,15 +77,59 @@ class Body(BaseModel):
     @classmethod
     def _null_is_absent(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            return value
+            return {} if value == [] else value
         return {name: item for name, item in value.items() if item is not None}
 
 
+class Past(Body):
+    """What was said, whatever an SDK, a model or a cut has made of it. A value that its field
+    cannot hold is told as text where the field is one, and is else the field's default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _object(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | cls) else {"content": value}
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _not_judged(
+        cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        try:
+            return held(value)
+        except ValidationError:
+            default = cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
+            if isinstance(default, list) and isinstance(value, dict):  # one alone, or a list of PHP
+                return held([*value.values()] if all(map(str.isdigit, value)) else [value])
+            return as_text(value) if isinstance(default, str) else default
+
+
+def as_text(value: Any) -> str:
+    """A value of JSON as a text: itself if it is one, "" for null, or its JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def has_halves(source: str) -> bool:
+    """Whether a JSON text may hold half a character, which only an escape can say."""
+    return "\\ud" in source or "\\uD" in source
+
+
+def loads(source: str) -> Any:
+    """Parse a JSON text, with U+FFFD in place of each half of a character. A number that is not in
+    the standard, such as NaN, is its name: a history may have it, and no field of ours takes it.
+    Raises ValueError or RecursionError."""
+    value = json.loads(source, parse_constant=str)
+    if has_halves(source):
+        value = json.loads(_HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+    return value
+
+
 def read_json(body: bytes) -> Any:
-    """Parse a body. Raises Refusal, also for values that are not in the standard: NaN, infinite
-    numbers, halves of characters."""
+    """Parse a body. Raises Refusal."""
     try:
-        value = json.loads(body.decode("utf-8-sig"))
+        value = loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise _not_json("it is not UTF-8") from None
     except RecursionError:
@@ -91,7 +145,7 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
     if not isinstance(value, dict):
         raise invalid("The body is not a JSON object.")
     if kind.FORM:
-        check_foreign(value, names_of(kind), kind.FORM)
+        check_wishes(value, names_of(kind), kind.FORM)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -118,23 +172,12 @@ def _check(value: Any) -> None:
         below: list[Any] = []
         for item in level:
             if isinstance(item, dict):
-                below += item.keys()
                 below += item.values()
             elif isinstance(item, list):
                 below += item
-            elif isinstance(item, str):
-                if not item.isascii():
-                    _whole_characters(item)
             elif isinstance(item, float) and not math.isfinite(item):
                 raise _not_json("it has a number that is not finite")
         level = below
-
-
-def _whole_characters(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise _not_json("it holds half a character") from None
 
 
 def _not_json(reason: str) -> Refusal:

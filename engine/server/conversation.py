@@ -1,115 +1,44 @@
 """Makes a client's conversation one that can be rendered. Knows no dialect.
 
-What was said is past, and is not judged: parts that the model cannot read become short notes, and a
-call's arguments that are no object stand in one. Only the newest request is refused. Pictures are
-collected as they were sent: `engine.server.pictures` reads them. What a chat template asks of a
-conversation, such as turns, the engine knows (`engine.conversation.template_messages`).
+What was said is past, and is not judged: a call's arguments that are no object stand in one. What a
+chat template asks of a conversation, such as turns, the engine knows
+(`engine.conversation.template_messages`).
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from engine.request import ChatMessage, Picture, ToolCall
-from engine.server.bodies import Body
-from engine.server.errors import invalid
+from engine.server.bodies import has_halves, loads
 
 BETWEEN = "\n\n"  # separates two texts of one message
-_IMAGES = ("image_url", "input_image", "image")
-_TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text")
-
-
-class ImageUrl(Body):
-    """An image in OpenAI's form: a data URL. `detail` is the same for all."""
-
-    url: str
-    detail: str | None = None
-
-
-class Source(Body):
-    """An image in Anthropic's form: base64 alone."""
-
-    type: str = ""
-    media_type: str | None = None
-    data: str | None = None
-    url: str | None = None
-
-
-class Part(Body):
-    """A part of a message's content: a text, an image, or something else."""
-
-    type: Annotated[str, Field(min_length=1, max_length=64)]
-    text: str = ""
-    refusal: str = ""
-    image_url: ImageUrl | str | None = None
-    source: Source | str | None = None
-
-    @property
-    def is_text(self) -> bool:
-        return self.type in _TEXTS
-
-    @property
-    def image(self) -> str:
-        """The data or the address of an image; "" if it is none."""
-        if self.type not in _IMAGES:
-            return ""
-        if isinstance(self.image_url, ImageUrl):
-            return self.image_url.url
-        source = self.source if isinstance(self.source, Source) else Source()
-        return self.image_url or source.data or source.url or ""
-
-
-Content = str | list[Part]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(Picture):
-    """A picture that is not read yet: in place of its path is the data or the address that the
-    client sent. `place`: the field of the body that has it."""
+    """A picture that is not read yet, or, with a `name`, a document: in place of its path is the
+    data or the address that the client sent. `place`: the field of the body that has it."""
 
     digest: str = ""
     width: int = 0
     height: int = 0
     place: str = ""
+    name: str = ""
 
     def __post_init__(self) -> None:
         """It has neither a digest nor a size to check."""
 
 
-def text_of(content: Content) -> str:
-    """The text of a content, with notes in place of parts that are neither text nor image."""
-    if isinstance(content, str):
-        return content
-    parts = (part for part in content if not part.image)
-    texts = ((part.text or part.refusal) if part.is_text else note(part.type) for part in parts)
-    return BETWEEN.join(filter(None, texts))
-
-
-def pictures_of(content: object, place: str) -> tuple[Picture, ...]:
-    """The images of a content at this place of the body, as they were sent."""
-    parts = enumerate(content if isinstance(content, list) else ())
-    return tuple(
-        Sent(part.image, place=f"{place}[{number}]")
-        for number, part in parts
-        if isinstance(part, Part) and part.image
-    )
+def in_document(name: str, text: str) -> str:
+    """The text of a document, as it stands in a message."""
+    return f"[Document: {name or 'document'}]\n{text}\n[End of document]"
 
 
 def note(kind: str) -> str:
     """A note in place of what this model cannot read, such as "input_audio"."""
     return f"[{kind}: not shown, as this model cannot read it]"
-
-
-def check_newest(content: object, place: str) -> None:
-    """Raise Refusal if the newest question, at this place of the body, has parts that are neither
-    text nor image."""
-    for number, part in enumerate(content if isinstance(content, list) else ()):
-        if isinstance(part, Part) and not part.is_text and not part.image:
-            message = f"{place}[{number}] is {part.type!r}: send texts, or images as their data."
-            raise invalid(message, f"{place}[{number}].type", "unsupported_content")
 
 
 def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
@@ -140,10 +69,10 @@ def arguments_of(value: Any) -> str:
     read = value
     if isinstance(value, str):
         try:
-            read = json.loads(value or "{}")
+            read = loads(value or "{}")
         except (ValueError, RecursionError):
             read = None
-        if isinstance(read, dict):
+        if isinstance(read, dict) and not has_halves(value):
             return value or "{}"
     return json.dumps(read if isinstance(read, dict) else {"arguments": value}, ensure_ascii=False)
 

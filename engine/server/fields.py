@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from engine.process.protocol import Loaded
 from engine.request import Sampling
-from engine.server.bodies import WHOLE, Body, named
+from engine.server.bodies import MAPPING, WHOLE, Body, named
 from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 
@@ -16,8 +16,16 @@ MOST_BIASES = 1024
 SEEDS = 1 << 64
 _LONGEST_WINDOW = 1 << 20
 
+LENGTHS = (
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
+    *("n_predict", "num_predict"),
+)
 Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
-Stops = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
+Stops = Annotated[
+    Annotated[list[Stop], Field(max_length=MOST_STOPS)],
+    BeforeValidator(lambda stop: [stop] * bool(stop) if isinstance(stop, str) else stop),
+    WithJsonSchema({"type": ["string", "array"], "items": {"type": "string", "minLength": 1}}),
+]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -34,11 +42,16 @@ class SamplingFields(Body):
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = named(
         "repetition_penalty", "repeat_penalty"
     )
-    repeat_last_n: Annotated[int, Field(ge=-1, le=_LONGEST_WINDOW), WHOLE] | None = None
-    seed: Annotated[int, Field(ge=-(1 << 63), lt=SEEDS), WHOLE] | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
-        default_factory=dict, max_length=MOST_BIASES
+    repeat_last_n: Annotated[int, Field(ge=-1, le=_LONGEST_WINDOW), WHOLE] | None = named(
+        "repeat_last_n", "penalty_last_n"
     )
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=SEEDS), WHOLE] | None = named(
+        "seed", "random_seed", "sampling_seed"
+    )
+    stop: Stops = named("stop", "stop_sequences", "stop_strings", default=[])
+    logit_bias: Annotated[
+        dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MOST_BIASES), MAPPING
+    ] = Field(default_factory=dict)
 
 
 def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from engine.replies.schemas import complaint_about, loosened, problem
 from engine.request import Grammar
-from engine.server.bodies import Body, named
+from engine.server.bodies import Body, loads, named
 from engine.server.errors import Refusal, invalid
 
 LARGEST_FORM_BYTES = 64 << 10
@@ -84,7 +84,7 @@ def schema_form(schema: Mapping[str, Any], param: str, *, strict: bool) -> Gramm
 def _schema(schema: Schema | None, param: str) -> Grammar | None:
     if isinstance(schema, str):
         try:
-            schema = json.loads(schema)
+            schema = loads(schema)
         except (ValueError, RecursionError):
             schema = None
         if not isinstance(schema, dict):

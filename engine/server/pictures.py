@@ -1,8 +1,8 @@
-"""Reads the pictures that a request has, and puts them where the model can be shown them.
+"""Reads the pictures and documents that a request has, and puts them where the model reads them.
 
-Knows no dialect. A picture comes as data: no address is ever fetched, and no file is opened by
-name. Each is read in the confined process of `engine.documents`, and kept for the next request,
-which has the whole conversation again.
+Knows no dialect. They come as data: no address is ever fetched, and no file is opened by name.
+Each is read in the confined process of `engine.documents`, and kept for the next request, which has
+the whole conversation again.
 """
 
 import asyncio
@@ -12,17 +12,18 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Event
+from urllib.parse import unquote_to_bytes
 
-from engine.documents.reading import NAMELESS, normalize
+from engine.documents.reading import NAMELESS, normalize, read_document
 from engine.request import ChatMessage, Picture, Prompt
-from engine.server.conversation import BETWEEN, Sent, note
+from engine.server.conversation import BETWEEN, Sent, in_document, note
 from engine.server.errors import invalid
 from engine.server.pair import retrieve
 from models.errors import Problem
@@ -34,17 +35,20 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class _Kept:
-    """A picture that is read once. Attributes: `reading`, `users`."""
+    """A picture, or the text of a document, that is read once. Attributes: `reading`, `users`."""
 
-    def __init__(self, reading: asyncio.Task[Picture]) -> None:
+    def __init__(self, reading: asyncio.Task[Picture | str]) -> None:
         self.reading, self.users = reading, 0
 
     @property
     def size_bytes(self) -> int:
-        """The size of its file; 0 if there is none, or no more."""
+        """The size of its file or text; 0 if there is none, or no more."""
         if not self.reading.done() or self.reading.cancelled() or self.reading.exception():
             return 0
-        path = Path(self.reading.result().path)
+        read = self.reading.result()
+        if isinstance(read, str):
+            return len(read)
+        path = Path(read.path)
         return path.stat().st_size if path.exists() else 0
 
 
@@ -61,48 +65,55 @@ class Pictures:
     async def shown(
         self, prompt: Prompt, *, model: str, sees: bool, held: AsyncExitStack
     ) -> Prompt:
-        """The prompt with its pictures read, which stay until `held` is closed.
+        """The prompt with its pictures and documents read, which stay until `held` is closed.
 
         Raises Refusal for one in the newest question that cannot be read, or if the `model` does
-        not see; in its place in an older message stands a note.
+        not see; in its place in an older message, or a tool's result, stands a note.
         """
-        pictures = [picture for message in prompt.messages for picture in message.pictures]
-        if not pictures:
+        sent = [one for message in prompt.messages for one in message.pictures]
+        if not sent:
             return prompt
-        if len(pictures) > MOST_PICTURES:
-            message = f"There are {len(pictures)} images. Send at most {MOST_PICTURES}."
+        question = prompt.messages[-1] if prompt.messages[-1].role == "user" else None
+        asked = [one for one in question.pictures if not _name_of(one)] if question else []
+        if len(asked) > MOST_PICTURES:
+            message = f"There are {len(asked)} images. Send at most {MOST_PICTURES}."
             raise invalid(message, "messages", "too_many_images")
-        question = prompt.messages[-1]
-        if not sees and question.role == "user" and question.pictures:
-            place = _place_of(question.pictures[0])
+        if not sees and asked:
+            place = _place_of(asked[0])
             message = f"{model} reads text only, and {place} is an image."
             raise invalid(message, place, "unsupported_content")
-        kept = {picture: self._begun(picture, held) for picture in pictures} if sees else {}
-        messages = [await _read(message, kept, message is question) for message in prompt.messages]
+        pictures = [one for one in sent if not _name_of(one)][-MOST_PICTURES:] if sees else []
+        documents = [one for one in sent if _name_of(one)]
+        kept = {one: self._begun(one, held) for one in (*pictures, *documents)}
+        left = f"[image: not shown. The newest {MOST_PICTURES} are.]" if sees else note("image")
+        messages = [
+            await _read(message, kept, message is question, left) for message in prompt.messages
+        ]
         return replace(prompt, messages=tuple(_behind_results(messages)))
 
     def _begun(self, picture: Picture, held: AsyncExitStack) -> _Kept:
         """A picture that is being read, or was, and is needed until `held` is closed."""
-        key = sha256(picture.path.encode()).hexdigest()
+        name = _name_of(picture)
+        key = sha256(f"{name}\n{picture.path}".encode()).hexdigest()
         kept = self._kept.pop(key, None)
         if kept is None or (kept.reading.done() and not kept.size_bytes):
-            kept = _Kept(asyncio.create_task(self._normalized(picture.path, key)))
+            kept = _Kept(asyncio.create_task(self._normalized(picture.path, key, name)))
             kept.reading.add_done_callback(retrieve)
         self._kept[key] = kept
         kept.users += 1
         held.callback(self._let_go, kept)
         return kept
 
-    async def _normalized(self, data: str, key: str) -> Picture:
+    async def _normalized(self, data: str, key: str, name: str) -> Picture | str:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="slipstream-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        content, folder, left = _bytes_of(data), self._folder / key, Event()
+        content, folder, left = _bytes_of(data, name), self._folder / key, Event()
         folder.mkdir(parents=True, exist_ok=True)
         async with self._turns:
             try:
-                reading = partial(normalize, content, folder, cancelled=left.is_set)
-                return await asyncio.to_thread(reading)
+                read = partial(_document, name=name) if name else normalize
+                return await asyncio.to_thread(read, content, folder, cancelled=left.is_set)
             finally:
                 left.set()
 
@@ -121,23 +132,30 @@ class Pictures:
                 size -= size_bytes
 
 
-async def _read(message: ChatMessage, kept: dict[Picture, _Kept], newest: bool) -> ChatMessage:
-    """The message with its pictures read, or notes in their place. Raises Refusal if it is the
-    newest and one cannot be read."""
+async def _read(
+    message: ChatMessage, kept: dict[Picture, _Kept], newest: bool, left: str
+) -> ChatMessage:
+    """The message with its pictures and documents read, or notes in their place, `left` for those
+    that are not kept. Raises Refusal if it is the newest question and one cannot be read."""
     pictures, notes = [], []
     for picture in message.pictures:
-        if picture not in kept or message.role not in ("user", "tool"):
-            notes.append(note("image"))
+        kind = "file" if _name_of(picture) else "image"
+        if picture not in kept or (kind == "image" and message.role not in ("user", "tool")):
+            notes.append(note("image") if picture in kept else left)
             continue
         try:
-            pictures.append(await asyncio.shield(kept[picture].reading))
+            read = await asyncio.shield(kept[picture].reading)
+            if isinstance(read, str):
+                notes.append(read)
+            else:
+                pictures.append(read)
         except Problem as problem:
             place = _place_of(picture)
             why = problem.message.removeprefix(f"{NAMELESS}: ")
             if newest:
                 why = f"{place}: {why} {problem.remedy}"
-                raise invalid(why, place, "invalid_image") from None
-            notes.append(f"[image: not shown. {why}]")
+                raise invalid(why, place, f"invalid_{kind}") from None
+            notes.append(f"[{kind}: not shown. {why}]")
     content = BETWEEN.join(filter(None, (*notes, message.content)))
     return replace(message, content=content, pictures=tuple(pictures))
 
@@ -167,11 +185,33 @@ def _place_of(picture: Picture) -> str:
     return picture.place if isinstance(picture, Sent) else ""
 
 
-def _bytes_of(data: str) -> bytes:
+def _name_of(sent: Picture) -> str:
+    """The name of a document; "" for a picture."""
+    return sent.name if isinstance(sent, Sent) else ""
+
+
+def _document(content: bytes, folder: Path, *, cancelled: Callable[[], bool], name: str) -> str:
+    """The text of a document, as it stands in a message. Raises Problem."""
+    suffix = PurePath(name).suffix
+    path = folder / f"document{suffix if suffix[1:].isalnum() else ''}"
+    path.write_bytes(content)
+    try:
+        document = read_document(path, cancelled=cancelled)
+    except Problem as problem:
+        raise Problem(problem.message.removeprefix(f"{path.name}: "), problem.remedy) from None
+    finally:
+        path.unlink()
+    text = BETWEEN.join((document.text, *(f"[{line}]" for line in document.left_out)))
+    return in_document(name, text)
+
+
+def _bytes_of(data: str, name: str) -> bytes:
     """The bytes of a data URL, or of base64 alone. Raises Problem."""
     if data[:5].lower() == "data:":
         head, _, data = data.partition(",")
         if not head.lower().endswith(";base64"):
+            if name:
+                return unquote_to_bytes(data)
             raise Problem("Its data URL has no base64.", _SEND_DATA)
     elif _ADDRESS.match(data):
         raise Problem("It is an address, and none is ever fetched.", _SEND_DATA)
@@ -182,4 +222,4 @@ def _bytes_of(data: str) -> bytes:
         raise Problem("It is no base64.", _SEND_DATA) from None
 
 
-_SEND_DATA = "Send its data: data:image/png;base64,..."
+_SEND_DATA = "Send its data, such as data:image/png;base64,..."

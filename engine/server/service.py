@@ -16,6 +16,7 @@ from engine.server.answers import (
     Ask,
     Broken,
     Piece,
+    Reasoning,
     Usage,
     Waiting,
     choices,
@@ -127,8 +128,9 @@ class Service:
             await asyncio.gather(began, return_exceptions=True)
         watched.answers(ask.answers)
         async with aclosing(choices(self.pair.link, ask, watch=watched.see)) as pieces:
-            async for numbered in pieces:
-                yield numbered
+            async for answer, piece in pieces:
+                hidden = ask.hidden and isinstance(piece, Reasoning)
+                yield answer, Waiting() if hidden else piece
 
     async def _begin(
         self,

@@ -1,7 +1,6 @@
 """Turns the body of /v1/messages into an `Ask`. Pure."""
 
 import json
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.process.protocol import Loaded
@@ -11,36 +10,17 @@ from engine.request import (
     Prompt,
     Request,
     Thinking,
-    ToolCall,
     thinking_of,
 )
 from engine.server.answers import Ask
-from engine.server.anthropic.bodies import (
-    Block,
-    CountTokensBody,
-    Message,
-    MessagesBody,
-    NamedChoice,
-    OtherBlock,
-    TextBlock,
-    ThinkingBlock,
-    Tool,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from engine.server.anthropic.bodies import CountTokensBody, MessagesBody, NamedChoice, Tool
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import (
-    BETWEEN,
-    arguments_of,
-    check_newest,
-    in_order,
-    pictures_of,
-    text_of,
-)
+from engine.server.conversation import BETWEEN
 from engine.server.fields import sampling_in
 from engine.server.forms import form_in, schema_form
+from engine.server.messages import conversation_of
 
-_REDACTED = "redacted_thinking"
+_ROLES = ("user", "assistant", "system")
 _BILLING = "x-anthropic-billing-header:"
 
 
@@ -51,12 +31,18 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
         sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_tokens, loaded.context_length),
         thinking=thinking_in(body),
-        thinking_budget=None if body.thinking is None else body.thinking.budget_tokens,
-        stops=tuple(body.stop_sequences or ()),
+        thinking_budget=body.budget,
+        stops=tuple(body.stop),
         grammar=form_in(body, _form(body)),
     )
     parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
-    return Ask(prompt=prompt_of(body), request=request, choice=choice_of(body), parallel=parallel)
+    return Ask(
+        prompt=prompt_of(body),
+        request=request,
+        choice=choice_of(body),
+        parallel=parallel,
+        hidden=body.hidden,
+    )
 
 
 def _form(body: MessagesBody) -> Grammar | None:
@@ -80,18 +66,10 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     Claude Code begins its system prompt with a billing line that changes with each request. It is
     left out: the cache could not be used for anything behind it.
     """
-    last = body.messages[-1]
-    if last.role == "user":
-        check_newest(last.content, f"messages[{len(body.messages) - 1}].content")
-    system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
-    kept = [text for text in system if text and not text.startswith(_BILLING)]
-    messages = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
-    messages += [
-        made
-        for number, message in enumerate(body.messages)
-        for made in _messages(message, f"messages[{number}].content")
-    ]
-    return in_order(messages)
+    given = [body.system] if isinstance(body.system, str) else [b.text for b in body.system or ()]
+    kept = [text for text in given if text and not text.startswith(_BILLING)]
+    system = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
+    return conversation_of(body.messages, _ROLES, *system)
 
 
 def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
@@ -114,68 +92,21 @@ def choice_of(body: CountTokensBody) -> str:
 
 def thinking_in(body: CountTokensBody) -> Thinking:
     """Whether the model reasons, and with how much effort."""
-    if body.thinking is None or body.thinking.type == "disabled":
-        return "off"
-    return thinking_of(_effort(body) or "on")
+    wish = body.wish or "off"
+    return thinking_of(_effort(body) if wish == "on" else None) or wish
 
 
 def options_of(body: CountTokensBody) -> str:
     """The variables of the chat template: the effort that is asked for without thinking, which
     holds where a model cannot but reason."""
     effort = _effort(body)
-    off = thinking_in(body) == "off"
-    return json.dumps({"reasoning_effort": effort}) if effort and off else ""
+    off = effort and thinking_in(body) == "off"
+    given = {"reasoning_effort": effort} if off else {}
+    return json.dumps(given | body.chat_template_kwargs) if given else body.variables
 
 
 def _effort(body: CountTokensBody) -> str | None:
     return body.output_config.effort if body.output_config is not None else None
-
-
-def _messages(message: Message, place: str) -> Iterator[ChatMessage]:
-    if isinstance(message.content, str):
-        yield ChatMessage(message.role, message.content)
-    elif message.role == "assistant":
-        yield _said(message.content, place)
-    else:
-        for number, block in enumerate(message.content):
-            if isinstance(block, ToolResultBlock):
-                yield _result(block, f"{place}[{number}].content")
-        texts, pictures = _texts(message.content), pictures_of(message.content, place)
-        if texts or pictures:
-            yield ChatMessage(message.role, BETWEEN.join(texts), pictures=pictures)
-
-
-def _said(blocks: Sequence[Block], place: str) -> ChatMessage:
-    return ChatMessage(
-        "assistant",
-        BETWEEN.join(_texts(blocks)),
-        reasoning=BETWEEN.join(b.thinking for b in blocks if isinstance(b, ThinkingBlock)),
-        tool_calls=tuple(
-            ToolCall(b.id, b.name, arguments_of(b.input))
-            for b in blocks
-            if isinstance(b, ToolUseBlock)
-        ),
-        pictures=pictures_of(blocks, place),
-    )
-
-
-def _result(block: ToolResultBlock, place: str) -> ChatMessage:
-    text = text_of(block.content or "")
-    if block.is_error:
-        text = f"Error: {text}"
-    pictures = pictures_of(block.content, place)
-    return ChatMessage("tool", text, tool_call_id=block.tool_use_id, pictures=pictures)
-
-
-def _texts(blocks: Sequence[Block | TextBlock]) -> list[str]:
-    """The texts of blocks, with a note for each that is neither text nor image. Redacted thinking
-    is nothing."""
-    texts = (b for b in blocks if isinstance(b, TextBlock | OtherBlock))
-    return [
-        b.text if isinstance(b, TextBlock) else text_of([b])
-        for b in texts
-        if b.type != _REDACTED and not (isinstance(b, OtherBlock) and b.image)
-    ]
 
 
 def _function(tool: Tool) -> dict[str, Any]:

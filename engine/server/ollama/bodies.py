@@ -5,17 +5,14 @@ Fields that are not here, and options that only say how to compute, are ignored.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from engine.request import Thinking
 from engine.server.bodies import WHOLE, Body, named
-from engine.server.fields import SamplingFields, Stop, Stops
+from engine.server.fields import LENGTHS, SamplingFields
+from engine.server.forms import FormFields
+from engine.server.messages import MOST_MESSAGES, Message
 from engine.server.openai.tools import ToolFields
-
-Role = Annotated[
-    Literal["system", "user", "assistant", "tool"],
-    BeforeValidator(lambda role: role.lower() if isinstance(role, str) else role),
-]
+from engine.server.thinking import ThinkingFields
 
 
 class Options(SamplingFields):
@@ -26,14 +23,12 @@ class Options(SamplingFields):
     another limit ends after `num_ctx` tokens; with a shorter one, what does not fit is refused.
     """
 
-    num_predict: Annotated[int, WHOLE] | None = named(
-        "num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"
-    )
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None  # Ollama has no limit
+    num_predict: Annotated[int, WHOLE] | None = named("num_predict", *LENGTHS)
     num_ctx: Annotated[int, WHOLE] | None = None
-    stop: Stop | Stops | None = None
 
 
-class AnswerFields(Body):
+class AnswerFields(FormFields, ThinkingFields):
     """The common fields of chat and generate. `format`: "json", or a schema."""
 
     FORM = "format"
@@ -41,38 +36,19 @@ class AnswerFields(Body):
     stream: bool = True
     format: Literal["json", ""] | dict[str, Any] | None = None
     options: Options = Options()
-    think: bool | Thinking = ""
     truncate: bool | None = None
     keep_alive: Annotated[float, Field(ge=-1e9, le=1e9)] | str | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
 
 
-class CalledFunction(Body):
-    name: str
-    arguments: Any = None
-
-
-class Called(Body):
-    id: str = ""
-    function: CalledFunction
-
-
-class Message(Body):
-    role: Role
-    content: str = ""
-    thinking: str = ""
-    images: list[str] = Field(default_factory=list)
-    tool_calls: list[Called] = Field(default_factory=list)
-    tool_name: str | None = named("tool_name", "name")
-    tool_call_id: str = ""
-
-
 class OllamaChatBody(AnswerFields, ToolFields):
     """A chat; without messages, the question whether there is a model. Ollama has no choice among
     tools, but some of its clients send one."""
 
-    messages: Annotated[list[Message], Field(max_length=4096)] = Field(default_factory=list)
+    messages: Annotated[list[Message], Field(max_length=MOST_MESSAGES)] = Field(
+        default_factory=list
+    )
 
 
 class GenerateBody(AnswerFields):

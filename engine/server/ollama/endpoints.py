@@ -1,12 +1,12 @@
 """The endpoints of Ollama's API that answer."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from engine.server.answers import Ask, Broken, Piece
 from engine.server.bodies import names_of, read_body
 from engine.server.errors import Refusal, invalid
 from engine.server.exchange import Call, Reply, json_reply
-from engine.server.foreign import check_foreign
 from engine.server.ollama.bodies import AnswerFields, GenerateBody, OllamaChatBody, Options
 from engine.server.ollama.reading import chat_ask, generate_ask
 from engine.server.ollama.writing import ReplyWriter
@@ -19,7 +19,7 @@ from models.errors import Problem
 
 async def chat(service: Service, call: Call) -> Reply:
     """POST /api/chat: write the next message of a chat."""
-    body = _read(OllamaChatBody, call)
+    body = read_fields(OllamaChatBody, call.body)
     writer = _writer(service, body, chat=True)
     if not body.messages:
         return await _kept(service, body, writer)
@@ -28,7 +28,7 @@ async def chat(service: Service, call: Call) -> Reply:
 
 async def generate(service: Service, call: Call) -> Reply:
     """POST /api/generate: answer a prompt, or continue a text."""
-    body = _read(GenerateBody, call)
+    body = read_fields(GenerateBody, call.body)
     writer = _writer(service, body, chat=False)
     if not body.prompt and not body.suffix and not body.images:
         return await _kept(service, body, writer)
@@ -44,14 +44,11 @@ def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
     return ReplyWriter(service.model, chat=chat, logprobs=body.logprobs, context=context)
 
 
-def _read[B: AnswerFields](kind: type[B], call: Call) -> B:
-    """Read a body. Some clients send options beside `options`."""
-    given = call.body
+def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
+    """Read a body. Some clients send options beside `options`, or other fields among them."""
     if isinstance(given, dict) and isinstance(options := given.get("options") or {}, dict):
-        beside = given.keys() & names_of(Options) - names_of(kind)
-        options = {name: given[name] for name in beside} | options
-        check_foreign(options, names_of(Options), "format")
-        given = {name: value for name, value in given.items() if name not in beside}
+        given, inner = {**given, **options}, names_of(Options) - names_of(kind)
+        options = {name: given.pop(name) for name in given.keys() & inner}
         given["options"] = options
     return read_body(kind, given)
 

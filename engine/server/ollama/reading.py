@@ -1,16 +1,16 @@
 """Turns the bodies of Ollama's API into an `Ask`. Pure."""
 
-from typing import Any
+from typing import Any, get_args
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, ToolCall
+from engine.request import ChatMessage, Grammar, Prompt, Request, Role
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import Sent, arguments_of, in_order
 from engine.server.errors import invalid
 from engine.server.fields import sampling_in
-from engine.server.forms import OBJECT, schema_form
-from engine.server.ollama.bodies import AnswerFields, GenerateBody, Message, OllamaChatBody
+from engine.server.forms import OBJECT, form_in, schema_form
+from engine.server.messages import conversation_of, images_in
+from engine.server.ollama.bodies import AnswerFields, GenerateBody, OllamaChatBody
 from engine.server.openai.fim import Gap
 
 
@@ -18,12 +18,13 @@ def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
     check_choice(body.choice, [function["name"] for function in body.callable_functions])
     prompt = Prompt(
-        messages=in_order(
-            _message(message, f"messages[{number}]") for number, message in enumerate(body.messages)
-        ),
+        messages=conversation_of(body.messages, get_args(Role)),
         tools=tools_json(body.callable_functions),
+        options=body.variables,
     )
-    return Ask(prompt=prompt, request=_request(body, loaded), choice=body.choice)
+    return Ask(
+        prompt=prompt, request=_request(body, loaded), choice=body.choice, hidden=body.hidden
+    )
 
 
 def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
@@ -37,9 +38,9 @@ def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
     prompt = Prompt(text=body.prompt)
     if not body.raw:
         messages = [ChatMessage("system", body.system)] if body.system else []
-        question = ChatMessage("user", body.prompt, pictures=_pictures(body.images, "images"))
-        prompt = Prompt(messages=(*messages, question))
-    return Ask(prompt=prompt, request=_request(body, loaded))
+        question = ChatMessage("user", body.prompt, pictures=images_in(body.images, "images"))
+        prompt = Prompt(messages=(*messages, question), options=body.variables)
+    return Ask(prompt=prompt, request=_request(body, loaded), hidden=body.hidden)
 
 
 def _request(
@@ -48,23 +49,17 @@ def _request(
     options, context = body.options, loaded.context_length
     limits = (options.num_predict, options.num_ctx, context)
     seed = None if options.seed == -1 else options.seed
-    given = options.stop or []
     return Request(
         sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
         max_tokens=min(next(limit for limit in limits if limit is not None and limit > 0), context),
-        stops=(*([given] if isinstance(given, str) else given), *stops),
+        stops=(*options.stop, *stops),
         overflow="rolling" if body.truncate else "stop",
-        thinking=_thinking(body.think),
-        grammar=_form(body.format),
+        thinking=body.wish,
+        thinking_budget=body.budget,
+        grammar=form_in(body, _form(body.format)),
         logprobs=body.top_logprobs if body.logprobs else None,
         **more,
     )
-
-
-def _thinking(think: bool | Thinking) -> Thinking:
-    if isinstance(think, bool):
-        return "on" if think else "off"
-    return think
 
 
 def _form(form: str | dict[str, Any] | None) -> Grammar | None:
@@ -72,22 +67,3 @@ def _form(form: str | dict[str, Any] | None) -> Grammar | None:
         return None
     schema = form if isinstance(form, dict) else OBJECT
     return schema_form(schema, "format", strict=False)
-
-
-def _message(message: Message, place: str) -> ChatMessage:
-    return ChatMessage(
-        message.role,
-        message.content,
-        reasoning=message.thinking,
-        tool_calls=tuple(
-            ToolCall(call.id, call.function.name, arguments_of(call.function.arguments))
-            for call in message.tool_calls
-        ),
-        tool_call_id=message.tool_call_id,
-        name=message.tool_name or "",
-        pictures=_pictures(message.images, f"{place}.images"),
-    )
-
-
-def _pictures(images: list[str], place: str) -> tuple[Sent, ...]:
-    return tuple(Sent(data, place=f"{place}[{number}]") for number, data in enumerate(images))

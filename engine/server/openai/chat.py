@@ -1,16 +1,15 @@
 """POST /v1/chat/completions."""
 
-import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from engine.events import TokenLogprob
-from engine.request import Prompt, thinking_of
+from engine.request import Prompt, Role
 from engine.server import sse
 from engine.server.answers import (
     Ask,
@@ -27,17 +26,18 @@ from engine.server.answers import (
 )
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import Content as MessageContent
-from engine.server.conversation import text_of
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fields import LENGTHS
+from engine.server.messages import Content as MessageContent
+from engine.server.messages import Messages, conversation_of, text_of
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
 from engine.server.openai.logprobs import chat_logprobs
-from engine.server.openai.messages import Messages, conversation_of
 from engine.server.openai.tools import ToolFields
 from engine.server.service import Service
+from engine.server.thinking import ThinkingFields
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+_ROLES = (*get_args(Role), "developer", "function")
 Pieces = AsyncIterator[tuple[int, Piece]]
 
 
@@ -46,25 +46,16 @@ class Prediction(Body):
     content: MessageContent
 
 
-class ChatBody(ChoosingFields, ToolFields):
+class ChatBody(ChoosingFields, ThinkingFields, ToolFields):
     messages: Messages
-    max_completion_tokens: Limit = None
-    max_tokens: Limit = named("max_tokens", "n_predict")
+    max_tokens: Limit = named("max_completion_tokens", *LENGTHS)
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
     parallel_tool_calls: bool = True
     prediction: Prediction | None = None
-    reasoning_effort: Effort | None = None
-    thinking_budget: Annotated[int, Field(ge=0), WHOLE] | None = None  # is not in OpenAI's API
-    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-    # Fields that would change an answer, and are not supported:
     modalities: list[Literal["text"]] = Field(default_factory=list)
-    audio: None = None
-    web_search_options: None = None
-    functions: None = None
-    function_call: None = None
 
     @property
     def goes_on(self) -> bool:
@@ -95,19 +86,18 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
     check_choice(body.choice, [function["name"] for function in body.callable_functions])
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
-        messages=conversation_of(body.messages, goes_on=body.goes_on),
+        messages=conversation_of(body.messages, _ROLES, goes_on=body.goes_on),
         tools=tools_json(body.callable_functions),
-        options=json.dumps(body.chat_template_kwargs) if body.chat_template_kwargs else "",
+        options=body.variables,
     )
-    most = body.max_completion_tokens or body.max_tokens
     request = request_of(
         body,
         service.loaded,
-        max_tokens=most,
+        max_tokens=body.max_tokens,
         logprobs=body.top_logprobs if body.logprobs else None,
         prediction=prediction,
-        thinking=thinking_of(body.reasoning_effort),
-        thinking_budget=body.thinking_budget,
+        thinking=body.wish,
+        thinking_budget=body.budget,
     )
     return Ask(
         prompt=prompt,
@@ -115,6 +105,7 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         n=body.n,
         choice=body.choice,
         parallel=body.parallel_tool_calls,
+        hidden=body.hidden,
     )
 
 

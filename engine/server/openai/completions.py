@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from engine.events import TokenLogprob
 from engine.request import Prompt
@@ -22,9 +22,10 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import WHOLE, read_body
+from engine.server.bodies import WHOLE, named, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fields import LENGTHS
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
 from engine.server.openai.fim import gap_of
 from engine.server.openai.logprobs import text_logprobs
@@ -41,9 +42,7 @@ Ids = Annotated[list[Token], Field(min_length=1)]
 class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
     suffix: str | None = None
-    max_tokens: MaxTokens = Field(
-        _MAX_TOKENS, validation_alias=AliasChoices("max_tokens", "n_predict")
-    )
+    max_tokens: MaxTokens = named(*LENGTHS, default=_MAX_TOKENS)
     echo: bool = False
     logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     best_of: Annotated[int, Field(ge=1), WHOLE] | None = None

@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from engine.process.protocol import Loaded
 from engine.request import Request
 from engine.server.answers import Usage
-from engine.server.bodies import WHOLE, Body
+from engine.server.bodies import WHOLE, Body, named
 from engine.server.errors import invalid
-from engine.server.fields import SamplingFields, Stop, Stops, sampling_in
+from engine.server.fields import SamplingFields, sampling_in
 from engine.server.forms import FormFields, form_in
 from engine.server.openai.tools import ResponseFormat, grammar_of
 from models.errors import Problem
@@ -18,7 +18,7 @@ MOST_CHOICES = 8
 
 
 class StreamOptions(Body):
-    include_usage: bool = False
+    include_usage: bool = named("include_usage", "include", default=False)
 
 
 class ChoosingFields(SamplingFields, FormFields):
@@ -28,19 +28,15 @@ class ChoosingFields(SamplingFields, FormFields):
     model: str = ""
     response_format: ResponseFormat | None = None
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
-    stop: Stop | Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
-
-    @field_validator("stop", mode="after")
-    @classmethod
-    def _stops(cls, stop: str | list[str]) -> list[str]:
-        return [stop] if isinstance(stop, str) else stop
+    usage: StreamOptions = StreamOptions()  # as OpenRouter has it
 
     @property
     def include_usage(self) -> bool:
         """Whether a stream ends with the usage."""
-        return self.stream and self.stream_options.include_usage
+        wished = self.stream_options.include_usage or self.usage.include_usage
+        return self.stream and wished
 
 
 def request_of(

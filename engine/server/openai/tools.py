@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from engine.request import Grammar
-from engine.server.bodies import Body
+from engine.server.bodies import Body, Object
 from engine.server.forms import OBJECT, schema_form
 
 MOST_TOOLS = 256
@@ -14,7 +14,7 @@ MOST_TOOLS = 256
 class Function(Body):
     name: str = Field(min_length=1, max_length=256)
     description: str = ""
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: Object = Field(default_factory=dict)
     strict: bool = False
 
 

@@ -1,62 +1,37 @@
-"""The bodies of requests to /v1/responses, as types. Knows nothing of the answers.
-
-Fields that are not here are ignored, and null is the same as a missing field. Fields that can only
-be null ask for features that this server does not have.
-"""
+"""The bodies of requests to /v1/responses, as types. Knows nothing of the answers."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, Tag
 
-from engine.server.bodies import WHOLE, Body, Limit, named
-from engine.server.conversation import Content, Part
-from engine.server.fields import SamplingFields
+from engine.server.bodies import WHOLE, Body, Limit, Object, named
+from engine.server.fields import LENGTHS, SamplingFields
 from engine.server.forms import FormFields
+from engine.server.messages import MOST_MESSAGES, Content, Message
+from engine.server.thinking import ThinkingFields
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class Message(Body):
-    type: Literal["message"] | None = None
-    role: Literal["user", "assistant", "system", "developer"]
-    content: Content
+class Item(Message):
+    """What was said or done: a message, a call, its result, reasoning, or what only OpenAI's models
+    know, such as a search. Their encrypted reasoning is ignored."""
 
-
-class FunctionCall(Body):
-    type: Literal["function_call"]
-    call_id: str
-    name: Name
-    arguments: str
-    namespace: str | None = None
-
-
-class CustomToolCall(Body):
-    type: Literal["custom_tool_call"]
-    call_id: str
-    name: Name
-    input: str
-    namespace: str | None = None
-
-
-class CallOutput(Body):
-    type: Literal["function_call_output", "custom_tool_call_output"]
-    call_id: str
-    output: Content
-
-
-class Reasoning(Body):
-    """Reasoning. `encrypted_content` is ignored: it was not written by this server."""
-
-    type: Literal["reasoning"]
-    summary: list[Part] | None = None
-    content: list[Part] | None = None
+    type: Annotated[str, Field(json_schema_extra={"not": {"const": "additional_tools"}})] = ""
+    id: str = ""
+    call_id: str = ""
+    arguments: Any = named("arguments", "action", "operation")
+    input: str = ""
+    namespace: str = ""
+    output: Content = ""
+    summary: Content = ""
 
 
 class FunctionTool(Body):
     type: Literal["function"]
     name: Name
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: Object | None = None
     strict: bool | None = None
 
 
@@ -115,34 +90,13 @@ class AdditionalTools(Body):
     tools: list[Tool]
 
 
-_OWN_ITEMS = ["message", "function_call", "custom_tool_call", "function_call_output"]
-_OWN_ITEMS += ["custom_tool_call_output", "reasoning", "additional_tools", "item_reference"]
-
-
-class OtherItem(Body):
-    """What was done at OpenAI, such as a search. A reference to what is stored there is refused."""
-
-    type: Annotated[str, Field(max_length=64, json_schema_extra={"not": {"enum": _OWN_ITEMS}})]
-
-
 def _kind_of_item(item: Any) -> str:
-    type = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-    if type is None:
-        return "message"
-    if not isinstance(type, str) or type not in _OWN_ITEMS:
-        return "other"
-    return _OUTPUTS.get(type, type)
+    tools = isinstance(item, dict) and item.get("type") == "additional_tools"
+    return "tools" if tools else "item"
 
 
-_OUTPUTS = dict.fromkeys(("function_call_output", "custom_tool_call_output"), "call_output")
-Item = Annotated[
-    Annotated[Message, Tag("message")]
-    | Annotated[FunctionCall, Tag("function_call")]
-    | Annotated[CustomToolCall, Tag("custom_tool_call")]
-    | Annotated[CallOutput, Tag("call_output")]
-    | Annotated[Reasoning, Tag("reasoning")]
-    | Annotated[AdditionalTools, Tag("additional_tools")]
-    | Annotated[OtherItem, Tag("other")],
+AnyItem = Annotated[
+    Annotated[Item, Tag("item")] | Annotated[AdditionalTools, Tag("tools")],
     Discriminator(_kind_of_item),
 ]
 
@@ -167,10 +121,6 @@ class AllowedTools(Body):
     tools: list[ToolReference]
 
 
-class ReasoningConfig(Body):
-    effort: str | None = None
-
-
 class SchemaFormat(Body):
     type: Literal["json_schema"]
     name: str | None = None
@@ -188,33 +138,18 @@ class TextConfig(Body):
     ) = None
 
 
-def _at_once(background: bool) -> bool:
-    if background:
-        raise ValueError("Responses are not stored, so none can run in the background")
-    return background
-
-
-Background = Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})]
-
-
-class ResponsesBody(SamplingFields, FormFields):
+class ResponsesBody(SamplingFields, FormFields, ThinkingFields):
     FORM = "text.format"
     model: str | None = None
-    input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
+    input: str | Annotated[list[AnyItem], Field(max_length=MOST_MESSAGES)] | None = None
     instructions: str | None = None
     tools: Annotated[list[Tool], Field(max_length=256)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
-    reasoning: ReasoningConfig | None = None
-    thinking_budget: Annotated[int, Field(ge=0), WHOLE] | None = None  # is not in OpenAI's API
     text: TextConfig | None = None
     stream: bool | None = None
     include: list[str] | None = None
-    max_output_tokens: Limit = named("max_output_tokens", "max_tokens", "max_completion_tokens")
+    max_output_tokens: Limit = named("max_output_tokens", *LENGTHS)
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
-    metadata: dict[str, str] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    background: Background | None = None
-    previous_response_id: None = None
-    conversation: None = None
-    prompt: None = None
+    prompt: None = None  # one that is stored at OpenAI

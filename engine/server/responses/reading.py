@@ -1,36 +1,24 @@
 """Turns the body of /v1/responses into an `Ask`. Pure."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall, thinking_of
+from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, tools_json
-from engine.server.conversation import (
-    arguments_of,
-    check_newest,
-    in_order,
-    note,
-    pictures_of,
-    text_of,
-)
+from engine.server.conversation import arguments_of, in_order, note
+from engine.server.errors import invalid
 from engine.server.fields import sampling_in
 from engine.server.forms import OBJECT, form_in, schema_form
+from engine.server.messages import check_newest, sent_in, text_of
 from engine.server.responses.bodies import (
     OWN_TOOLS,
     AdditionalTools,
     AllowedTools,
-    CallOutput,
-    CustomToolCall,
-    FunctionCall,
     Item,
-    Message,
     NamedChoice,
     ObjectFormat,
-    OtherItem,
-    Reasoning,
     ResponsesBody,
     SchemaFormat,
     TextConfig,
@@ -56,6 +44,7 @@ ASKED: dict[str, Any] = {
     "truncation": "disabled",
 }
 """The fields of the request that a response repeats, with their defaults."""
+_ROLES = ("user", "assistant", "system", "developer")
 _NEVER = ("service_tier", "store")  # not repeated: always the default
 
 
@@ -68,14 +57,16 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_output_tokens or loaded.context_length, loaded.context_length),
         overflow="rolling" if body.truncation == "auto" else "stop",
-        thinking=thinking_of(body.reasoning.effort if body.reasoning else None),
-        thinking_budget=body.thinking_budget,
+        thinking=body.wish,
+        thinking_budget=body.budget,
+        stops=tuple(body.stop),
         grammar=form_in(body, _grammar(body.text)),
         logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
     )
     prompt = Prompt(
         messages=messages_of(body),
         tools=tools_json([tool.function for tool in tools.values()]),
+        options=body.variables,
     )
     parallel = body.parallel_tool_calls is not False
     return Ask(
@@ -83,6 +74,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         request=request,
         choice=choice_of(body),
         parallel=parallel,
+        hidden=body.hidden,
         patterns={name: tool.pattern for name, tool in tools.items() if tool.pattern},
     )
 
@@ -103,13 +95,10 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
         messages.append(ChatMessage("user", body.input))
     else:
         items = body.input or []
-        if items and isinstance(items[-1], Message) and items[-1].role == "user":
-            check_newest(items[-1].content, f"input[{len(items) - 1}].content")
-        messages += [
-            message
-            for number, item in enumerate(items)
-            for message in _messages(item, f"input[{number}]")
-        ]
+        for number, item in enumerate(items):
+            if isinstance(item, Item):
+                place = f"input[{number}]"
+                messages += _messages(item, place, newest=number == len(items) - 1)
     if all(message.role == "system" for message in messages):
         messages.append(ChatMessage("user", ""))
     return in_order(messages)
@@ -152,30 +141,29 @@ def _grammar(text: TextConfig | None) -> Grammar | None:
             return None
 
 
-def _messages(item: Item, place: str) -> Iterator[ChatMessage]:
-    match item:
-        case Message():
-            role = "system" if item.role == "developer" else item.role
-            pictures = pictures_of(item.content, f"{place}.content")
-            yield ChatMessage(role, text_of(item.content), pictures=pictures)
-        case FunctionCall():
-            name = full_name(item.name, item.namespace)
-            yield _call(ToolCall(item.call_id, name, arguments_of(item.arguments)))
-        case CustomToolCall():
-            name = full_name(item.name, item.namespace)
-            arguments = json.dumps({INPUT: item.input}, ensure_ascii=False)
-            yield _call(ToolCall(item.call_id, name, arguments))
-        case CallOutput():
-            text, pictures = text_of(item.output), pictures_of(item.output, f"{place}.output")
-            yield ChatMessage("tool", text, tool_call_id=item.call_id, pictures=pictures)
-        case Reasoning():
-            text = text_of(item.content or item.summary or [])
-            yield ChatMessage("assistant", "", reasoning=text)
-        case OtherItem():
-            yield ChatMessage(
-                "user" if item.type.endswith("output") else "assistant", note(item.type)
-            )
-
-
-def _call(call: ToolCall) -> ChatMessage:
-    return ChatMessage("assistant", "", tool_calls=(call,))
+def _messages(item: Item, place: str, *, newest: bool) -> Iterator[ChatMessage]:
+    """The engine's messages for an item. Raises Refusal if it is the newest and cannot be read."""
+    type, called = item.type, item.type.removesuffix("_call")
+    if type in ("", "message"):
+        if newest:
+            check_newest(item, place, _ROLES)
+        yield from item.told(place)
+    elif type.endswith("_output"):
+        pictures = sent_in(item.output, f"{place}.output")
+        yield ChatMessage(
+            "tool", text_of(item.output), tool_call_id=item.call_id, pictures=pictures
+        )
+    elif type in ("function_call", "custom_tool_call") or (called != type and item.call_id):
+        custom = type == "custom_tool_call"
+        arguments = arguments_of({INPUT: item.input} if custom else item.arguments)
+        name = full_name(item.name or called, item.namespace)
+        yield ChatMessage(
+            "assistant", "", tool_calls=(ToolCall(item.call_id or item.id, name, arguments),)
+        )
+    elif type == "reasoning":
+        yield ChatMessage("assistant", "", reasoning=text_of(item.content) or text_of(item.summary))
+    elif newest and type == "item_reference":
+        message = f"{place} refers to what is stored. Nothing is: send the whole conversation."
+        raise invalid(message, place, "unsupported_content")
+    else:
+        yield ChatMessage("assistant", note(type))

@@ -6,7 +6,8 @@ from tests.support.engine.asking import asking, run
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/health", "/v1/health", "/health/", "/v1/health/?", "/v1", "/?x=1"]
+    "path",
+    ["/", "/health", "/v1/health", "/health/", "/v1/health/?", "/v1", "/?x=1", "//v1//health"],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_path_is_found_however_it_is_written(path: str, method: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from httpx2 import Response
@@ -14,6 +15,7 @@ from engine.request import ChatMessage, Picture, Prompt, chat
 from engine.server.conversation import Sent
 from engine.server.errors import Refusal
 from engine.server.pictures import MOST_PICTURES, Pictures
+from tests.support.documents.pdfs import line, pdf
 from tests.support.documents.pictures import SIZE, drawn, saved
 from tests.support.engine.asking import asking, run
 from tests.support.engine.scripted_host import Step, script
@@ -262,3 +264,107 @@ def test_a_failure_is_not_kept_and_a_lost_file_is_read_again() -> None:
             assert Path((await read(pictures, held)).path).exists()
 
     run(ask())
+
+
+TEXT = "Höhe,9\nBreite,8\n"
+
+
+def as_data(data: bytes, kind: str = "text/plain") -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def files(*parts: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    content = [*parts, {"type": "text", "text": "What?"}]
+    return "/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
+
+
+def file(data: str, name: str = "") -> dict[str, Any]:
+    return {"type": "file", "file": {"file_data": data, "filename": name}}
+
+
+def input_file(**more: Any) -> tuple[str, dict[str, Any]]:
+    content = [{"type": "input_file", **more}, {"type": "input_text", "text": "What?"}]
+    return "/v1/responses", {"input": [{"role": "user", "content": content}]}
+
+
+def document(source: Any, kind: str = "document", **more: Any) -> tuple[str, dict[str, Any]]:
+    content = [{"type": kind, "source": source, **more}, {"type": "text", "text": "What?"}]
+    return "/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 9}
+
+
+PARTS = [{"type": "text", "text": TEXT}]
+PACKED = base64.b64encode(TEXT.encode()).decode()
+PLAIN = {"type": "base64", "media_type": "text/plain", "data": PACKED}
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (files(file(as_data(TEXT.encode()))), "document.txt"),
+        (files(file(as_data(pdf(line("Breite 9")), "application/pdf"), "p.pdf")), "p.pdf"),
+        (files(file(as_data(TEXT.encode(), "text/csv;charset=utf-8"), "a.csv")), "a.csv"),
+        (files(file(as_data(b"# H\n" + TEXT.encode(), "text/markdown"), "a")), "a.md"),
+        (files(file(as_data(b"<p>" + TEXT.encode(), "text/html"))), "document.html"),
+        (files(file(as_data(b'{"a": "H\xc3\xb6he,9"}', "application/json"))), "document.json"),
+        (files(file(f"data:text/plain,{quote(TEXT)}", "b.txt")), "b.txt"),
+        (files(file(PACKED, "../../c.txt")), "../../c.txt"),
+        (input_file(filename="a.py", file_data=as_data(TEXT.encode())), "a.py"),
+        (document(PLAIN, title="Sizes"), "Sizes.txt"),
+        (document({"type": "text", "media_type": "text/plain", "data": TEXT}), "document"),
+        (document({"type": "content", "content": PARTS}, title="Sizes"), "Sizes"),
+        (document({"type": "content", "content": TEXT}), "document"),
+        (document("https://a/b", "search_result", title="Sizes", content=PARTS), "Sizes"),
+    ],
+)
+@pytest.mark.quick(2)
+def test_a_file_is_read_as_a_text(asked: Any, name: str) -> None:
+    response, messages = sent(*asked, sees=False)
+    assert response.status_code == 200, response.text
+    (message,) = messages
+    head, *_ = message.content.splitlines()
+    assert head == f"[Document: {name}]"
+    assert "9" in message.content
+    assert message.content.endswith("[End of document]\n\nWhat?")
+    assert message.pictures == ()
+
+
+def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later() -> None:
+    later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
+    for part, words in (
+        (file(as_data(b"{\\rtf1 x}", "application/rtf")), "RTF"),
+        (file("https://example.com/a.txt"), "an address, and none is ever fetched"),
+        (file("???"), "no base64"),
+        ({"type": "file", "file": {"file_id": "file_1"}}, "as their data"),
+    ):
+        path, body = files(part)
+        response, _ = sent(path, body)
+        assert response.status_code == 400
+        assert words in complaint(response)
+        assert "messages[0].content[0]" in complaint(response)
+        response, messages = sent(path, {"messages": [*body["messages"], *later]})
+        assert response.status_code == 200
+        assert messages[0].content.startswith("[file: not shown")
+
+
+def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation() -> None:
+    call = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+    parts = (
+        {"type": "document", "source": PLAIN},
+        block(BROKEN),
+        {"type": "search_result", "title": "Sizes", "content": PARTS},
+    )
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [*parts]}
+    said = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    response, messages = sent("/v1/messages", {"messages": said, "max_tokens": 9})
+    assert response.status_code == 200, response.text
+    assert messages[-1].role == "tool"
+    assert messages[-1].content.count(TEXT.strip()) == 2
+    assert "HEIC" in messages[-1].content
+
+
+def test_pictures_of_the_past_beyond_the_most_are_notes() -> None:
+    path, body = openai(*[PNG] * MOST_PICTURES)
+    response, messages = sent(path, {"messages": body["messages"] * 2})
+    assert response.status_code == 200
+    assert [len(message.pictures) for message in messages] == [0, MOST_PICTURES]
+    assert messages[0].content.startswith("[image: not shown")

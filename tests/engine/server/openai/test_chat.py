@@ -363,7 +363,6 @@ def test_what_is_wrong_is_told_in_words_of_the_api() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
-        ({"stop": ""}, "stop"),
         ({"stop": ["x"] * 17}, "stop"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"typical_p": 0.5}, "typical_p"),
@@ -393,3 +392,13 @@ def test_what_is_not_supported_is_refused_by_name(body: dict[str, Any], param: s
             assert not any(isinstance(command, Generate) for command in host.taken)
 
     run(ask())
+
+
+def test_values_that_php_and_forms_write_for_nothing_cost_no_request() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": []}}
+    body = {"tools": [tool], "stream_options": [], "stop": "", "chat_template_kwargs": []}
+    body |= {"logit_bias": [], "metadata": []}
+    _, generate = run(sent(body))
+    (given,) = json.loads(generate.prompt.tools)
+    assert given["function"]["parameters"] == {}
+    assert (generate.request.stops, generate.prompt.options) == ((), "")

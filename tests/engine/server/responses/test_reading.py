@@ -216,7 +216,6 @@ def test_what_is_refused_names_its_field() -> None:
             "input[0].content[0].type",
         ),
         ({"input": [{"role": "tool", "content": ""}]}, "input[0].role"),
-        ({"input": [{"type": "function_call", "call_id": "1", "name": "f"}]}, "input[0].arguments"),
         ({"tools": [{"type": "custom", "name": ""}]}, "tools[0].name"),
         ({"temperature": 3}, "temperature"),
         ({"max_output_tokens": 0}, "max_output_tokens"),

@@ -1,0 +1,231 @@
+"""The messages of a conversation, as clients of all dialects write them.
+
+Only the newest question is judged: what was said may have any form, and is told as well as it can
+be. Pictures and files are collected as they were sent: `engine.server.pictures` reads them.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from mimetypes import guess_extension
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from engine.request import ChatMessage, Picture, Role, ToolCall
+from engine.server.bodies import Past, as_text, named
+from engine.server.conversation import BETWEEN, Sent, arguments_of, in_document, in_order, note
+from engine.server.errors import invalid
+
+MOST_MESSAGES = 1 << 16  # the model's context is the limit; this only ends what is no conversation
+_IMAGES = ("image_url", "input_image", "image", "computer_screenshot")
+_FILES = ("file", "input_file", "document", "search_result")
+_ODD = "value"  # what stands where a content should
+_TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text", _ODD)
+_APART = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+_KIND = re.compile("data:([^;,]*)")
+_ROLES: dict[str, Role] = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("assistant", "model", "ai", "bot"), "assistant"),
+    **dict.fromkeys(("tool", "function", "ipython"), "tool"),
+}
+
+
+def _parts(value: Any) -> Any:
+    """A content in one of its forms. What is neither a text nor parts is told as its JSON."""
+    if isinstance(value, str) or not value:
+        return value or ""
+    if isinstance(value, dict) and value.get("type") in _IMAGES + _FILES + _TEXTS + _APART:
+        return [value]
+    if isinstance(value, list) and any(isinstance(part, str) or _typed(part) for part in value):
+        return value
+    return [{"type": _ODD, "text": as_text(value)}]
+
+
+def _typed(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("type"), str)
+
+
+class Part(Past):
+    """A part of a content: a text, an image, a file, a call, its result, or something else.
+
+    What clients put into an object within it, its data, is read as its own; `kind` is the type of
+    that object.
+    """
+
+    type: str = _ODD
+    kind: str = ""
+    id: str = named("id", "tool_use_id", default="")
+    name: str = named("name", "filename", "title", default="")
+    text: str = named("text", "refusal", "thinking", "tool_name", default="")
+    data: str = named("data", "file_data", "image_url", "url", "file_url", default="")
+    media_type: str = ""
+    content: "Content" = ""
+    input: Any = None
+    is_error: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _object(cls, value: Any) -> Any:
+        if not _typed(value):
+            return {"type": "text", "text": as_text(value)}
+        within = next((each for name in _WITHIN if isinstance(each := value.get(name), dict)), {})
+        own = {name: each for name, each in value.items() if name not in _WITHIN or each != within}
+        return {**within, "kind": within.get("type"), **own}
+
+    @property
+    def told(self) -> str | None:
+        """The text of it; None if it has none."""
+        if self.type == "search_result" or (self.type == "document" and self.kind == "content"):
+            return in_document(self.name, text_of(self.content))
+        if self.type == "document" and self.kind == "text":
+            return in_document(self.name, self.data)
+        return self.text if self.text or self.type in _TEXTS else None
+
+    @property
+    def sent(self) -> tuple[str, str]:
+        """The data, or the address, of an image or a file, and a file's name; both may be ""."""
+        if self.type in _IMAGES:
+            return self.data, ""
+        if self.type not in _FILES or self.told is not None:
+            return "", ""
+        name, declared = self.name or "document", _KIND.match(self.data)
+        kind = declared[1] if declared else self.media_type
+        if kind.startswith("image/"):
+            return self.data, ""
+        return self.data, name + ("" if PurePath(name).suffix else guess_extension(kind) or "")
+
+
+_WITHIN = ("source", "file", "image_url")
+Content = Annotated[str | list[Part], BeforeValidator(_parts)]
+Part.model_rebuild()
+
+
+class CalledFunction(Past):
+    """A call. What a model wrote as its arguments may be anything."""
+
+    name: str = ""
+    arguments: Any = named("arguments", "input", "args")
+
+
+class Called(CalledFunction):
+    """A call with its id. Some clients have its name beside that."""
+
+    id: str = ""
+    function: CalledFunction | None = named("function", "custom")
+
+    def value(self) -> ToolCall:
+        """The engine's call."""
+        called = self.function or self
+        return ToolCall(self.id, called.name, arguments_of(called.arguments))
+
+
+class Message(Past):
+    """A message. `function_call` is what an older API has for `tool_calls`."""
+
+    role: str = ""
+    content: Content = ""
+    refusal: str = ""
+    reasoning: str = named("reasoning_content", "reasoning", "thinking", default="")
+    tool_calls: list[Called] = Field(default_factory=list)
+    function_call: Called | None = None
+    tool_call_id: str = ""
+    name: str = named("tool_name", "name", default="")
+    images: list[Any] = Field(default_factory=list)
+
+    def told(self, place: str) -> Iterator[ChatMessage]:
+        """The engine's messages for what stands at this place of the body: results, then the rest.
+        A call is the assistant's, wherever it is."""
+        parts = [] if isinstance(self.content, str) else self.content
+        for number, part in enumerate(parts):
+            if part.type == "tool_result":
+                text = "Error: " * part.is_error + text_of(part.content)
+                pictures = sent_in(part.content, f"{place}.content[{number}].content")
+                yield ChatMessage("tool", text, tool_call_id=part.id, pictures=pictures)
+        if parts and all(part.type == "tool_result" for part in parts):
+            return
+        calls = [*self.tool_calls, *([self.function_call] if self.function_call else [])]
+        calls += [
+            Called(id=part.id, name=part.name, arguments=part.input)
+            for part in parts
+            if part.type == "tool_use"
+        ]
+        role = "assistant" if calls else role_of(self.role)
+        thoughts = (self.reasoning, *(part.text for part in parts if part.type == "thinking"))
+        yield ChatMessage(
+            role,
+            BETWEEN.join(filter(None, (text_of(self.content), self.refusal))),
+            reasoning=BETWEEN.join(filter(None, thoughts)),
+            tool_calls=tuple(call.value() for call in calls),
+            tool_call_id=self.tool_call_id,
+            name=self.name if role == "tool" else "",
+            pictures=sent_in(self.content, f"{place}.content")
+            + images_in(self.images, f"{place}.images"),
+        )
+
+
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+
+
+def conversation_of(
+    messages: Sequence[Message], roles: Collection[str], *before: ChatMessage, goes_on: bool = True
+) -> tuple[ChatMessage, ...]:
+    """The conversation that is answered. Raises Refusal.
+
+    `roles`: those that the newest message may have. `goes_on`: where the assistant's message is the
+    last, the answer continues it.
+    """
+    check_newest(messages[-1], f"messages[{len(messages) - 1}]", roles)
+    values = [*before]
+    for number, message in enumerate(messages):
+        values += message.told(f"messages[{number}]")
+    if values[-1].role == "assistant" and not goes_on:
+        values.append(ChatMessage("user", ""))
+    return in_order(values)
+
+
+def text_of(content: Content) -> str:
+    """The text of a content, with notes in place of parts that cannot be read."""
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if part.type not in _APART and not part.sent[0]]
+    texts = (note(part.type) if part.told is None else part.told for part in parts)
+    return BETWEEN.join(filter(None, texts))
+
+
+def sent_in(content: Content, place: str) -> tuple[Picture, ...]:
+    """The images and files of a content at this place of the body, as they were sent."""
+    sent = [("", "") if isinstance(part, str) else part.sent for part in content]
+    return tuple(
+        Sent(data, place=f"{place}[{number}]", name=name)
+        for number, (data, name) in enumerate(sent)
+        if data
+    )
+
+
+def images_in(images: Sequence[Any], place: str) -> tuple[Picture, ...]:
+    """The images that stand alone in a list."""
+    return tuple(Sent(as_text(one), place=f"{place}[{n}]") for n, one in enumerate(images))
+
+
+def role_of(role: str) -> Role:
+    """The role that a message of the past has, whatever it is called; "user" for others."""
+    return _ROLES.get(role.lower(), "user")
+
+
+def check_newest(newest: Message, place: str, roles: Collection[str]) -> None:
+    """Raise Refusal if the newest message, at this place of the body, has none of these roles, or
+    is a user's and has parts that cannot be read."""
+    if newest.role.lower() not in roles:
+        message = f"{place}.role is {newest.role!r}. There are {', '.join(roles)}."
+        raise invalid(message, f"{place}.role")
+    if role_of(newest.role) != "user" or isinstance(newest.content, str):
+        return
+    for number, part in enumerate(newest.content):
+        if part.type == _ODD:
+            message = f"{place}.content is neither a text nor a list of parts."
+            raise invalid(message, f"{place}.content")
+        if part.type not in _APART and part.told is None and not part.sent[0]:
+            here = f"{place}.content[{number}]"
+            message = f"{here} is {part.type!r}: send texts, or images and files as their data."
+            raise invalid(message, f"{here}.type", "unsupported_content")

@@ -1,0 +1,96 @@
+"""The wishes for thinking, alike in all dialects, under the names of all neighbours."""
+
+import json
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field
+
+from engine.request import Thinking, thinking_of
+from engine.server.bodies import WHOLE, Body, Object, named
+
+Budget = Annotated[
+    Annotated[int, Field(ge=0), WHOLE] | None,
+    BeforeValidator(lambda tokens: None if tokens == -1 else tokens),
+]
+
+
+Kind = Literal["enabled", "adaptive", "between_tools", "auto", "disabled"]
+
+
+class Reasoning(Body):
+    """The wish of OpenRouter, of OpenAI's responses, and, by its `type`, of Anthropic."""
+
+    type: Kind | None = None
+    enabled: bool | None = named("enabled", "enable")
+    effort: str = ""
+    max_tokens: Budget = named("max_tokens", "budget_tokens")
+    exclude: bool = False
+    display: Literal["summarized", "omitted"] | None = None
+
+    @property
+    def said(self) -> list[Thinking]:
+        """The effort, and whether the model thinks: as far as it is said."""
+        efforts = [thinking_of(self.effort)] if self.effort else []
+        switch = self.enabled if self.type is None else self.type != "disabled"
+        if switch is None and self.max_tokens:
+            switch = True
+        return efforts if switch is None else [*efforts, "on" if switch else "off"]
+
+
+def _as_object(wish: Any) -> Any:
+    if isinstance(wish, bool):
+        return {"enabled": wish}
+    name = "type" if wish in get_args(Kind) else "effort"
+    return {name: wish} if isinstance(wish, str) else wish
+
+
+Wish = Annotated[Reasoning | None, BeforeValidator(_as_object)]
+Switch = Annotated[Reasoning | None, BeforeValidator(lambda on: {"enabled": on})]
+
+
+class ThinkingFields(Body):
+    """Who says that a model is not to think prevails; else the effort says how much it does."""
+
+    reasoning_effort: Wish = None
+    reasoning: Wish = None
+    think: Wish = None
+    thinking: Wish = None
+    enable_thinking: Switch = None
+    thinking_budget: Budget = named(
+        *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens"),
+        *("reasoning_budget", "reasoning_budget_tokens"),
+    )
+    include_reasoning: bool = True
+    chat_template_kwargs: Object = Field(default_factory=dict)
+
+    @property
+    def wish(self) -> Thinking:
+        """Whether the model thinks, and with how much effort; "" leaves it to the model."""
+        said = [one for wish in self._wishes for one in wish.said]
+        said.sort(key=lambda one: (one != "off", one == "on"))
+        return said[0] if said else ""
+
+    @property
+    def budget(self) -> int | None:
+        """The number of tokens of reasoning after which the answer begins."""
+        given = (self.thinking_budget, *(wish.max_tokens for wish in self._wishes))
+        return next((tokens for tokens in given if tokens is not None), None)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the answer is told without its reasoning."""
+        return not self.include_reasoning or any(wish.exclude for wish in self._wishes)
+
+    @property
+    def variables(self) -> str:
+        """The variables of the chat template, for a prompt."""
+        return json.dumps(self.chat_template_kwargs) if self.chat_template_kwargs else ""
+
+    @property
+    def _wishes(self) -> list[Reasoning]:
+        own = (self.reasoning_effort, self.reasoning, self.think, self.thinking)
+        names = ("reasoning_effort", "enable_thinking", "thinking")
+        values = map(self.chat_template_kwargs.get, names)
+        given = [_as_object(value) for value in values if isinstance(value, bool | str)]
+        kwargs = map(Reasoning.model_validate, given)
+        return [one for one in (*own, self.enable_thinking, *kwargs) if one is not None]

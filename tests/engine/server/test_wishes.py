@@ -1,0 +1,204 @@
+"""What neighbours' clients send: done, refused by name, or harmless, in each dialect."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.process.protocol import Generate
+from engine.server.bodies import Body, names_of, read_body
+from engine.server.errors import Refusal
+from engine.server.ollama.bodies import Options
+from engine.server.ollama.endpoints import read_fields
+from engine.server.routes import OPERATIONS
+from engine.server.wishes import HARMLESS, REFUSED
+from tests.support.engine.asking import asking, events, run
+from tests.support.engine.scripted_host import Step, script
+
+HELLO = [{"role": "user", "content": "hello you"}]
+CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/api/generate"
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": HELLO},
+    COMPLETIONS: {"prompt": "hello you"},
+    "/v1/responses": {"input": "hello you"},
+    "/v1/messages": {"messages": HELLO, "max_tokens": 9},
+    "/api/chat": {"messages": HELLO, "stream": False},
+    GENERATE: {"prompt": "hello you", "stream": False},
+}
+CHATS = [path for path in BODIES if path != COMPLETIONS]
+KINDS: dict[str, type[Body]] = {
+    path: one.body
+    for path in BODIES
+    for one in OPERATIONS
+    if one.body and path.removeprefix("/v1") == one.path
+}
+OWN = {
+    path: names_of(kind) | (names_of(Options) if path.startswith("/api/") else set())
+    for path, kind in KINDS.items()
+}
+NAMED = {name: nothing for names, nothing, _ in REFUSED for name in names.split()}
+IGNORED = {name for names in HARMLESS.values() for name in names.split()}
+
+
+async def outcomes(path: str, *bodies: dict[str, Any]) -> list[Any]:
+    """What the engine is asked for each body, or the refusal."""
+    found: list[Any] = []
+    async with asking() as (client, host):
+        for body in bodies:
+            response = await client.post(path, json=BODIES[path] | body)
+            if response.status_code == 400:
+                error = response.json()["error"]
+                found.append(error if isinstance(error, str) else error["message"])
+                continue
+            assert response.status_code == 200, (path, body, response.text)
+            (asked,) = [one for one in host.taken if isinstance(one, Generate)]
+            host.taken.clear()
+            found.append((asked.prompt, asked.request))
+    return found
+
+
+def read(path: str, body: dict[str, Any]) -> Body:
+    """The body as an endpoint reads it."""
+    kind: Any = KINDS[path]
+    reader = read_fields if path.startswith("/api/") else read_body
+    return reader(kind, BODIES[path] | body)
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_each_name_that_is_not_done_is_refused_or_harmless(path: str) -> None:
+    plain = read(path, {})
+    for name in {*NAMED} - OWN[path] - {"messages", "prompt", "input", "options"}:
+        with pytest.raises(Refusal, match=f"{name} is not supported here") as caught:
+            read(path, {name: ["wish"]})
+        assert (caught.value.status, caught.value.param) == (400, name)
+        assert len(caught.value.message.partition(". ")[2]) > 9, "no remedy"
+        for nothing in (None, *NAMED[name]):
+            assert read(path, {name: nothing}) == plain, name
+    for name in IGNORED - OWN[path]:
+        assert read(path, {name: "wish"}) == plain, name
+
+
+def test_no_name_has_two_outcomes() -> None:
+    assert not {*NAMED} & IGNORED
+    assert sum(len(names.split()) for names, _, _ in REFUSED) == len(NAMED)
+
+
+def test_what_belongs_to_another_endpoint_is_not_dropped() -> None:
+    for path, body in (
+        ("/v1/responses", {"input": None, "messages": HELLO}),
+        (GENERATE, {"prompt": None, "messages": HELLO}),
+        (COMPLETIONS, {"tools": [{"type": "function"}]}),
+        (COMPLETIONS, {"enable_thinking": True}),
+        (GENERATE, {"context": [1, 2]}),
+        (CHAT, {"options": {"num_ctx": 9}}),
+        (CHAT, {"system": "Be brief."}),
+        ("/v1/messages", {"n": 2}),
+    ):
+        (words,) = run(outcomes(path, body))
+        assert "is not supported here" in words, body
+
+
+@pytest.mark.parametrize("path", CHATS)
+def test_every_name_for_thinking_is_done(path: str) -> None:
+    names: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"enable_thinking": False}, "off"),
+        ({"enable_thinking": True}, "on"),
+        ({"think": False}, "off"),
+        ({"think": True}, "on"),
+        ({"think": "high"}, "high"),
+        ({"thinking": {"type": "disabled"}}, "off"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "on"),
+        ({"thinking": False}, "off"),
+        ({"thinking": "disabled"}, "off"),
+        ({"reasoning": {"enabled": False}}, "off"),
+        ({"reasoning": {"enabled": True}}, "on"),
+        ({"reasoning": {"effort": "low", "summary": "auto"}}, "low"),
+        ({"reasoning": {"effort": "none"}}, "off"),
+        ({"reasoning": {"max_tokens": 9}}, "on"),
+        ({"reasoning": "off"}, "off"),
+        ({"reasoning_effort": "none"}, "off"),
+        ({"reasoning_effort": "high"}, "high"),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, "off"),
+        ({"chat_template_kwargs": {"thinking": True}}, "on"),
+        ({"chat_template_kwargs": {"reasoning_effort": "low"}}, "low"),
+        ({"reasoning_effort": "high", "enable_thinking": False}, "off"),
+    )
+    found = run(outcomes(path, *(body for body, _ in names)))
+    assert [request.thinking for _, request in found] == [thinking for _, thinking in names]
+    budgets: tuple[dict[str, Any], ...] = (
+        {"thinking_budget": 9},
+        {"thinking_token_budget": 9},
+        {"thinking_budget_tokens": 9},
+        {"reasoning_budget": 9},
+        {"thinking": {"type": "enabled", "budget_tokens": 9}},
+        {"reasoning": {"max_tokens": 9}},
+        {"reasoning_budget": -1},
+    )
+    found = run(outcomes(path, *budgets))
+    assert [request.thinking_budget for _, request in found] == [9] * 6 + [None]
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_other_names_of_neighbours_are_done_in_each_dialect(path: str) -> None:
+    lengths = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens")
+    found = run(
+        outcomes(
+            path,
+            *({"max_tokens": None, name: 7} for name in (*lengths, "n_predict", "num_predict")),
+            {"stop": "x"},
+            {"stop_sequences": ["x"]},
+            {"stop": ""},
+            {"random_seed": 5},
+            {"repeat_penalty": 1.5, "penalty_last_n": 5},
+            {"guided_choice": ["yes", "no"]},
+            {"min_p": 0.5, "top_k": 3},
+        )
+    )
+    requests = [request for _, request in found]
+    assert [request.max_tokens for request in requests[:6]] == [7] * 6
+    first, second, third, seeded, repeated, held, chosen = requests[6:]
+    assert (first.stops, second.stops, third.stops) == (("x",), ("x",), ())
+    assert (seeded.sampling.seed, seeded.sampling.repeatable) == (5, True)
+    assert (repeated.sampling.repetition_penalty, repeated.sampling.penalty_window) == (1.5, 5)
+    assert held.grammar.source == "yes|no"
+    assert (chosen.sampling.min_p, chosen.sampling.top_k) == (0.5, 3)
+
+
+def test_options_of_ollama_may_stand_anywhere() -> None:
+    inside, beside = run(
+        outcomes("/api/chat", {"options": {"think": False, "seed": 5}}, {"think": False, "seed": 5})
+    )
+    assert inside == beside
+    assert inside[1].thinking == "off"
+    (words,) = run(outcomes("/api/chat", {"options": {"mirostat": 2}}))
+    assert "mirostat" in words
+
+
+@pytest.mark.parametrize("path", CHATS)
+def test_reasoning_is_left_out_where_that_is_wished(path: str, tmp_path: Path) -> None:
+    template = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+
+    def thinking(command: Generate) -> Iterator[Step]:
+        return script("<think>", "Hidden", "</think>", "Shown", id=command.id)
+
+    async def ask() -> None:
+        async with asking(thinking, target=str(tmp_path)) as (client, _):
+            for wish in ({"include_reasoning": False}, {"reasoning": {"exclude": True}}, {}):
+                for stream in (False, True):
+                    body = BODIES[path] | wish | {"stream": stream, "enable_thinking": True}
+                    text = (await client.post(path, json=body)).text
+                    assert ("Hidden" in text, "Shown" in text) == (not wish, True), text
+
+    run(ask())
+
+
+def test_a_stream_ends_with_the_usage_by_openrouters_name_too() -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            for wish in ({"usage": {"include": True}}, {"stream_options": {"include_usage": True}}):
+                response = await client.post(CHAT, json=BODIES[CHAT] | wish | {"stream": True})
+                assert events(response)[-2][1]["usage"]["completion_tokens"] > 0
+
+    run(ask())
