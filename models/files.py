@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 from platformdirs import user_cache_path, user_data_path, user_log_path
 
 from models.errors import Problem
@@ -31,6 +31,16 @@ _LONGEST_STEM = 80
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 
+def written_path(text: str | os.PathLike[str]) -> Path:
+    """Return the path that a user wrote, with ~ for a home folder. Raises Problem for a text that
+    names none: with a NUL character, or half of one, or the home of nobody."""
+    with suppress(UnicodeEncodeError):
+        found = os.path.expanduser(text) if b"\0" not in os.fsencode(text) else "~"
+        if not found.startswith("~") or os.path.lexists(found):
+            return Path(found)
+    raise Problem(f"{str(text)[:80]!r} names no file.", "Check the path.")
+
+
 def data_folder(home: Path | None = None) -> Path:
     """Return Slipstream's folder: `home`, else $SLIPSTREAM_HOME, else in the user's data folder.
 
@@ -40,7 +50,7 @@ def data_folder(home: Path | None = None) -> Path:
     if home is not None:
         return home
     variable = os.environ.get(HOME_VARIABLE)
-    return Path(variable) if variable else user_data_path("Slipstream", appauthor=False)
+    return written_path(variable or user_data_path("Slipstream", appauthor=False))
 
 
 def cache_folder(home: Path | None = None) -> Path:
@@ -48,7 +58,7 @@ def cache_folder(home: Path | None = None) -> Path:
     the user's folder for caches."""
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home)
-    return user_cache_path("Slipstream", appauthor=False)
+    return written_path(user_cache_path("Slipstream", appauthor=False))
 
 
 def log_folder(home: Path | None = None) -> Path:
@@ -56,7 +66,7 @@ def log_folder(home: Path | None = None) -> Path:
     app's logs."""
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home) / "logs"
-    return user_log_path("Slipstream", appauthor=False)
+    return written_path(user_log_path("Slipstream", appauthor=False))
 
 
 def models_folder(home: Path | None = None) -> Path:
@@ -188,6 +198,18 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def holding(path: Path) -> AcquireReturnProxy:
+    """Take the lock of the file at `path`, for a `with`. Raises Problem if it cannot be taken."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(path.with_name(f".{path.name}.lock")).acquire()
+    except OSError as error:
+        raise Problem(
+            f"{path.parent} cannot be written: {error.strerror or error}.",
+            "Make room on the disk, and check that you may write there.",
+        ) from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from engine.conversation.pair import make_policy
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from models.drafters.folders import is_drafter
 from models.errors import Problem
+from models.files import written_path
 from models.model_folder import ModelFolder
 
 RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
@@ -92,7 +93,7 @@ def label(drafter: str) -> str:
 def model_folders(drafters: tuple[str, ...]) -> list[Path]:
     """The model folders among the drafters."""
     parts = [part.strip() for drafter in drafters for part in drafter.split("+")]
-    folders = (Path(part).expanduser() for part in dict.fromkeys(parts))
+    folders = (written_path(part) for part in dict.fromkeys(parts))
     return [folder for folder in folders if folder.is_dir() and not is_drafter(folder)]
 
 

@@ -17,7 +17,6 @@ with the detokenizer of its own `stream_generate`.
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -41,6 +40,7 @@ from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.events import Event, Stats, Verdict
 from engine.request import Request, Sampling
+from models.files import written_path
 from models.installed.resolve import drafts_without_weights, resolve_drafters
 from models.limits import PREFILL_ROWS
 from models.model_folder import ModelFolder
@@ -299,7 +299,7 @@ def make_runners(
             runners.append(MlxLmRunner(MLX_LM, target=target))
     runners += [peer(target, readers["block"]) for peer in peers]
     for drafter, length in options.drafting:
-        folder = Path(drafter).expanduser()
+        folder = written_path(drafter)
         make = drafter_maker(drafter, target.folder, load)
         shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
         runners += [

@@ -88,7 +88,7 @@ def _running(options: AgentOptions) -> Server | None:
     from engine.server.keys import default_key_file, read_key
     from engine.server.target import name_of
 
-    path = default_key_file() if options.key_file is None else options.key_file.expanduser()
+    path = options.key_file or default_key_file()
     key, (status, body) = NO_KEY, _listed(options.port, NO_KEY)
     if status == HTTPStatus.UNAUTHORIZED and path.exists():
         key = read_key(path)

@@ -34,7 +34,8 @@ from engine.events import Done, Prefill, Stats, Text
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request, ToolCall
 from engine.stretches import folded
-from models.errors import Problem
+from models.errors import Problem, problem_of
+from models.files import written_path
 from models.in_words import clean, one_line
 
 _HELP = """\
@@ -101,7 +102,9 @@ class TerminalChat:
                 return
             try:
                 self._handle(line)
-            except Problem as problem:
+            except Exception as error:
+                if (problem := problem_of(error)) is None:
+                    raise
                 self._console.print(Styled(clean(str(problem))), style="red")
 
     def _handle(self, line: str) -> None:
@@ -138,7 +141,7 @@ class TerminalChat:
                     said = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
                     self._console.print(Styled(one_line(said)[:200]), style="dim")
             case "/save":
-                save(self.messages, Path(os.path.expanduser(argument)))
+                save(self.messages, written_path(argument))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
@@ -248,11 +251,11 @@ class TerminalChat:
 
 def typed_path(text: str) -> Path:
     """The path that a person typed, or a terminal for a file that was dropped on it."""
-    if not Path(text).expanduser().exists():
+    if not os.path.exists(os.path.expanduser(text)):
         with suppress(ValueError):  # a quotation mark without its other half
             parts = shlex.split(text)
             text = parts[0] if len(parts) == 1 else text
-    return Path(text).expanduser()
+    return written_path(text)
 
 
 def _as_openais(call: ToolCall) -> dict[str, object]:

@@ -40,13 +40,15 @@ from engine.cli.options import (
 )
 from engine.cli.serve import epilog, serve
 from engine.cli.several_macs import Lost, leading, say_problem
+from engine.cli.streams import let_go, mend_streams
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from engine.tools.configuration import configuration_file
-from models.errors import Problem
-from models.files import data_folder
+from models.errors import Problem, problem_of
+from models.files import data_folder, written_path
 from models.this_process import Awake
 
+_TEXTS = ("--prompt", "--regex", "--stop", "--system")  # options whose value may be any text
 ANSWERS, MODELS, MEASURE = "Answers", "Models and drafters", "This machine"
 
 app = typer.Typer(
@@ -137,7 +139,7 @@ def generate(options: GenerateOptions) -> None:
     from engine.events import to_json
     from engine.request import ChatMessage
 
-    text = _standard_input() if options.prompt == "-" else options.prompt
+    text = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     if (options.section_by_section or options.passages) and not options.attach:
@@ -247,7 +249,9 @@ def distil(
         list[Path],
         described("JSON, JSON lines, CSV, or a prompt a line; more may follow.", "FILE..."),
     ],
-    more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    more_prompts: Annotated[
+        list[Path] | None, typer.Argument(hidden=True, parser=written_path)
+    ] = None,
     out: Annotated[Path, described("The drafter's folder, to be made.", "FOLDER")],
     target: Annotated[str | None, described(*TARGET)] = None,
     answers: Annotated[
@@ -442,30 +446,38 @@ def host() -> None:
     serve()
 
 
-def _standard_input() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise Problem("The prompt is not UTF-8.", "Convert it to UTF-8.") from error
-
-
 def _with_own_tools(arguments: Sequence[str]) -> list[str]:
-    """The arguments with our own file behind a `--tools` that names none."""
-    found: list[str] = []
+    """The arguments with our own file after a `--tools` that names none. The value of another
+    option, and what follows `--`, which is another program's, stay."""
+    found, before = list[str](), ""
     for place, word in enumerate(arguments):
+        if word == "--":
+            return [*found, *arguments[place:]]
         found.append(word)
-        behind = arguments[place + 1 : place + 2]
-        if word == "--tools" and (not behind or behind[0].startswith("-")):
+        after = arguments[place + 1 : place + 2]
+        if word == "--tools" and before not in _TEXTS and (not after or after[0].startswith("-")):
             found.append(str(configuration_file(data_folder())))
+        before = word
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. A `Problem` ends it with one line, and status 2, or 1 for `Lost`."""
+    """Run the command line. A `Problem`, and what the surroundings refuse, ends it with one line,
+    and status 2, or 1 for `Lost`."""
+    mend_streams()
     if arguments is None and sys.argv[1:2] == ["distil"]:
         restart_with_any_kernels()
     try:
-        app(_with_own_tools(sys.argv[1:] if arguments is None else arguments))
-    except Problem as problem:
+        try:
+            app(_with_own_tools(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            sys.stdout.flush()  # while a failure can still be told
+    except BrokenPipeError:  # nobody reads any more
+        sys.exit(1)
+    except Exception as error:
+        if (problem := problem_of(error)) is None:
+            raise
         say_problem(problem)
         sys.exit(1 if isinstance(problem, Lost) else 2)
+    finally:
+        let_go(sys.stdout, sys.stderr)

@@ -17,10 +17,12 @@ from rich.markup import escape
 from engine.process.protocol import Load, Macs, Memory
 from engine.request import Grammar, Overflow, Request, Sampling
 from models.errors import Problem
+from models.files import written_path
 from models.model_folder import ModelFolder
 
 DEFAULT_DRAFTER = "auto"
 ThinkingWish = Literal["on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
+_PATHS = ("FILE", "FILE|default", "FOLDER", "HOSTFILE", "PATH")  # what is written as a path
 _DESCRIPTION = "description"  # of a field's option, in its metadata
 
 
@@ -56,12 +58,15 @@ def described(
     help: str, metavar: str = "", *names: str, panel: Panel = Panel.OPTIONS, **more: Any
 ) -> Any:
     """An option for `Annotated`. Without a `metavar` it is a switch."""
+    if metavar.rstrip(".") in _PATHS:
+        more["parser"] = written_path
     return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, **more)
 
 
 def argument(help: str, metavar: str) -> Any:
     """An argument for `Annotated`."""
-    return typer.Argument(help=help, metavar=metavar)
+    parser = written_path if metavar in _PATHS else None
+    return typer.Argument(help=help, metavar=metavar, parser=parser)
 
 
 def option(default: Any, *words: str, **more: Any) -> Any:
@@ -121,7 +126,7 @@ class MacsOptions:
         """The Macs, as the engine is asked for them."""
         if self.hosts is None:
             return Macs()
-        return Macs(str(self.hosts.expanduser().absolute()), self.trust_network, self.mode)
+        return Macs(str(self.hosts.absolute()), self.trust_network, self.mode)
 
 
 @dataclass(frozen=True, kw_only=True)

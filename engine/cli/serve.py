@@ -51,7 +51,7 @@ class ServeOptions(ModelOptions):
 
     host: str = option("127.0.0.1", "The address to listen at.", "ADDRESS")
     port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
-    key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
+    key_file: Path | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
     allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
     allow_host: list[str] | None = option(
         None, "Another name of this server, as host.docker.internal; repeatable.", "NAME"
@@ -73,9 +73,7 @@ def serve(options: ServeOptions) -> None:
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
 
-    path = None if options.key_file is None else Path(options.key_file).expanduser()
-    if options.key_file == "default":
-        path = default_key_file()
+    path = default_key_file() if options.key_file == Path("default") else options.key_file
     key = None if path is None else read_key(path)
     origins = tuple(options.allow_origin or ())
     place = Place(

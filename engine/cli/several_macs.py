@@ -69,7 +69,8 @@ def _end(problem: Problem) -> None:
     """End the process, from any thread: the one that reads may never come back."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    print(file=sys.stderr)
+    with suppress(OSError):
+        print(file=sys.stderr)
     say_problem(problem)
     os._exit(1)
 
@@ -77,4 +78,5 @@ def _end(problem: Problem) -> None:
 def say_problem(problem: Problem) -> None:
     """Print it in one line on standard error. Some of it may come from a model's files."""
     line = clean(" ".join(str(problem).split()))
-    print(f"slipstream: {line}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # which may be full, too
+        print(f"slipstream: {line}", file=sys.stderr, flush=True)

@@ -216,7 +216,6 @@ def open_tools(
             raise Problem("No tools are given.", "Name the file of their servers with --tools.")
         yield None
         return
-    path = path.expanduser()
     if not path.is_file():
         raise Problem(f"There is no file {path}.", "Name one with the servers of tools.")
     configuration = load(path)

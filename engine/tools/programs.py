@@ -27,6 +27,7 @@ from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance, Ended, Item, U
 from engine.tools.log import ServerLog
 from engine.tools.protocol import Server
 from models.errors import Problem
+from models.files import written_path
 
 _NONSENSE_BYTES = 16 << 20  # that are no messages, until the server is given up
 _BLOCK_BYTES = 1 << 16
@@ -187,7 +188,7 @@ async def program_streams(
 
 async def _start(server: Server) -> asyncio.subprocess.Process:
     variables = environment(server.env)
-    folder = Path(server.cwd or "~").expanduser()
+    folder = written_path(server.cwd or "~")
     if not folder.is_dir():
         raise Problem(f"Its folder {folder} is not there.", 'Correct "cwd", or make the folder.')
     command = os.path.expanduser(server.command)

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
-from models.files import publish
+from models.files import publish, written_path
 from models.hub.stopping import Stop
 
 REMOVING = "removing-"  # before a snapshot's name: half of it may be gone
@@ -66,7 +66,7 @@ class CachedRepository:
 
 def cache_folder() -> Path:
     """The cache: $HF_HUB_CACHE, $HF_HOME/hub, or the user's default one."""
-    return Path(constants.HF_HUB_CACHE).expanduser()
+    return written_path(constants.HF_HUB_CACHE)
 
 
 def repositories(cache: Path) -> list[CachedRepository]:
@@ -173,6 +173,8 @@ def is_in_use(loose: Path) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
+    except OSError:  # of a cache that is only read
+        return False
     lock.release()
     return False
 

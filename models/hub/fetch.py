@@ -6,6 +6,7 @@ mark (marks.py) after that. Until then nothing there can be mistaken for a model
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -89,7 +90,7 @@ def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> P
 
 
 def _resolved(cache: Path | None) -> Path:
-    return (cache or cache_folder()).expanduser().resolve()
+    return Path(os.path.realpath(cache or cache_folder()))
 
 
 def _remaining_bytes(files: tuple[RepositoryFile, ...], storage: Storage) -> int:

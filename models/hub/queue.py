@@ -20,13 +20,13 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from models.errors import Problem
-from models.files import data_folder, write_json
+from models.files import data_folder, holding, write_json
 from models.records import Download, DownloadRequest, DownloadStatus
 from models.this_process import Awake
 from models.typed_json import decode
@@ -74,8 +74,13 @@ class Queue:
         """
         if not self._path.exists():
             return []
-        with self._changing() as downloads:
-            return list(downloads)
+        try:
+            with self._changing() as downloads:
+                return list(downloads)
+        except Problem:  # where nothing can be written, it is read as it is
+            with suppress(ValueError):
+                return _parse(self._path)
+            return []
 
     def enqueue(self, repository: str, revision: str = "") -> Download:
         """Add `repository` at the end of the queue.
@@ -284,14 +289,7 @@ class Queue:
     @contextmanager
     def _changing(self) -> Iterator[list[Download]]:
         """Yield the queue, locked against other processes; changes to the list are saved."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Problem(
-                f"{self._path.parent} cannot be made: {error.strerror or error}.",
-                "Make room on the disk, and check that you may write there.",
-            ) from error
-        with FileLock(self._path.with_name(f".{FILE_NAME}.lock")):
+        with holding(self._path):
             before = self._load()
             downloads = list(before)
             if any(each.status == "running" for each in downloads) and not self._has_runner():
@@ -304,7 +302,7 @@ class Queue:
         lock = FileLock(self._runner)
         try:
             lock.acquire(timeout=0)
-        except Timeout:
+        except OSError:  # held, or another user's
             return True
         lock.release()
         return False

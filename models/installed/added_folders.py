@@ -4,13 +4,12 @@ Knows the list, and where in such a folder models may be; nothing of models, and
 anything in the folders.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock
-
 from models.errors import Problem
-from models.files import data_folder, read_json_object, write_json
+from models.files import data_folder, holding, read_json_object, write_json, written_path
 from models.gguf.file import parts
 from models.model_folder import ADAPTER_CONFIG
 
@@ -40,10 +39,10 @@ def add_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 
     Raises Problem if there is no such folder, or the list cannot be written.
     """
-    folder = folder.expanduser().resolve()
+    folder = _whole(folder)
     if not folder.is_dir():
         raise Problem(f"There is no folder {folder}.", "Check the path.")
-    with _lock(home):
+    with holding(data_folder(home) / FILE_NAME):
         listed = folders(home=home)
         if folder not in listed:
             listed.append(folder)
@@ -56,9 +55,9 @@ def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 
     Raises Problem if it was not added, or the list cannot be written.
     """
-    with _lock(home):
+    with holding(data_folder(home) / FILE_NAME):
         listed = folders(home=home)
-        kept = [other for other in listed if other not in (folder, folder.expanduser().resolve())]
+        kept = [other for other in listed if other not in (folder, _whole(folder))]
         if kept == listed:
             raise Problem(
                 f"{folder} is not among the folders that were added.",
@@ -102,12 +101,6 @@ def _write(listed: list[Path], home: Path | None) -> None:
     write_json(path, {"folders": [str(folder) for folder in listed]})
 
 
-def _lock(home: Path | None) -> FileLock:
-    data = data_folder(home)
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Problem(
-            f"{data} cannot be made: {error.strerror or error}.", "Make room on the disk."
-        ) from error
-    return FileLock(data / f".{FILE_NAME}.lock")
+def _whole(folder: Path) -> Path:
+    """The path from the root, without links; links that lead in a circle stay."""
+    return Path(os.path.realpath(written_path(folder)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from models.errors import Problem
-from models.files import read_json_object
+from models.files import read_json_object, written_path
 from models.installed import added_folders
 from models.installed.inventory import ModelPlace
 from models.model_folder import ModelFolder
@@ -34,7 +34,7 @@ def other_models(person: Path) -> Iterator[Found]:
         for name, path in added_folders.places(person / folder):
             yield ModelPlace(name, ModelFolder(path), "lm-studio", removable=False), None
     named = os.environ.get(_OLLAMA_VARIABLE)
-    yield from _in_ollama(Path(named) if named else person / _OLLAMA)
+    yield from _in_ollama(written_path(named) if named else person / _OLLAMA)
 
 
 def ollama_name(blob: Path) -> str:

@@ -22,7 +22,7 @@ from models.drafters.folders import (
 )
 from models.drafters.kinds import check, plain_name
 from models.errors import Problem
-from models.files import models_folder
+from models.files import models_folder, written_path
 from models.gguf.file import is_gguf
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import Queue, repository_of
@@ -336,7 +336,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
     """Return the path, or the installed model of that name; models of the right use come first."""
     if is_path(text):
-        return Path(os.path.expanduser(text))
+        return written_path(text)
     module = text.removesuffix(f"/{MODULE_NAME}")
     if drafts and module != text and module_folder(module, home=home).is_dir():
         return module_folder(module, home=home)

@@ -5,6 +5,7 @@ Knows the places, the records of what is in them, and what may be deleted. Each 
 used has a reason, and a broken one does not hide others. Loads nothing.
 """
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def inventory(
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
     if person is not None or home is None:
-        for place, problem in other_models(person or Path.home()):
+        for place, problem in other_models(person or Path(os.path.expanduser("~"))):
             found.append(nothing_at(place, problem) if problem else describe(place, home=home))
     first: dict[Path, ModelEntry] = {}
     for entry in found:

@@ -29,7 +29,7 @@ from models.answers import (
     Rated,
     Refused,
 )
-from models.errors import Problem
+from models.errors import Problem, problem_of
 
 CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
 
@@ -332,8 +332,8 @@ def problems_as_lines(as_json: bool) -> Iterator[None]:
     """With `as_json`, a `Problem` becomes a line and exit code 2."""
     try:
         yield
-    except Problem as problem:
-        if not as_json:
+    except Exception as error:
+        if not as_json or (problem := problem_of(error)) is None:
             raise
         say(Refused(problem.message, problem.remedy))
         raise typer.Exit(2) from None

@@ -12,7 +12,7 @@ from engine.cli.models.convert import Quantization, convert
 from engine.cli.models.convert_drafter import convert_drafter, for_drafters, keep_module
 from models.drafters.folders import DrafterFolder, own_module, read_drafter
 from models.errors import Problem
-from models.files import data_folder, file_stem, models_folder
+from models.files import data_folder, file_stem, models_folder, written_path
 from models.gguf.file import is_gguf
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
@@ -106,8 +106,8 @@ def _module(files: ModelFolder) -> DrafterFolder:
 
 
 def _find(source: str) -> Path:
-    path = Path(os.path.expanduser(source))
-    return path if path.exists() else Path(find(source, models=installed()).path)
+    path = written_path(source)
+    return path if os.path.exists(path) else Path(find(source, models=installed()).path)
 
 
 def _published(source: Path) -> str:
