@@ -1,12 +1,17 @@
 """Downloads one file over HTTP, resuming broken attempts.
 
 Knows nothing about models. Bytes go to `<name>.partial` beside the destination; the file
-appears under its own name only when it is whole and has the expected sha256.
+appears under its own name only when it is whole and has the expected sha256. Also says of any
+failed request what it means, and whether and when to try again.
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import httpx2
@@ -16,6 +21,83 @@ from models.files import publish
 
 TIMEOUT_SECONDS = 30.0
 ATTEMPTS = 4  # in a row without a single new byte
+LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
+_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+class OtherAnswer(httpx2.RemoteProtocolError):
+    """Something between us and the server answered in its place, such as a page to sign in."""
+
+
+@contextmanager
+def naming_variables() -> Iterator[None]:
+    """For the making of a client. Raises Problem, which names the variables that are at fault."""
+    try:
+        yield
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        raise Problem(
+            "The proxy that is set cannot be used: its address is not like http://HOST:PORT.",
+            f"Correct {set_variables(*_PROXIES) or 'the settings of the network'}.",
+        ) from error
+    except OSError as error:
+        raise Problem(
+            f"The certificates that are set cannot be read: {error.strerror or error}.",
+            f"Correct {set_variables(*_CERTIFICATES) or 'the settings of the network'}.",
+        ) from error
+
+
+def check_network() -> str:
+    """The remedy for a connection that fails, with the variables that lead it."""
+    named = set_variables(*_PROXIES, *_CERTIFICATES, "HF_ENDPOINT")
+    return f"Check the network connection{named and f' and {named}'}, then try again."
+
+
+def set_variables(*names: str) -> str:
+    """Return those of these variables that are set, in either case, in words."""
+    return " and ".join(name for name in os.environ if name.upper() in names and os.environ[name])
+
+
+def require_file(response: httpx2.Response, size_bytes: int | None = None) -> None:
+    """Raise OtherAnswer for an answer that cannot be a file, or not one of that size."""
+    length = response.headers.get("Content-Length", "")
+    shorter = size_bytes is not None and length.isdecimal() and int(length) < size_bytes
+    if (
+        response.status_code not in (200, 206)
+        or response.headers.get("Content-Type", "").startswith("text/html")
+        or (shorter and response.status_code == 200 and "Content-Encoding" not in response.headers)
+    ):
+        raise OtherAnswer("the answer is not the file")
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status of the server's answer, if there was one."""
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same request is likely to succeed later."""
+    if (status := status_of(error)) is not None:
+        return status in _RETRIED_STATUSES
+    return isinstance(error, httpx2.TransportError) and not isinstance(
+        error, httpx2.UnsupportedProtocol
+    )
+
+
+def retry_after_seconds(error: Exception) -> float | None:
+    """Return the seconds for which the server asks clients to wait, if it does."""
+    if status_of(error) is None:
+        return None
+    headers = error.response.headers  # type: ignore[attr-defined]
+    said = headers.get("Retry-After", "").strip()
+    if limit := re.search(r";\s*t=(\d{1,9})", headers.get("RateLimit", "")):
+        said = said or limit[1]
+    if said.isdecimal() and len(said) < 10:
+        return float(said)
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    return None
 
 
 def file_sha256(path: Path) -> str:
@@ -68,7 +150,9 @@ def _fetch(
 ) -> None:
     """Bring `partial` to its full length, resuming until no attempt brings anything new."""
     attempts = ATTEMPTS
-    with httpx2.Client(follow_redirects=True, timeout=TIMEOUT_SECONDS) as client:
+    with naming_variables():
+        made = httpx2.Client(follow_redirects=True, timeout=TIMEOUT_SECONDS)
+    with made as client:
         while True:
             before = _size_bytes(partial)
             try:
@@ -76,19 +160,21 @@ def _fetch(
                 return
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 attempts = ATTEMPTS if _size_bytes(partial) > before else attempts - 1
-                refused = isinstance(error, httpx2.HTTPStatusError | httpx2.InvalidURL)
-                if attempts == 0 or refused:
+                wait = retry_after_seconds(error) or 0.0
+                if attempts == 0 or not is_passing(error) or wait > LONGEST_ASKED_SECONDS:
                     raise Problem(
                         f"{partial.stem} cannot be downloaded: {_reason(error)}.",
-                        "Check the network connection and try again: "
-                        "the download resumes where it stopped.",
+                        f"{check_network().rstrip('.')}: the download resumes where it stopped.",
                     ) from error
+                time.sleep(wait)
 
 
 def connection_trouble(error: Exception, server: str) -> str:
     """Why a request got no answer, as the end of a sentence: "there is no connection to the hub".
     Leaves out the system's own words, and the address, which may hold a password."""
     match error:
+        case OtherAnswer():
+            return f"the answer did not come from {server}"
         case httpx2.TimeoutException():
             return f"{server} does not answer"
         case httpx2.ProxyError():
@@ -129,6 +215,7 @@ def _fetch_rest(
             partial.unlink()
             raise httpx2.RemoteProtocolError("the server has another file now")
         response.raise_for_status()
+        require_file(response)
         if response.status_code == 206:
             span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
             if span is None or int(span[1]) != start:

@@ -207,7 +207,7 @@ def holding(path: Path) -> AcquireReturnProxy:
         return FileLock(path.with_name(f".{path.name}.lock")).acquire()
     except OSError as error:
         raise Problem(
-            f"{path.parent} cannot be written: {error.strerror or error}.",
+            f"{path.parent} cannot be made or written: {error.strerror or error}.",
             "Make room on the disk, and check that you may write there.",
         ) from error
 

@@ -12,7 +12,8 @@ sends the token to any host that a `Link` header names, and stops at the first m
 import json
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,12 +22,14 @@ from huggingface_hub import constants, get_token, hf_hub_url
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import get_session, hf_raise_for_status
 
+from models.download import OtherAnswer, naming_variables, require_file
 from models.errors import Problem
 from models.files import MAXIMUM_CONFIG_BYTES
 from models.hub.cache_layout import is_content
-from models.hub.problems import explain, offline_problem
+from models.hub.problems import explain, offline_problem, pause_seconds
 from models.hub.repository import (
     Repository,
+    RepositoryFile,
     check_name,
     check_revision,
     licence,
@@ -47,6 +50,7 @@ _BYTES_OF_DTYPE = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"), 1),
 }
+_UNCONNECTED = (httpx2.ConnectError, httpx2.ProxyError, httpx2.TimeoutException)
 ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled)  # what the client raises
 
 
@@ -54,7 +58,8 @@ class Hub:
     """The hub at `endpoint`: HF_ENDPOINT, or the public one, unless given.
 
     With `offline`, or HF_HUB_OFFLINE set, every request is a Problem. `token` replaces the one of
-    `hf auth login`. A request that receives nothing for `timeout_seconds` fails.
+    `hf auth login`. A request that receives nothing for `timeout_seconds` fails; a question that
+    the hub cannot answer now is asked again after `wait_seconds`, twice that, ...
     """
 
     def __init__(
@@ -64,12 +69,14 @@ class Hub:
         offline: bool = False,
         token: str | None = None,
         timeout_seconds: float = constants.HF_HUB_DOWNLOAD_TIMEOUT,
+        wait_seconds: float = 1.0,
     ) -> None:
         given = endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
+        given = given or constants.HUGGINGFACE_CO_URL_HOME  # an empty HF_ENDPOINT names none
         self.endpoint = given.rstrip("/")
         self.offline = offline or _is_set("HF_HUB_OFFLINE") or constants.HF_HUB_OFFLINE
         self._token = token
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds, self._wait_seconds = timeout_seconds, wait_seconds
 
     def page(self, name: str) -> str:
         """Return the address of the repository's page."""
@@ -123,11 +130,12 @@ class Hub:
                 f"The {file_name} of {repository.name} is too large: {listed.size_bytes:,} bytes.",
                 "Choose another model.",
             )
-        try:
-            with self.stream(repository, file_name) as response:
-                data = _body(response, maximum_bytes=maximum_bytes)
-        except ERRORS as error:
-            raise self.problem(error, repository.name) from error
+
+        def ask() -> bytes:
+            with self.stream(repository, listed) as response:
+                return _body(response, maximum_bytes=maximum_bytes)
+
+        data = self._patiently(ask, repository.name)
         if not is_content(data, listed.digest):
             raise Problem(
                 f"{file_name} of {repository.name} came damaged.",
@@ -137,19 +145,25 @@ class Hub:
 
     @contextmanager
     def stream(
-        self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
+        self,
+        repository: Repository,
+        file: RepositoryFile,
+        *,
+        start: int = 0,
+        stop: int | None = None,
     ) -> Iterator[httpx2.Response]:
         """Yield the response with the bytes of a file from `start` on, and before `stop` if that is
         given, as the hub sends them. A hub that cannot send parts of files sends all of it.
 
-        Raises what the client raises (see `problem`), and Problem when offline.
+        Raises what the client raises (see `problem`), OtherAnswer too, and Problem when offline.
         """
-        url = hf_hub_url(repository.name, file_name, revision=repository.revision)
+        url = hf_hub_url(repository.name, file.name, revision=repository.revision)
         url = self.endpoint + url.removeprefix(constants.ENDPOINT)
         headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
         if start or stop is not None:
             headers["Range"] = f"bytes={start}-" + ("" if stop is None else str(stop - 1))
         with self._stream(url, {}, headers) as response:
+            require_file(response, file.size_bytes)
             yield response
 
     def problem(self, error: Exception, name: str) -> Problem:
@@ -165,7 +179,9 @@ class Hub:
         headers = {"User-Agent": "slipstream", **headers}
         if token := self._find_token():
             headers["Authorization"] = f"Bearer {token}"
-        with get_session().stream(
+        with naming_variables():
+            session = get_session()
+        with session.stream(
             "GET", url, params=params, headers=headers, timeout=self._timeout_seconds
         ) as response:
             if response.is_error:
@@ -174,28 +190,40 @@ class Hub:
             yield response
 
     def _find_token(self) -> str | None:
-        if self._token is not None or constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
-            return self._token
+        token = self._token
         try:
-            return get_token()
-        except OSError as error:
+            if token is None and not constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+                token = get_token()
+            return token and token.encode("ascii").decode()
+        except (OSError, ValueError) as error:
             raise Problem(
-                "The token of the hub cannot be read.", "Sign in again: hf auth login"
+                "The token of the hub cannot be read.",
+                "Correct HF_TOKEN, or sign in again: hf auth login",
             ) from error
 
+    def _patiently(self, ask: Callable[[], bytes], name: str) -> bytes:
+        """What `ask` returns, about the repository `name`: asked again as a download is. Where
+        there is no connection to begin with, that is said at once. Raises Problem."""
+        failures = 0
+        while True:
+            try:
+                return ask()
+            except ERRORS as error:
+                failures += 1
+                wait = pause_seconds(error, failures, self._wait_seconds)
+                if wait is None or isinstance(error, _UNCONNECTED):
+                    raise self.problem(error, name) from error
+                time.sleep(wait)
+
     def _json(self, path: str, params: dict[str, Any], *, name: str) -> Any:
-        try:
+        def ask() -> bytes:
             with self._stream(self.endpoint + path, params, {}) as response:
-                body = _body(response, maximum_bytes=_MAXIMUM_ANSWER_BYTES)
-        except ERRORS as error:
-            raise self.problem(error, name) from error
+                return _body(response, maximum_bytes=_MAXIMUM_ANSWER_BYTES)
+
         try:
-            return json.loads(body)
+            return json.loads(self._patiently(ask, name))
         except (ValueError, RecursionError) as error:
-            raise Problem(
-                "The answer did not come from a Hugging Face hub.",
-                "Check the network connection: it may want you to sign in; or check HF_ENDPOINT.",
-            ) from error
+            raise self.problem(OtherAnswer("it is not JSON"), name) from error
 
     def _search(self, text: str, *, limit: int, library: str | None) -> list[SearchResult]:
         params: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": _ASKED_OF_EACH}
@@ -205,10 +233,7 @@ class Hub:
             params["filter"] = library
         listed = self._json("/api/models", params, name="the search")
         if not isinstance(listed, list):
-            raise Problem(
-                "The answer did not come from a Hugging Face hub.",
-                "Check its address (HF_ENDPOINT).",
-            )
+            raise self.problem(OtherAnswer("it is no list"), "the search")
         signed_in = bool(self._find_token())
         found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
         return [result for result in found if result is not None]

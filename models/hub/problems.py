@@ -3,21 +3,28 @@
 Knows the errors; sends no requests. Addresses are left out of messages: they may hold secrets.
 """
 
-import httpx2
 from huggingface_hub.errors import (
     DisabledRepoError,
     GatedRepoError,
-    HfHubHTTPError,
     OfflineModeIsEnabled,
     RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from models.download import connection_trouble
+from models.download import (
+    LONGEST_ASKED_SECONDS,
+    OtherAnswer,
+    check_network,
+    connection_trouble,
+    is_passing,
+    retry_after_seconds,
+    status_of,
+)
 from models.errors import Problem
 
-_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
+ATTEMPTS = 6  # in a row without a new byte
+LONGEST_WAIT_SECONDS = 30.0
 _TRY_LATER = "Try again later: downloads resume where they stopped."
 
 
@@ -29,26 +36,15 @@ def offline_problem() -> Problem:
     )
 
 
-def status_of(error: Exception) -> int | None:
-    """The HTTP status of the hub's answer, if there was one."""
-    if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
-        return error.response.status_code
-    return None
-
-
-def is_passing(error: Exception) -> bool:
-    """Whether the same request is likely to succeed later."""
-    if (status := status_of(error)) is not None:
-        return status in _RETRIED_STATUSES
-    return isinstance(error, httpx2.TransportError)
-
-
-def retry_after_seconds(error: Exception) -> float | None:
-    """Return the seconds for which the hub asks clients to wait, if it does."""
-    if not isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+def pause_seconds(error: Exception, failures: int, first_seconds: float) -> float | None:
+    """Return the seconds until the same is asked again after so many failures in a row: as the hub
+    says, or twice as many each time. None where that is in vain."""
+    asked = retry_after_seconds(error)
+    too_long = asked is not None and asked > LONGEST_ASKED_SECONDS
+    if failures >= ATTEMPTS or too_long or not is_passing(error):
         return None
-    said = error.response.headers.get("Retry-After", "").strip()
-    return float(said) if said.isdecimal() and len(said) < 10 else None
+    grown = first_seconds * 2.0 ** max(0, failures - 1)
+    return min(grown, LONGEST_WAIT_SECONDS) if asked is None else asked
 
 
 def explain(error: Exception, *, name: str, page: str) -> Problem:
@@ -77,12 +73,19 @@ def explain(error: Exception, *, name: str, page: str) -> Problem:
             return Problem(
                 f"{name} has changed on the hub: a file is gone.", "Start the download again."
             )
+        case OtherAnswer():
+            return Problem(
+                "The answer did not come from a Hugging Face hub.",
+                "Check the network connection: it may want you to sign in; or check HF_ENDPOINT.",
+            )
         case DisabledRepoError():
             return Problem(f"The hub has closed {name}.", "Choose another model.")
     return _explain_status(status_of(error), error, name=name)
 
 
 def _explain_status(status: int | None, error: Exception, *, name: str) -> Problem:
+    if status == 401 and "Authorization" not in error.response.request.headers:  # type: ignore[attr-defined]
+        return Problem(f"The hub asks who wants {name}.", "Sign in first: hf auth login")
     if status == 401:
         return Problem(
             f"The hub rejected the token that was sent for {name}.",
@@ -100,11 +103,19 @@ def _explain_status(status: int | None, error: Exception, *, name: str) -> Probl
             "The hub limits the number of requests, and refused this one.",
             f"Try again {wait}; signing in raises the limit: hf auth login",
         )
+    if status == 404:
+        return Problem(
+            f"The hub does not have {name}, or not all of it: it answered 404.",
+            "Check the name, and the address of the hub (HF_ENDPOINT).",
+        )
+    if status in (407, 511):  # a proxy, a network that is entered with a password
+        return Problem(
+            f"The network wants you to sign in before it reaches the hub: it answered {status}.",
+            check_network(),
+        )
     if status is not None and status >= 500:
         return Problem(f"The hub has a failure: it answered {status}.", _TRY_LATER)
     if status is not None:
         return Problem(f"The hub refused the request: it answered {status}.", _TRY_LATER)
     trouble = connection_trouble(error, "the hub")
-    return Problem(
-        f"{trouble[0].upper()}{trouble[1:]}.", "Check the network connection, then try again."
-    )
+    return Problem(f"{trouble[0].upper()}{trouble[1:]}.", check_network())

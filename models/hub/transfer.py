@@ -15,13 +15,9 @@ from huggingface_hub.constants import MAX_HTTP_DOWNLOAD_SIZE
 
 from models.errors import Problem
 from models.hub.client import ERRORS, Hub
-from models.hub.problems import is_passing, retry_after_seconds
+from models.hub.problems import pause_seconds
 from models.hub.repository import Repository, RepositoryFile
 from models.hub.stopping import Stop
-
-ATTEMPTS = 6  # in a row without a new byte
-LONGEST_WAIT_SECONDS = 30.0
-LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
 
 
 def transfer(
@@ -64,12 +60,10 @@ def transfer(
             return
         failures = 0 if after > furthest else failures + 1
         furthest = max(after, furthest)
-        asked = retry_after_seconds(error)
-        too_long = asked is not None and asked > LONGEST_ASKED_SECONDS
-        if failures == ATTEMPTS or too_long or not is_passing(error):
+        wait = pause_seconds(error, failures, wait_seconds)
+        if wait is None:
             raise hub.problem(error, repository.name) from error
-        wait = min(wait_seconds * 2 ** max(0, failures - 1), LONGEST_WAIT_SECONDS)
-        stop.pause(wait if asked is None else asked)
+        stop.pause(wait)
 
 
 def _request(
@@ -86,11 +80,12 @@ def _request(
     stop.check()
     there = partial.stat().st_size
     start, end = wanted.start + there, wanted.stop if wanted.stop < file.size_bytes else None
-    with hub.stream(repository, file.name, start=start, stop=end) as response:
+    with hub.stream(repository, file, start=start, stop=end) as response:
         if response.status_code == 206:
             span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
             if span is None or (int(span[1]), int(span[2])) != (start, file.size_bytes):
-                partial.write_bytes(b"")
+                if span is not None and int(span[2]) == file.size_bytes:
+                    partial.write_bytes(b"")
                 raise httpx2.RemoteProtocolError("the hub resumed at the wrong place")
         elif len(wanted) < file.size_bytes:
             raise Problem(
@@ -114,6 +109,8 @@ def _request(
                     )
                 _write(output, block)
                 came(done)
+            if done < len(wanted) and "Transfer-Encoding" in response.headers:
+                output.truncate(there)  # it ended as its sender meant it to: it was not the file
 
 
 def _write(output: FileIO, block: bytes) -> None:

@@ -23,7 +23,7 @@ def nobody_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hub(server: HubServer) -> Hub:
-    return Hub(endpoint=server.endpoint)
+    return Hub(endpoint=server.endpoint, wait_seconds=0.0)
 
 
 def test_a_repository_is_described(server: HubServer, hub: Hub):
@@ -96,7 +96,7 @@ def test_what_names_nothing_is_not_asked_for(
 
 def test_refusals_are_explained(server: HubServer, hub: Hub, subtests: pytest.Subtests):
     for refusal, message, remedy in [
-        (Refusal(401), "rejected the token", "hf auth login"),
+        (Refusal(401), "asks who wants", "Sign in first: hf auth login"),
         (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "There is no", "private"),
         (Refusal(403), "no access", "hf auth login"),
         (Refusal(403, headers={"X-Error-Code": "GatedRepo"}), "is gated", "hf auth login"),
@@ -105,7 +105,7 @@ def test_refusals_are_explained(server: HubServer, hub: Hub, subtests: pytest.Su
             "has closed",
             "another model",
         ),
-        (Refusal(404), "answered 404", "later"),
+        (Refusal(404), "does not have", "Check the name"),
         (Refusal(429), "limits the number", "later"),
         (Refusal(429, headers={"Retry-After": "77"}), "limits the number", "in 77 seconds"),
         (Refusal(500), "answered 500", "later"),

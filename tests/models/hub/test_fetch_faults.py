@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import Problem
-from models.hub import transfer
+from models.hub import problems, transfer
 from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
@@ -79,7 +79,7 @@ def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client, monkeypatch: 
     client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=1.0)
     client.server.hold_after = 100_000
     with monkeypatch.context() as patch:
-        patch.setattr(transfer, "ATTEMPTS", 1)
+        patch.setattr(problems, "ATTEMPTS", 1)
         fails(client, "does not answer")
     client.server.hold_after = None
     client.hub = Hub(endpoint=client.server.endpoint)
@@ -148,7 +148,7 @@ def test_refusals_end_the_download_and_say_why(
     client.server.refusals[f"/{WEIGHTS}"] = Refusal(status, headers=headers)
     fails(client, message)
     asked = client.server.requests(f"/{WEIGHTS}")
-    assert len(asked) == (transfer.ATTEMPTS if status in (429, 500) else 1)
+    assert len(asked) == (problems.ATTEMPTS if status in (429, 500) else 1)
     client.server.refusals.clear()
     recovers(client)
 
