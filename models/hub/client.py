@@ -26,7 +26,12 @@ from models.download import OtherAnswer, naming_variables, require_file
 from models.errors import Problem
 from models.files import MAXIMUM_CONFIG_BYTES
 from models.hub.cache_layout import is_content
-from models.hub.problems import explain, offline_problem, pause_seconds
+from models.hub.problems import (
+    LONGEST_WAIT_SECONDS,
+    explain,
+    offline_problem,
+    pause_seconds,
+)
 from models.hub.repository import (
     Repository,
     RepositoryFile,
@@ -202,8 +207,8 @@ class Hub:
             ) from error
 
     def _patiently(self, ask: Callable[[], bytes], name: str) -> bytes:
-        """What `ask` returns, about the repository `name`: asked again as a download is. Where
-        there is no connection to begin with, that is said at once. Raises Problem."""
+        """What `ask` returns, about the repository `name`: asked again as a download is. A
+        longer wait, and no connection to begin with, are told at once. Raises Problem."""
         failures = 0
         while True:
             try:
@@ -211,7 +216,7 @@ class Hub:
             except ERRORS as error:
                 failures += 1
                 wait = pause_seconds(error, failures, self._wait_seconds)
-                if wait is None or isinstance(error, _UNCONNECTED):
+                if isinstance(error, _UNCONNECTED) or wait is None or wait > LONGEST_WAIT_SECONDS:
                     raise self.problem(error, name) from error
                 time.sleep(wait)
 

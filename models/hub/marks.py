@@ -1,7 +1,8 @@
 """The mark that a model from the hub is complete: written last, in Slipstream's own folder.
 
 It lists the files of a snapshot in the cache, with the size and time of each when it was checked
-against the hub's hash, so that checking again is cheap. Knows nothing of where files come from.
+against the hub's hash, so that checking again is cheap; wherever the cache lies now. Knows nothing
+of where files come from.
 """
 
 import hashlib
@@ -13,8 +14,9 @@ from filelock import FileLock
 
 from models.errors import Problem
 from models.files import models_folder, read_json_object, write_json
-from models.hub.cache_layout import storage_of
+from models.hub.cache_layout import has_digest, storage_of
 from models.hub.repository import is_gguf_name, is_weights_name
+from models.hub.stopping import Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,6 @@ def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> No
             {
                 "repository": found[0].name if found else "",
                 "revision": found[1] if found else "",
-                "snapshot": str(snapshot),
                 "files": files,
             },
         )
@@ -62,6 +63,23 @@ def completed(path: Path, *, home: Path | None = None) -> bool:
         return False
 
 
+def mark_again(path: Path, *, home: Path | None = None) -> bool:
+    """Mark the model at `path` anew if its files only have other times, as those of a cache that
+    was copied to another disk have. Reads all of them. Returns whether it did."""
+    try:
+        told = read_json_object(mark_path(path, home=home))["files"]
+        digests = {name: digest for name, _, _, digest in told}
+        places = {_snapshot(path) / name: digest for name, digest in digests.items()}
+        if completed(path, home=home) or not all(
+            has_digest(place, digest, stop=Stop()) for place, digest in places.items()
+        ):
+            return False
+        mark(path, digests, home=home)
+    except (OSError, Problem, LookupError, TypeError, ValueError):
+        return False
+    return completed(path, home=home)
+
+
 def _is_unchanged(path: Path, *, home: Path | None) -> bool:
     snapshot = _snapshot(path)
     found = storage_of(snapshot)
@@ -70,7 +88,7 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
         return False
     told = read_json_object(place)
     files = [_Marked(*values) for values in told["files"]]
-    if told["snapshot"] != str(snapshot) or not files:
+    if not files:
         return False
     for file in files:
         state = (snapshot / file.name).stat()

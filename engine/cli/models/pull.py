@@ -159,6 +159,7 @@ def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
     name, gguf = split_file(download.repository)
     hub = Hub()
     repository = _describe(hub, name, download.revision)
+    report(replace(download, revision=repository.revision))  # a branch's is only known now
     if gguf.lower() == MODULE_NAME:
         fetch_module(repository, hub=hub, progress=report, cancelled=stop.asked)
         return

@@ -15,7 +15,7 @@ from models.hub.fetch import (
     fetch,
     remaining_bytes,
 )
-from models.hub.marks import mark_path, unmark
+from models.hub.marks import mark_again, mark_path, unmark
 from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
@@ -144,11 +144,21 @@ def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, 
     assert not completed(path, home=client.home)
 
 
-def test_a_mark_for_another_cache_says_nothing(client: Client, tmp_path: Path):
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_cache_that_was_moved_is_still_whole(client: Client, tmp_path: Path, copied: bool):
     path = client.fetch()
     moved = client.cache.rename(tmp_path / "moved") / path.relative_to(client.cache)
-    assert not completed(moved, home=client.home)
+    weights = moved / "model-2-of-2.safetensors"
+    if copied:  # where another disk gives files other times
+        os.utime(weights, ns=(1, 1))
+        assert not completed(moved, home=client.home)
+        assert mark_again(moved, home=client.home)
+    assert completed(moved, home=client.home)
     assert not completed(path, home=client.home)
+    assert not mark_again(moved, home=client.home)
+    damage(weights.resolve())
+    os.utime(weights, ns=(2, 2))
+    assert not mark_again(moved, home=client.home)
 
 
 def test_progress_is_told_in_the_callers_thread(client: Client):
