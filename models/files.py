@@ -33,10 +33,15 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 def written_path(text: str | os.PathLike[str]) -> Path:
     """Return the path that a user wrote, with ~ for a home folder. Raises Problem for a text that
-    names none: with a NUL character, or half of one, or the home of nobody."""
-    with suppress(UnicodeEncodeError):
-        found = os.path.expanduser(text) if b"\0" not in os.fsencode(text) else "~"
-        if not found.startswith("~") or os.path.lexists(found):
+    can name none: a long one, the home of nobody, one with a NUL character or half a character."""
+    with suppress(ValueError):
+        found = os.path.expanduser(text)
+        try:
+            os.lstat(found)
+        except OSError as error:
+            if not found.startswith("~") and error.errno != errno.ENAMETOOLONG:
+                return Path(found)
+        else:
             return Path(found)
     raise Problem(f"{str(text)[:80]!r} names no file.", "Check the path.")
 

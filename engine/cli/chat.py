@@ -141,7 +141,7 @@ class TerminalChat:
                     said = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
                     self._console.print(Styled(one_line(said)[:200]), style="dim")
             case "/save":
-                save(self.messages, written_path(argument))
+                save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
@@ -251,8 +251,8 @@ class TerminalChat:
 
 def typed_path(text: str) -> Path:
     """The path that a person typed, or a terminal for a file that was dropped on it."""
-    if not os.path.exists(os.path.expanduser(text)):
-        with suppress(ValueError):  # a quotation mark without its other half
+    with suppress(ValueError):  # a quotation mark without its other half
+        if not os.path.exists(os.path.expanduser(text)):
             parts = shlex.split(text)
             text = parts[0] if len(parts) == 1 else text
     return written_path(text)

@@ -164,8 +164,9 @@ class Queue:
 
     def is_run(self) -> bool:
         """Whether a process, this one or another, works through the queue now."""
-        with self._changing():
+        with suppress(Problem), self._changing():
             return self._has_runner()
+        return False  # nobody can, where nothing can be written
 
     def _begin(self) -> Download | None:
         """Mark the first queued download as running."""

@@ -24,6 +24,7 @@ from models.files import (
     unfinished_folder,
     write_json,
     write_text,
+    written_path,
 )
 
 _CHILD = """
@@ -35,6 +36,23 @@ with new_folder(Path(sys.argv[1])) as partial:
     print("writing", flush=True)
     time.sleep(60)
 """
+
+
+def test_paths_that_users_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for text, place in (("~/x", tmp_path / "x"), ("~", tmp_path), ("x~", "x~"), ("~$x.docx", None)):
+        if place is None:
+            (tmp_path / text).write_text("")
+        assert written_path(text) == Path(place or text)
+    for text in ("~nosuch/x", "a\0b", "\ud800", "~\0"):
+        with pytest.raises(Problem, match="names no file"):
+            written_path(text)
+    monkeypatch.setenv(HOME_VARIABLE, "~/slip")
+    assert data_folder() == cache_folder() == tmp_path / "slip"
+    monkeypatch.delenv(HOME_VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", "~/data")
+    assert "~" not in str(data_folder())
 
 
 def test_written_and_written_again(tmp_path: Path):

@@ -341,6 +341,17 @@ def test_an_error_keeps_the_conversation(table: Table) -> None:
         "/drafter early-exit:99",
         "/drafter ~no-such-user/model",
         "/drafter " + "x" * 300,
+        "/drafter ./" + "x" * 300,
+        "/attach ~no-such-user/f",
+        "/attach " + "x" * 300,
+        "/attach " + "Lorem ipsum, dolor. " * 200,
+        "/attach a\0b",
+        "/attach \ud800",
+        "/image ~no-such-user/f",
+        "/image " + "x" * 300,
+        "/save ~no-such-user/x.md",
+        "/save " + "x" * 300 + ".md",
+        "/save a\0.md",
         "/draft-length",
         "/draft-length 17",
         "/draft-length -1",
@@ -349,6 +360,7 @@ def test_an_error_keeps_the_conversation(table: Table) -> None:
         printed = table.say(line)
         assert "Traceback" not in printed, line
         assert "tokens/s" not in printed, line
+        assert len(printed) < 1_200, line  # the legend, and one line that does not repeat all of it
         assert table.messages == before, line
         assert table.session.drafter is drafter, line
     table.say("more")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import get_token
+from huggingface_hub.utils import close_session
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -120,6 +122,32 @@ def test_refusals_are_explained(server: HubServer, hub: Hub, subtests: pytest.Su
             assert message in raised.value.message
             assert remedy in raised.value.remedy
             assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", "proxy"),
+        ("HTTPS_PROXY", "ftp://127.0.0.1:9", "proxy"),
+        ("http_proxy", "http://127.0.0.1:x", "proxy"),
+        ("HTTP_PROXY", "http://127.0.0.1:9", "no connection"),
+        ("SSL_CERT_FILE", "/nope.pem", "certificates"),
+        ("SSL_CERT_FILE", "/etc/passwd", "certificates"),
+        ("HF_TOKEN", "hf_ü", "token"),
+    ],
+)
+def test_a_variable_at_fault_is_named(
+    server: HubServer, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
+):
+    monkeypatch.setattr("models.hub.client.get_token", get_token)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv(variable, value)
+    close_session()
+    with pytest.raises(Problem, match=says) as raised:
+        Hub(endpoint=server.endpoint).describe(NAME)
+    close_session()
+    assert variable in raised.value.remedy
+    assert "\n" not in str(raised.value)
 
 
 def test_a_model_that_is_not_there(hub: Hub):

@@ -6,6 +6,9 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from io import FileIO
 from pathlib import Path
 
@@ -109,6 +112,61 @@ def test_passing_refusals_are_tried_again(
     client.fetch(wait_seconds=1.0)
     assert client.is_right()
     assert pauses == [1.0, 2.0, 4.0][:times]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    mostly_slow(
+        [
+            Refusal(200, 2, {"Content-Type": "text/html; charset=utf-8"}, b"<html>sign in</html>"),
+            Refusal(200, 2, {"Content-Type": "text/plain"}, b"sign in"),
+            Refusal(200, 2, {"Content-Type": "text/html"}, b"<html>" + bytes(400_000)),
+            Refusal(203, 2, {}, b"x" * 150_080),
+            Refusal(204, 2, {}, b""),
+            Refusal(302, 2, {}, b"no place is named"),
+            Refusal(206, 2, {"Content-Range": "bytes 100000-100006/9000000"}, b"sign in"),
+            Refusal(206, 2, {}, b"sign in"),
+        ],
+        quick=[
+            Refusal(200, 2, {"Content-Type": "text/html; charset=utf-8"}, b"<html>sign in</html>"),
+            Refusal(200, 2, {"Content-Type": "text/plain"}, b"sign in"),
+        ],
+    ),
+)
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
+def test_another_answer_is_not_taken_for_a_file(
+    client: Client, pauses: list[float], name: str, answer: Refusal
+):
+    data = client.server.repositories[NAME][WEIGHTS]
+    partly_fetched(client, data, data[:100_000])
+    client.server.refusals[f"/{name}"] = replace(answer)
+    total = sum(len(client.server.repositories[NAME][each]) for each in NEEDED)
+    recovers(client)
+    assert client.server.sent_bytes < total - 100_000 + 1_000  # nothing came twice
+
+
+def test_the_first_questions_are_asked_as_patiently(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    waited: list[float] = []
+    monkeypatch.setattr("models.hub.client.time.sleep", waited.append)
+    for part in ("/api/models", "/config.json"):
+        for status, headers in ((503, {"Retry-After": "7"}), (429, {"RateLimit": '"api";r=0;t=7'})):
+            client.server.refusals[part] = Refusal(status, 1, headers)
+            recovers(client)
+            shutil.rmtree(client.cache)
+    assert waited == [7.0] * 4
+    client.server.refusals["/api/models"] = Refusal(503, headers={"Retry-After": "77"})
+    with pytest.raises(Problem, match="answered 503"):
+        client.describe()
+    assert len(waited) == 4
+
+
+def test_the_hub_says_until_when_to_wait(client: Client, pauses: list[float]):
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    client.server.refusals["/cdn/"] = Refusal(503, 1, headers={"Retry-After": until})
+    client.fetch()
+    assert pauses == [pytest.approx(19, abs=2)]
 
 
 def test_the_hub_says_how_long_to_wait(client: Client, pauses: list[float]):

@@ -1,5 +1,6 @@
 """The queue keeps its order, survives kills and damage, and has one runner at a time."""
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from models.errors import Problem
 from models.hub.queue import (
@@ -22,6 +24,7 @@ from models.hub.queue import (
     ReportProgress,
     repository_of,
 )
+from models.installed.added_folders import add_folder
 from models.records import Download
 
 GIVE_UP = Problem("It is gone.", "Try another one.")
@@ -428,6 +431,25 @@ def test_a_disk_that_refuses_is_explained(
     with pytest.raises(Problem, match="No space left"):
         queue.enqueue("c/d")
     assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
+def test_a_queue_that_cannot_be_locked_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    queue = Queue(home=tmp_path)
+    queue.enqueue("o/x")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), "lock")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    assert [each.repository for each in queue.downloads()] == ["o/x"]
+    assert not queue.is_run()
+    with pytest.raises(Problem, match=os.strerror(number)):
+        queue.enqueue("o/y")
+    with pytest.raises(Problem, match=os.strerror(number)):
+        add_folder(tmp_path, home=tmp_path)
 
 
 def test_a_file_in_place_of_the_data_folder(tmp_path: Path):

@@ -1,6 +1,7 @@
 """From the hub to an answer, and what is kept when a pull ends early."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from models.files import models_folder
 from models.hub.queue import Queue
@@ -70,9 +72,24 @@ def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
     assert "running" in ended.err
     assert "done" in ended.err
     sent = hub.sent_bytes
-    assert run("models", "pull", NAME).code == 0
+    for name in (NAME, f"{NAME}@main", f"{NAME}@v1.0", f"{NAME}@{hub.commit(NAME)}"):
+        assert run("models", "pull", name).out == f"{NAME}\n", name
     assert hub.sent_bytes == sent
     assert "empty" in run("models", "pull").err
+
+
+def test_a_cache_that_was_copied_is_used(
+    run: Command, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("models", "pull", NAME).code == 0
+    (tmp_path / "hub").rename(tmp_path / "other")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "other"))
+    for blob in (tmp_path / "other").glob("models--*/blobs/*"):
+        os.utime(blob, (1, 1))  # as a copy on another disk has
+    asked = len(hub.asked)
+    assert run("models", "fit", NAME).code == 0
+    assert answer_of(run("models", "list", "--json"))["installed"][-1]["problem"] == ""
+    assert len(hub.asked) == asked
 
 
 @pytest.mark.parametrize(

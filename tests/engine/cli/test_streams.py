@@ -1,0 +1,26 @@
+"""Standard streams that are closed are opened again, before a file of ours takes their number."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.engine.ended import ROOT
+
+_CHILD = """
+import sys
+from engine.cli.streams import let_go, mend_streams
+mend_streams()
+print("lost")
+let_go(sys.stdout, sys.stderr)
+with open(sys.argv[1], "w") as file:
+    print(file.fileno(), sys.stdin.fileno(), repr(sys.stdin.read()), file=file)
+"""
+
+
+def test_closed_streams_are_opened_again(tmp_path: Path) -> None:
+    for number, shell in enumerate(("<&-", "<&- >&-", "<&- >&- 2>&-", "</dev/null >/dev/full")):
+        told = tmp_path / str(number)
+        words = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", _CHILD, str(told)]
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True)
+        assert (ended.returncode, ended.stderr) == (0, b""), shell
+        assert told.read_text() == "3 0 ''\n", shell
