@@ -1,17 +1,14 @@
 """Downloads one file over HTTP, resuming broken attempts.
 
 Knows nothing about models. Bytes go to `<name>.partial` beside the destination; the file
-appears under its own name only when it is whole and has the expected sha256. Also says of any
-failed request what it means, and whether and when to try again.
+appears under its own name only when it is whole and has the expected sha256.
 """
 
 import hashlib
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from email.utils import parsedate_to_datetime
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -21,10 +18,7 @@ from models.files import publish
 
 TIMEOUT_SECONDS = 30.0
 ATTEMPTS = 4  # in a row without a single new byte
-LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
-_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_VARIABLES = re.compile("(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|HF_(ENDPOINT|HUB_[A-Z]+_TIMEOUT)")
 
 
 class OtherAnswer(httpx2.RemoteProtocolError):
@@ -33,71 +27,30 @@ class OtherAnswer(httpx2.RemoteProtocolError):
 
 @contextmanager
 def naming_variables() -> Iterator[None]:
-    """For the making of a client. Raises Problem, which names the variables that are at fault."""
+    """Raises Problem, with the variables that may be at fault, where no client can be made."""
     try:
         yield
-    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+    except (ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
         raise Problem(
-            "The proxy that is set cannot be used: its address is not like http://HOST:PORT.",
-            f"Correct {set_variables(*_PROXIES) or 'the settings of the network'}.",
-        ) from error
-    except OSError as error:
-        raise Problem(
-            f"The certificates that are set cannot be read: {error.strerror or error}.",
-            f"Correct {set_variables(*_CERTIFICATES) or 'the settings of the network'}.",
+            "A setting cannot be used: of the hub, an HTTP proxy, or certificates.",
+            f"Correct{network_variables() or ' the settings of the network'}.",
         ) from error
 
 
-def check_network() -> str:
-    """The remedy for a connection that fails, with the variables that lead it."""
-    named = set_variables(*_PROXIES, *_CERTIFICATES, "HF_ENDPOINT")
-    return f"Check the network connection{named and f' and {named}'}, then try again."
+def network_variables(before: str = "") -> str:
+    """Return the variables of the network that are set, after the word `before`; mostly none."""
+    named = " and ".join(name for name in os.environ if _VARIABLES.fullmatch(name.upper()))
+    return named and f"{before} {named}"
 
 
-def set_variables(*names: str) -> str:
-    """Return those of these variables that are set, in either case, in words."""
-    return " and ".join(name for name in os.environ if name.upper() in names and os.environ[name])
-
-
-def require_file(response: httpx2.Response, size_bytes: int | None = None) -> None:
-    """Raise OtherAnswer for an answer that cannot be a file, or not one of that size."""
-    length = response.headers.get("Content-Length", "")
-    shorter = size_bytes is not None and length.isdecimal() and int(length) < size_bytes
-    if (
-        response.status_code not in (200, 206)
-        or response.headers.get("Content-Type", "").startswith("text/html")
-        or (shorter and response.status_code == 200 and "Content-Encoding" not in response.headers)
-    ):
+def require_file(response: httpx2.Response, size_bytes: int = 0) -> None:
+    """Raise OtherAnswer for an answer that cannot be a file of that size."""
+    headers, whole = response.headers, response.status_code == 200
+    if "Content-Encoding" not in headers and whole:
+        whole = int(headers.get("Content-Length", size_bytes)) >= size_bytes
+    page = headers.get("Content-Type", "").startswith("text/html")
+    if page or not (whole or response.status_code == 206):
         raise OtherAnswer("the answer is not the file")
-
-
-def status_of(error: Exception) -> int | None:
-    """The HTTP status of the server's answer, if there was one."""
-    return getattr(getattr(error, "response", None), "status_code", None)
-
-
-def is_passing(error: Exception) -> bool:
-    """Whether the same request is likely to succeed later."""
-    if (status := status_of(error)) is not None:
-        return status in _RETRIED_STATUSES
-    return isinstance(error, httpx2.TransportError) and not isinstance(
-        error, httpx2.UnsupportedProtocol
-    )
-
-
-def retry_after_seconds(error: Exception) -> float | None:
-    """Return the seconds for which the server asks clients to wait, if it does."""
-    if status_of(error) is None:
-        return None
-    headers = error.response.headers  # type: ignore[attr-defined]
-    said = headers.get("Retry-After", "").strip()
-    if limit := re.search(r";\s*t=(\d{1,9})", headers.get("RateLimit", "")):
-        said = said or limit[1]
-    if said.isdecimal() and len(said) < 10:
-        return float(said)
-    with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
-    return None
 
 
 def file_sha256(path: Path) -> str:
@@ -160,13 +113,13 @@ def _fetch(
                 return
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 attempts = ATTEMPTS if _size_bytes(partial) > before else attempts - 1
-                wait = retry_after_seconds(error) or 0.0
-                if attempts == 0 or not is_passing(error) or wait > LONGEST_ASKED_SECONDS:
+                refused = isinstance(error, httpx2.HTTPStatusError | httpx2.InvalidURL)
+                if attempts == 0 or refused:
                     raise Problem(
                         f"{partial.stem} cannot be downloaded: {_reason(error)}.",
-                        f"{check_network().rstrip('.')}: the download resumes where it stopped.",
+                        f"Check the network connection{network_variables(' and')}, then try again: "
+                        "the download resumes where it stopped.",
                     ) from error
-                time.sleep(wait)
 
 
 def connection_trouble(error: Exception, server: str) -> str:

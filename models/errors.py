@@ -2,16 +2,6 @@
 
 import errno
 
-_REMEDIES = {
-    errno.ENOSPC: "Make room on the disk.",
-    errno.EDQUOT: "Make room on the disk.",
-    **dict.fromkeys(
-        (errno.EACCES, errno.EPERM, errno.EROFS), "Check that you may read and write there."
-    ),
-    errno.EMFILE: "Allow more open files: ulimit -n 4096",
-}
-_LONGEST_PLACE = 200
-
 
 class Problem(Exception):
     """A failure that a person can do something about.
@@ -30,14 +20,11 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Return the Problem that `error` is, or that the surroundings made of it: a disk, a path, a
-    stream, a connection. None for a fault of the program."""
+    """Return the Problem that `error` is, or that the surroundings made of it, such as a full disk.
+    None for a fault of the program."""
     if isinstance(error, Problem) or not isinstance(error, OSError):
         return error if isinstance(error, Problem) else None
-    place = "" if error.filename is None else str(error.filename)
-    shown = place if len(place) <= _LONGEST_PLACE else f"{place[:_LONGEST_PLACE]}…"
-    reason = error.strerror or str(error) or type(error).__name__
-    return Problem(
-        f"{shown}: {reason}." if shown else f"{reason}.",
-        _REMEDIES.get(error.errno or 0, "Check the path." if place else "Try again."),
-    )
+    place = "" if error.filename is None else f"{str(error.filename)[:200]}: "
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Make room on the disk." if full else "Check that it is there, and yours to use."
+    return Problem(f"{place}{error.strerror or error}.", remedy)

@@ -28,20 +28,17 @@ MAXIMUM_CONFIG_BYTES = 16_000_000
 _BUILDING = ".building"
 _NOT_IN_NAMES = '<>:"/\\|?*'
 _LONGEST_STEM = 80
+_LONGEST_PATH = 1024  # on a Mac
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 
 def written_path(text: str | os.PathLike[str]) -> Path:
     """Return the path that a user wrote, with ~ for a home folder. Raises Problem for a text that
-    can name none: a long one, the home of nobody, one with a NUL character or half a character."""
+    can name none: a long one, nobody's home, one with a NUL character or half a character."""
     with suppress(ValueError):
         found = os.path.expanduser(text)
-        try:
-            os.lstat(found)
-        except OSError as error:
-            if not found.startswith("~") and error.errno != errno.ENAMETOOLONG:
-                return Path(found)
-        else:
+        named = found[:1] != "~" or os.path.lexists(found)
+        if named and "\0" not in found and len(os.fsencode(found)) < _LONGEST_PATH:
             return Path(found)
     raise Problem(f"{str(text)[:80]!r} names no file.", "Check the path.")
 

@@ -449,15 +449,15 @@ def host() -> None:
 def _with_own_tools(arguments: Sequence[str]) -> list[str]:
     """The arguments with our own file after a `--tools` that names none. The value of another
     option, and what follows `--`, which is another program's, stay."""
-    found, before = list[str](), ""
+    found: list[str] = []
     for place, word in enumerate(arguments):
         if word == "--":
             return [*found, *arguments[place:]]
         found.append(word)
         after = arguments[place + 1 : place + 2]
-        if word == "--tools" and before not in _TEXTS and (not after or after[0].startswith("-")):
+        ours = arguments[place - 1] not in _TEXTS and (not after or after[0].startswith("-"))
+        if word == "--tools" and ours:
             found.append(str(configuration_file(data_folder())))
-        before = word
     return found
 
 

@@ -29,5 +29,4 @@ def let_go(*streams: TextIO) -> None:
         try:
             stream.flush()
         except OSError:
-            with open(os.devnull, "wb") as nothing:
-                os.dup2(nothing.fileno(), stream.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2
@@ -26,15 +26,9 @@ from models.download import OtherAnswer, naming_variables, require_file
 from models.errors import Problem
 from models.files import MAXIMUM_CONFIG_BYTES
 from models.hub.cache_layout import is_content
-from models.hub.problems import (
-    LONGEST_WAIT_SECONDS,
-    explain,
-    offline_problem,
-    pause_seconds,
-)
+from models.hub.problems import explain, offline_problem, pause_seconds
 from models.hub.repository import (
     Repository,
-    RepositoryFile,
     check_name,
     check_revision,
     licence,
@@ -55,6 +49,7 @@ _BYTES_OF_DTYPE = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"), 1),
 }
+_LONGEST_WAIT_SECONDS = 30.0
 _UNCONNECTED = (httpx2.ConnectError, httpx2.ProxyError, httpx2.TimeoutException)
 ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled)  # what the client raises
 
@@ -63,9 +58,10 @@ class Hub:
     """The hub at `endpoint`: HF_ENDPOINT, or the public one, unless given.
 
     With `offline`, or HF_HUB_OFFLINE set, every request is a Problem. `token` replaces the one of
-    `hf auth login`. A request that receives nothing for `timeout_seconds` fails; a question that
-    the hub cannot answer now is asked again after `wait_seconds`, twice that, ...
+    `hf auth login`. A request that receives nothing for `timeout_seconds` fails.
     """
+
+    wait_seconds = 1.0  # before a question is asked again; the next time twice that
 
     def __init__(
         self,
@@ -74,14 +70,13 @@ class Hub:
         offline: bool = False,
         token: str | None = None,
         timeout_seconds: float = constants.HF_HUB_DOWNLOAD_TIMEOUT,
-        wait_seconds: float = 1.0,
     ) -> None:
         given = endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
         given = given or constants.HUGGINGFACE_CO_URL_HOME  # an empty HF_ENDPOINT names none
         self.endpoint = given.rstrip("/")
         self.offline = offline or _is_set("HF_HUB_OFFLINE") or constants.HF_HUB_OFFLINE
         self._token = token
-        self._timeout_seconds, self._wait_seconds = timeout_seconds, wait_seconds
+        self._timeout_seconds = timeout_seconds
 
     def page(self, name: str) -> str:
         """Return the address of the repository's page."""
@@ -137,7 +132,7 @@ class Hub:
             )
 
         def ask() -> bytes:
-            with self.stream(repository, listed) as response:
+            with self.stream(repository, file_name) as response:
                 return _body(response, maximum_bytes=maximum_bytes)
 
         data = self._patiently(ask, repository.name)
@@ -150,25 +145,21 @@ class Hub:
 
     @contextmanager
     def stream(
-        self,
-        repository: Repository,
-        file: RepositoryFile,
-        *,
-        start: int = 0,
-        stop: int | None = None,
+        self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
     ) -> Iterator[httpx2.Response]:
         """Yield the response with the bytes of a file from `start` on, and before `stop` if that is
         given, as the hub sends them. A hub that cannot send parts of files sends all of it.
 
         Raises what the client raises (see `problem`), OtherAnswer too, and Problem when offline.
         """
-        url = hf_hub_url(repository.name, file.name, revision=repository.revision)
+        listed = repository.file(file_name)
+        url = hf_hub_url(repository.name, file_name, revision=repository.revision)
         url = self.endpoint + url.removeprefix(constants.ENDPOINT)
         headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
         if start or stop is not None:
             headers["Range"] = f"bytes={start}-" + ("" if stop is None else str(stop - 1))
         with self._stream(url, {}, headers) as response:
-            require_file(response, file.size_bytes)
+            require_file(response, listed.size_bytes if listed else 0)
             yield response
 
     def problem(self, error: Exception, name: str) -> Problem:
@@ -184,11 +175,12 @@ class Hub:
         headers = {"User-Agent": "slipstream", **headers}
         if token := self._find_token():
             headers["Authorization"] = f"Bearer {token}"
-        with naming_variables():
-            session = get_session()
-        with session.stream(
-            "GET", url, params=params, headers=headers, timeout=self._timeout_seconds
-        ) as response:
+        with ExitStack() as stack:
+            with naming_variables():
+                stream = get_session().stream(
+                    "GET", url, params=params, headers=headers, timeout=self._timeout_seconds
+                )
+                response = stack.enter_context(stream)
             if response.is_error:
                 response.read()  # so that the client can tell what the hub says about it
             hf_raise_for_status(response)
@@ -207,16 +199,16 @@ class Hub:
             ) from error
 
     def _patiently(self, ask: Callable[[], bytes], name: str) -> bytes:
-        """What `ask` returns, about the repository `name`: asked again as a download is. A
-        longer wait, and no connection to begin with, are told at once. Raises Problem."""
+        """What `ask` returns, asked again as a download is. A longer wait, and no connection to
+        begin with, are told at once. Raises Problem, about the repository `name`."""
         failures = 0
         while True:
             try:
                 return ask()
             except ERRORS as error:
                 failures += 1
-                wait = pause_seconds(error, failures, self._wait_seconds)
-                if isinstance(error, _UNCONNECTED) or wait is None or wait > LONGEST_WAIT_SECONDS:
+                wait = pause_seconds(error, failures, self.wait_seconds)
+                if isinstance(error, _UNCONNECTED) or wait is None or wait > _LONGEST_WAIT_SECONDS:
                     raise self.problem(error, name) from error
                 time.sleep(wait)
 

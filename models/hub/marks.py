@@ -54,30 +54,13 @@ def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> No
 def completed(path: Path, *, home: Path | None = None) -> bool:
     """Whether the model at `path`, a snapshot or a GGUF file in one, is whole and was checked.
 
-    Reads no weights: every file has the size and time that it had when it was checked, lies in the
-    cache, and no weights were added since.
+    Every file has the size and time that it had when it was checked, lies in the cache, and no
+    weights were added since. A file with another time is read, and then has its new one.
     """
     try:
         return _is_unchanged(path, home=home)
     except (OSError, Problem, LookupError, TypeError, ValueError):
         return False
-
-
-def mark_again(path: Path, *, home: Path | None = None) -> bool:
-    """Mark the model at `path` anew if its files only have other times, as those of a cache that
-    was copied to another disk have. Reads all of them. Returns whether it did."""
-    try:
-        told = read_json_object(mark_path(path, home=home))["files"]
-        digests = {name: digest for name, _, _, digest in told}
-        places = {_snapshot(path) / name: digest for name, digest in digests.items()}
-        if completed(path, home=home) or not all(
-            has_digest(place, digest, stop=Stop()) for place, digest in places.items()
-        ):
-            return False
-        mark(path, digests, home=home)
-    except (OSError, Problem, LookupError, TypeError, ValueError):
-        return False
-    return completed(path, home=home)
 
 
 def _is_unchanged(path: Path, *, home: Path | None) -> bool:
@@ -88,15 +71,22 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
         return False
     told = read_json_object(place)
     files = [_Marked(*values) for values in told["files"]]
+    copied = False
     if not files:
         return False
     for file in files:
         state = (snapshot / file.name).stat()
-        if (state.st_size, state.st_mtime_ns) != (file.size_bytes, file.modified_ns):
+        if state.st_size != file.size_bytes:
             return False
+        if state.st_mtime_ns != file.modified_ns:  # rewritten, or copied to another disk
+            if not has_digest(snapshot / file.name, file.digest, stop=Stop()):
+                return False
+            copied = True
         if not (snapshot / file.name).resolve().is_relative_to(found[0].cache):
             return False
     names = {file.name for file in files}
+    if copied:
+        mark(path, {file.name: file.digest for file in files}, home=home)
     if is_gguf_name(path.name):
         return path.name in names
     return names.issuperset(name for name in os.listdir(snapshot) if is_weights_name(name))

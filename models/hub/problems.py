@@ -3,28 +3,28 @@
 Knows the errors; sends no requests. Addresses are left out of messages: they may hold secrets.
 """
 
+import time
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+
+import httpx2
 from huggingface_hub.errors import (
     DisabledRepoError,
     GatedRepoError,
+    HfHubHTTPError,
     OfflineModeIsEnabled,
     RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from models.download import (
-    LONGEST_ASKED_SECONDS,
-    OtherAnswer,
-    check_network,
-    connection_trouble,
-    is_passing,
-    retry_after_seconds,
-    status_of,
-)
+from models.download import OtherAnswer, connection_trouble, network_variables
 from models.errors import Problem
 
 ATTEMPTS = 6  # in a row without a new byte
 LONGEST_WAIT_SECONDS = 30.0
+LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
+_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
 _TRY_LATER = "Try again later: downloads resume where they stopped."
 
 
@@ -34,6 +34,33 @@ def offline_problem() -> Problem:
         "The hub is not asked: offline mode is on.",
         "Unset HF_HUB_OFFLINE, or use a model that is on this machine.",
     )
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status of the hub's answer, if there was one."""
+    if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+        return error.response.status_code
+    return None
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same request is likely to succeed later."""
+    if (status := status_of(error)) is not None:
+        return status in _RETRIED_STATUSES
+    no_address = isinstance(error, httpx2.UnsupportedProtocol)
+    return isinstance(error, httpx2.TransportError) and not no_address
+
+
+def retry_after_seconds(error: Exception) -> float | None:
+    """Return the seconds for which the hub asks clients to wait, if it does."""
+    if not isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+        return None
+    said = error.response.headers.get("Retry-After", "").strip()
+    if said.isdecimal():
+        return float(said)
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    return None
 
 
 def pause_seconds(error: Exception, failures: int, first_seconds: float) -> float | None:
@@ -104,18 +131,13 @@ def _explain_status(status: int | None, error: Exception, *, name: str) -> Probl
             f"Try again {wait}; signing in raises the limit: hf auth login",
         )
     if status == 404:
-        return Problem(
-            f"The hub does not have {name}, or not all of it: it answered 404.",
-            "Check the name, and the address of the hub (HF_ENDPOINT).",
-        )
-    if status in (407, 511):  # a proxy, a network that is entered with a password
-        return Problem(
-            f"The network wants you to sign in before it reaches the hub: it answered {status}.",
-            check_network(),
-        )
+        missing = f"The hub does not have {name}, or not all of it: it answered 404."
+        return Problem(missing, "Check the name, and the address of the hub (HF_ENDPOINT).")
     if status is not None and status >= 500:
         return Problem(f"The hub has a failure: it answered {status}.", _TRY_LATER)
     if status is not None:
         return Problem(f"The hub refused the request: it answered {status}.", _TRY_LATER)
     trouble = connection_trouble(error, "the hub")
-    return Problem(f"{trouble[0].upper()}{trouble[1:]}.", check_network())
+    named = network_variables(" and")
+    check = f"Check the network connection{named}, then try again."
+    return Problem(f"{trouble[0].upper()}{trouble[1:]}.", check)

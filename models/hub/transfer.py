@@ -80,7 +80,7 @@ def _request(
     stop.check()
     there = partial.stat().st_size
     start, end = wanted.start + there, wanted.stop if wanted.stop < file.size_bytes else None
-    with hub.stream(repository, file, start=start, stop=end) as response:
+    with hub.stream(repository, file.name, start=start, stop=end) as response:
         if response.status_code == 206:
             span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
             if span is None or (int(span[1]), int(span[2])) != (start, file.size_bytes):

@@ -25,7 +25,6 @@ from models.errors import Problem
 from models.files import models_folder, written_path
 from models.gguf.file import is_gguf
 from models.hub.cache_layout import cache_folder, reference, repositories
-from models.hub.marks import mark_again
 from models.hub.queue import Queue, repository_of
 from models.hub.repository import check_revision
 from models.installed.inventory import ModelEntry, models_of
@@ -352,8 +351,6 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
         raise _unfinished(text, home, cache) or _unknown(text, models)
     found = entry.record
     if found.problem:
-        if mark_again(entry.folder.path, home=home):
-            return _find(text, home=home, cache=cache, drafts=drafts)
         raise _unfinished(found.name, home, cache) or Problem(found.problem, found.remedy)
     return entry
 

@@ -25,7 +25,9 @@ def nobody_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hub(server: HubServer) -> Hub:
-    return Hub(endpoint=server.endpoint, wait_seconds=0.0)
+    hub = Hub(endpoint=server.endpoint)
+    hub.wait_seconds = 0.0
+    return hub
 
 
 def test_a_repository_is_described(server: HubServer, hub: Hub):

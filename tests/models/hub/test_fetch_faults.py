@@ -151,8 +151,8 @@ def test_the_first_questions_are_asked_as_patiently(
     waited: list[float] = []
     monkeypatch.setattr("models.hub.client.time.sleep", waited.append)
     for part in ("/api/models", "/config.json"):
-        for status, headers in ((503, {"Retry-After": "7"}), (429, {"RateLimit": '"api";r=0;t=7'})):
-            client.server.refusals[part] = Refusal(status, 1, headers)
+        for status in (503, 429):
+            client.server.refusals[part] = Refusal(status, 1, {"Retry-After": "7"})
             recovers(client)
             shutil.rmtree(client.cache)
     assert waited == [7.0] * 4

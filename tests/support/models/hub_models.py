@@ -74,7 +74,8 @@ class Client:
     def __init__(self, server: HubServer, folder: Path, *, name: str = NAME) -> None:
         self.server = server
         self.cache, self.home = folder / "cache", folder / "home"
-        self.hub = Hub(endpoint=server.endpoint, token=None, wait_seconds=0.0)
+        self.hub = Hub(endpoint=server.endpoint, token=None)
+        self.hub.wait_seconds = 0.0
         self.name = name
 
     def describe(self) -> Repository:
