@@ -373,9 +373,5 @@ def show_kept(place: Path, console: Console, *, to: Path | None) -> None:
 
 
 def _write(text: str, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Problem(f"{path} cannot be written: {reason}.", "Check the path.") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

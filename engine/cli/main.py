@@ -425,13 +425,7 @@ def kept(
     if not forget:
         print(f"{size(held)} in {folder}")
         return
-    try:
-        forget_all(folder)
-    except OSError as error:
-        raise Problem(
-            f"What is kept in {folder} cannot be deleted: {error.strerror or error}.",
-            "Check that you may write there, and that no other program uses it.",
-        ) from error
+    forget_all(folder)
     print(f"Deleted; {size(held)} freed.")
 
 
