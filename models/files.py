@@ -12,12 +12,12 @@ import os
 import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_path, user_data_path, user_log_path
 
 from models.errors import Problem
@@ -202,7 +202,7 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
         lock.release()
 
 
-def holding(path: Path) -> AcquireReturnProxy:
+def holding(path: Path) -> AbstractContextManager[object]:
     """Take the lock of the file at `path`, for a `with`. Raises Problem if it cannot be taken."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
