@@ -364,6 +364,7 @@ def test_an_error_keeps_the_conversation(table: Table) -> None:
         assert table.messages == before, line
         assert table.session.drafter is drafter, line
     table.say("more")
+    table.attachments.close()
     assert table.messages[:2] == before
     assert table.roles == ["user", "assistant"] * 2
 
