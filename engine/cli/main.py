@@ -44,7 +44,6 @@ from engine.cli.streams import let_go, mend_streams
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from engine.tools.configuration import configuration_file
-from models.download import network_variables
 from models.errors import Problem, problem_of
 from models.files import data_folder, written_path
 from models.this_process import Awake
@@ -79,6 +78,8 @@ def _slipstream(
     ] = False,
 ) -> None:
     """Local chat that answers faster without changing what it says."""
+    from models.download import network_variables
+
     if network_variables():
         import models.hub  # noqa: F401  # names one at which other libraries only fail
 
