@@ -19,7 +19,7 @@ from models.errors import Problem
 from models.files import read_json_object
 from models.limits import LONGEST_DRAFT
 from models.memory.fit import DEFAULT_CONTEXT, fit
-from models.memory.machine import Machine, mac
+from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters
 from models.memory.shape import Shape, read_shape
@@ -42,9 +42,12 @@ from models.typed_json import decode
 VERSION = 2
 MAXIMUM_CATALOG_BYTES = 2_000_000
 SPARE_DISK_BYTES = 1_000_000_000
-LEAVES_ROOM = 0.98  # of the available memory, where a long context was read
+# Of the memory that Metal recommends, with this process and a long context: on 32 GB others saw a
+# system swap at 99 % of it (Rapid-MLX issue 1650), and none at 90 % (its PR 2512).
+LEAVES_ROOM = 0.95
 LONG_CONTEXT = 32_768  # for which there is room where a pair is recommended
 AS_FAST_AS_READING = 10.0  # tokens a second: some 450 words a minute
+AT_EASE = 30.0  # tokens a second below which fewer bits are better, if they are quicker
 MEMORY_SIZES_GB = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # of Macs
 # What a quicker or a smaller choice may lack of the best one's quality.
 _QUICKER_LACKS, _SMALLER_LACKS = 10, 20
@@ -511,13 +514,17 @@ def _memory_class(target: CatalogModel) -> int:
     largest = macs[MEMORY_SIZES_GB[-1]]
     context = min(LONG_CONTEXT, target.context)
     needed = fit(target.size, None, context=context, machine=largest).needed_bytes
-    fitting = (size for size in macs if needed <= LEAVES_ROOM * macs[size].available_bytes)
+    fitting = (size for size in macs if _leaves_room(needed, macs[size].available_bytes))
     return next(fitting, 2 * MEMORY_SIZES_GB[-1])
 
 
 def _has_room(long: Fit) -> bool:
     """Whether enough memory is left beside a long context."""
-    return long.needed_bytes <= LEAVES_ROOM * long.available_bytes
+    return _leaves_room(long.needed_bytes, long.available_bytes)
+
+
+def _leaves_room(needed_bytes: int, available_bytes: int) -> bool:
+    return needed_bytes + OWN_BYTES <= LEAVES_ROOM * available_bytes
 
 
 def _is_expanded(each: _Seen) -> bool:

@@ -128,19 +128,16 @@ class Chips:
         exact = [chip for chip in found if memory_gb in chip.memory_gb]
         return min(exact or found, key=lambda chip: chip.bandwidth_gb_s, default=None)
 
-    def curve(self, chip: Chip, bits: int) -> PublishedCurve:
-        """Return the nearest published curve: of the nearest generation, then of the same chip,
-        then of the nearest number of bits."""
+    def curve(self, chip: Chip, bits: int, *, experts: bool = False) -> PublishedCurve:
+        """Return the nearest curve: of the nearest generation, then of the nearest number of bits,
+        then of the same chip. The table has each width for each generation, so that no chip is
+        judged by the bits of another width while an older one has its own."""
 
-        def distance(each: PublishedCurve) -> tuple[int, bool, int]:
+        def distance(each: PublishedCurve) -> tuple[int, int, bool]:
             generations = abs(int(each.chip[1]) - int(chip.generation[1:]))
-            return generations, each.chip != chip.name, abs(each.bits - bits)
+            return generations, abs(each.bits - bits), each.chip != chip.name
 
-        return min((each for each in self.curves if not each.experts), key=distance)
-
-    def cost_of_experts(self) -> PublishedCurve:
-        """The published curve of mixtures of experts."""
-        return next(each for each in self.curves if each.experts)
+        return min((each for each in self.curves if each.experts == experts), key=distance)
 
     def usual_of(self, kind: DrafterKind) -> UsualDrafts:
         """Return the usual figures of a kind of drafter."""
@@ -236,9 +233,9 @@ def expect(
             f"Rows: {_measured_on(published, chip, target)}.",
         ]
         if target.experts:
-            experts = known.cost_of_experts()
+            experts = known.curve(chip, target.bits, experts=True)
             curve = _dearer(curve, experts.curve)
-            sources.append(f"Rows of experts: {experts.source}.")
+            sources.append(f"Rows of experts: {_measured_on(experts, chip, target)}.")
     else:
         return None
     if drafts is None:

@@ -31,6 +31,10 @@ MOST_CONTEXT = 1 << 24
 
 _METAL_STEP = 256
 _FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of scores
+# The values of several layers are alive at once, as MLX hands Metal ten buffers of work before it
+# waits: so much, and more for each row that a gated delta layer reads. Fitted to peaks that others
+# measured with prompts of 117 to 2,048 rows (mlx-swift-lm on an M1 Max, Rapid-MLX, mlx-lm 1569).
+_AHEAD, _AHEAD_DELTA_ROW = 750_000_000, 850_000
 _FLOAT32 = 4
 # Arrays of a round's rows over the vocabulary that are alive at once; measured with copies.
 _ROUND_COPIES = 10
@@ -155,7 +159,8 @@ class _Pair:
     ) -> None:
         self._machine, self._cache_bits = machine, cache_bits
         self._names = target.name, drafter.name if drafter else ""
-        shape, whole = target.shape, read_shape(target.config)
+        shape = target.shape
+        whole = shape if target.part is None or drafter is None else read_shape(target.config)
         self._target = self._model(target, shape, machine.available_bytes, expand)
         left = max(machine.available_bytes - self._target.weights_bytes, 0)
         self._drafter = (
@@ -263,17 +268,18 @@ class _Pair:
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
         """Return the temporary memory of a pass over `rows` rows: scores, or the states of a
-        recurrence, which a CPU computes row by row; and values between layers."""
+        recurrence, which a CPU computes row by row; and values between layers, on Metal those of
+        several."""
         shape, rows = model.shape, min(rows, context)
         seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
-        scores = _FLOAT32 * shape.attention_heads * rows * seen
-        states = _FLOAT32 * rows * max((layer.exact_state for layer in shape.layers), default=0)
-        if self._machine.unified:
-            states = 0
-            if shape.head_dim in _FUSED_HEAD_DIMS:
-                scores = 0
-        between = rows * (8 * shape.hidden_size + 3 * shape.active_width)
-        return max(scores, states) + between * model.held_bytes
+        table = shape.attention_heads * rows * seen
+        exact = max((layer.exact_state for layer in shape.layers), default=0)
+        between = rows * (8 * shape.hidden_size + 3 * shape.active_width) * model.held_bytes
+        if not self._machine.unified:
+            return _FLOAT32 * max(table, rows * exact) + between
+        scores = 0 if shape.head_dim in _FUSED_HEAD_DIMS else table * model.held_bytes
+        ahead = _AHEAD + (_AHEAD_DELTA_ROW * rows if exact else 0)
+        return scores + max(between, min(between * len(shape.layers), ahead))
 
     def _recorded(self, context: int) -> tuple[int, int]:
         """Return the bytes of hidden states that wait for a head, without and with a copy of the

@@ -18,7 +18,7 @@ from models.records import Fit
 _GIB = 1 << 30
 _SECONDS = 10.0
 # Python, its libraries and a tokenizer, and what the allocator keeps back: up to 0.38 GB measured.
-_OWN_BYTES = 400_000_000
+OWN_BYTES = 400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def mac_left(pressure: str) -> int | None:
     """The same of a Mac. `pressure`: 1 is normal, 2 is a warning, 4 is critical."""
     if _whole(pressure) <= 1:
         return None
-    return max(psutil.virtual_memory().available - _OWN_BYTES, 0)
+    return max(psutil.virtual_memory().available - OWN_BYTES, 0)
 
 
 def mac(name: str, settings: Mapping[str, str]) -> Machine:
@@ -99,7 +99,7 @@ def linux(root: Path) -> Machine:
     memory, free = figures.get("MemTotal", 0), figures.get("MemAvailable", 0)
     for limit, left in _control_groups(root):
         memory, free = min(memory, limit), min(free, left)
-    return Machine(platform.machine(), memory, max(free - _OWN_BYTES, 0), unified=False)
+    return Machine(platform.machine(), memory, max(free - OWN_BYTES, 0), unified=False)
 
 
 def _control_groups(root: Path) -> list[tuple[int, int]]:
