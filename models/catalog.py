@@ -111,12 +111,22 @@ class CatalogModel:
         values = self.parameters.total if self.parameters and not self.active_share else 0
         counted = round(values * self.stored_bits / 8) or self.weights_bytes
         loaded = min(self.weights_bytes, counted)
-        return ModelSize(self.name, loaded, self.config, values=values, part=self.shape)
+        return ModelSize(self.name, loaded, self.config, values=values, known=self.shape)
 
     @cached_property
     def shape(self) -> Shape:
         """Its layers and widths, read once. Raises Problem if they are not known."""
         return read_shape(self.config)
+
+    @cached_property
+    def memory_class_gb(self) -> int:
+        """The smallest memory of a Mac, in GB, in which a long context fits beside it."""
+        macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
+        largest = macs[MEMORY_SIZES_GB[-1]]
+        context = min(LONG_CONTEXT, self.context)
+        needed = fit(self.size, None, context=context, machine=largest).needed_bytes
+        fitting = (size for size in macs if _leaves_room(needed, macs[size].available_bytes))
+        return next(fitting, 2 * MEMORY_SIZES_GB[-1])
 
     @property
     def stored_bits(self) -> float:
@@ -382,7 +392,6 @@ class _Look:
             fetched[drafter.name] = self.catalog.download_bytes(drafter, target)
         missing = [name for name in fetched if name not in self.here]
         download_bytes = sum(fetched[name] for name in missing)
-        memory_class_gb = _memory_class(target)
         offer = PairOffer(
             target=target.name,
             drafter=drafter.name if drafter else "",
@@ -390,7 +399,7 @@ class _Look:
             good_for=target.good_for,
             licence=target.licence,
             context=target.context,
-            memory_class_gb=memory_class_gb,
+            memory_class_gb=target.memory_class_gb,
             drafter_kinds=_kinds(published),
             download_bytes=download_bytes,
             needed_bytes=needed.needed_bytes,
@@ -402,7 +411,7 @@ class _Look:
             needed_context=needed.context,
             largest_context=needed.largest_context,
             expanded=needed.weights_bytes > target.size.size_bytes,
-            caution=self._caution(memory_class_gb, needed) if needed.fits else "",
+            caution=self._caution(target.memory_class_gb, needed) if needed.fits else "",
             long_bytes=long.needed_bytes if self.machine.unified else 0,
             tokens_per_second=expected.tokens_per_second if expected else None,
             gain=expected.gain if expected else None,
@@ -507,17 +516,6 @@ def _abilities(target: CatalogModel) -> tuple[str, ...]:
     return tuple(filter(None, able))
 
 
-def _memory_class(target: CatalogModel) -> int:
-    """Return the smallest memory of a Mac, in GB, in which a long context fits beside the
-    target."""
-    macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
-    largest = macs[MEMORY_SIZES_GB[-1]]
-    context = min(LONG_CONTEXT, target.context)
-    needed = fit(target.size, None, context=context, machine=largest).needed_bytes
-    fitting = (size for size in macs if _leaves_room(needed, macs[size].available_bytes))
-    return next(fitting, 2 * MEMORY_SIZES_GB[-1])
-
-
 def _has_room(long: Fit) -> bool:
     """Whether enough memory is left beside a long context."""
     return _leaves_room(long.needed_bytes, long.available_bytes)
@@ -548,6 +546,15 @@ def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
     )
 
 
+def _outruns(one: _Seen, other: _Seen) -> bool:
+    """Whether one is the same model as the other in fewer bits, and a good deal quicker, where the
+    other keeps its reader waiting: more bits add less than that costs."""
+    fast, slow = one.offer.tokens_per_second or 0.0, other.offer.tokens_per_second or AT_EASE
+    if one.target.bits >= other.target.bits or slow >= AT_EASE or fast < 1.25 * slow:
+        return False
+    return plain_name(one.target.name) == plain_name(other.target.name)
+
+
 def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> dict[str, Choice]:
     """Return the choices by name: the best target that usually leaves room, and, if there are any,
     a quicker one and a smaller one that are not much worse. Of equals the installed one is chosen.
@@ -563,6 +570,7 @@ def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) ->
         and (each.offer.tokens_per_second or AS_FAST_AS_READING) >= AS_FAST_AS_READING
         and (machine.unified or (each.drafter and _is_expanded(each)))
     ]
+    roomy = [each for each in roomy if not any(_outruns(other, each) for other in roomy)]
     if not roomy:
         return {STARTER.name: "best"}
     best = max(roomy, key=lambda each: (each.target.quality, each.offer.installed))

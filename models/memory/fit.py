@@ -84,7 +84,7 @@ def require_fit(
     cache_bits: int | None = None,
 ) -> Fit:
     """Return `fit` for at most the model's own context. Raises Problem if the pair does not fit."""
-    own = read_shape(target.config).context_length
+    own = target.whole.context_length
     asked = min(context, own or context)
     found = fit(target, drafter, context=asked, machine=machine, cache_bits=cache_bits)
     if found.fits:
@@ -159,9 +159,8 @@ class _Pair:
     ) -> None:
         self._machine, self._cache_bits = machine, cache_bits
         self._names = target.name, drafter.name if drafter else ""
-        shape = target.shape
-        whole = shape if target.part is None or drafter is None else read_shape(target.config)
-        self._target = self._model(target, shape, machine.available_bytes, expand)
+        whole = target.whole
+        self._target = self._model(target, target.shape, machine.available_bytes, expand)
         left = max(machine.available_bytes - self._target.weights_bytes, 0)
         self._drafter = (
             self._model(drafter, _drafter_shape(drafter, whole), left) if drafter else None
@@ -303,7 +302,7 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
     target's."""
     network = drafter.network
     if network is None:
-        return read_shape(drafter.config)
+        return drafter.shape
     traits, config = KINDS[network.kind], published_as(network, drafter.config, {}).fields
     rows = config.get("rows") or config.get("draft_vocab_size") or target.vocabulary
     told = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}

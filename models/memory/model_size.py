@@ -32,7 +32,8 @@ class ModelSize:
     `size_bytes`: of its weight files. `weigh` counts `values`, the number of weights, and
     `value_bytes`, the size of one that is not quantized; both are 0 without a folder. `network`:
     the description of a network that reads the target's states; None for a whole model. `part`: the
-    shape of a part of a model; None for all of it.
+    shape of a part of a model; None for all of it. `known`: that of the whole, if it was read
+    before.
     """
 
     name: str
@@ -42,11 +43,17 @@ class ModelSize:
     value_bytes: int = 0
     network: DrafterDescription | None = None
     part: Shape | None = None
+    known: Shape | None = None
+
+    @property
+    def whole(self) -> Shape:
+        """All its layers, and its widths. Raises Problem if the config is malformed."""
+        return self.known or read_shape(self.config)
 
     @property
     def shape(self) -> Shape:
-        """Its layers and widths. Raises Problem if the config is malformed."""
-        return self.part or read_shape(self.config)
+        """The layers that it has here, and its widths. Raises Problem likewise."""
+        return self.part or self.whole
 
 
 def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:

@@ -19,7 +19,7 @@ _LARGEST_STATE = 1 << 34
 # For these mlx-lm makes caches as long as the window; for others they keep everything.
 _WINDOWED = {
     "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma4",
-    "gemma4_text", "gpt_oss", "llama", "mellum", "ministral3", "mistral", "mistral3", "olmo3",
+    "gemma4_text", "gpt_oss", "laguna", "llama", "mellum", "ministral3", "mistral", "mistral3", "olmo3",
     "plamo3", "step3p5",
 }  # fmt: skip
 # Architectures with a period of layers, the last of which attends to everything.
@@ -34,7 +34,10 @@ _DEFAULTS: dict[str, dict[str, int]] = {
     "gemma4_text": _GEMMA3 | {"num_key_value_heads": 1, "vocab_size": 262144},
     "gpt_oss": {"head_dim": 64, "num_key_value_heads": 8, "sliding_window": 128},
 }
-_LATENT = {"deepseek_v3", "deepseek_v32", "glm4_moe_lite", "kimi_k2", "longcat_flash"}
+_LATENT = {
+    "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "longcat_flash",
+    "mistral4",
+}  # fmt: skip
 _FULL, _WINDOW = ("full", "attention", "full_attention", "*"), ("sliding", "local", "window")
 _RECURRENT = ("linear", "mamba", "conv", "recurrent", "ssm", "rwkv", "gated_delta")
 _ALWAYS_RECURRENT = ("mamba", "falcon_mamba", "mamba2", "rwkv")
@@ -127,7 +130,7 @@ class _Reader:
         if kind == "recurrent":
             return self._recurrent(hidden)
         latent, rope = self._number("kv_lora_rank"), self._number("qk_rope_head_dim") or 0
-        if latent and self._type in _LATENT:
+        if latent and (self._type in _LATENT or self._value("model_type") in _LATENT):
             return Layer("full", latent + (self._number("index_head_dim") or 0), rope)
         if latent:
             key = (self._number("qk_nope_head_dim") or head_dim) + rope
