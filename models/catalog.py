@@ -18,7 +18,7 @@ from models.drafters.kinds import DrafterDescription, DrafterKind, plain_name
 from models.errors import Problem
 from models.files import read_json_object
 from models.limits import LONGEST_DRAFT
-from models.memory.fit import DEFAULT_CONTEXT, fit
+from models.memory.fit import DEFAULT_CONTEXT, fit, peak
 from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters
@@ -124,7 +124,7 @@ class CatalogModel:
         macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
         largest = macs[MEMORY_SIZES_GB[-1]]
         context = min(LONG_CONTEXT, self.context)
-        needed = fit(self.size, None, context=context, machine=largest).needed_bytes
+        needed = peak(self.size, None, context=context, machine=largest).needed_bytes
         fitting = (size for size in macs if _leaves_room(needed, macs[size].available_bytes))
         return next(fitting, 2 * MEMORY_SIZES_GB[-1])
 
@@ -450,7 +450,7 @@ class _Look:
         # On a CPU weights are expanded where a usual context leaves room for that.
         context = LONG_CONTEXT if self.machine.unified else DEFAULT_CONTEXT
         asked = min(context, target.context)
-        return fit(target.size, drafter, context=asked, machine=self.machine.usual)
+        return peak(target.size, drafter, context=asked, machine=self.machine.usual)
 
     def _note(self, drafter: CatalogDrafter | None) -> str:
         """Return a warning that drafts gain next to nothing on this machine; empty if they gain."""

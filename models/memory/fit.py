@@ -75,6 +75,12 @@ def fit(
     return replace(needed, reason=_reason(needed))
 
 
+def peak(target: ModelSize, drafter: ModelSize | None, *, context: int, machine: Machine) -> Fit:
+    """Return what a pair needs, as `fit` does, without its verdict and its longest context, which
+    take most of the time."""
+    return _Pair(target, drafter, machine, None, None).needs(context)
+
+
 def require_fit(
     target: ModelSize,
     drafter: ModelSize | None = None,

@@ -2,16 +2,21 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import models.catalog as catalog_module
+import models.memory.fit as fit_module
+import models.memory.shape as shape_module
 from models.architectures import known_to_mlx
 from models.catalog import (
     AS_FAST_AS_READING,
+    AT_EASE,
+    LEAVES_ROOM,
     MEMORY_SIZES_GB,
     SPARE_DISK_BYTES,
     VERSION,
@@ -23,8 +28,9 @@ from models.drafters.kinds import plain_name
 from models.errors import Problem
 from models.in_words import size
 from models.installed.inventory import role_of
-from models.memory.machine import Machine, mac
-from models.memory.shape import read_shape
+from models.memory import model_size
+from models.memory.machine import OWN_BYTES, Machine, mac
+from models.memory.shape import Shape, read_shape
 from models.records import Installed, PairOffer
 from models.speed import Measured, RowCurve
 from models.starter import STARTER
@@ -151,7 +157,8 @@ def test_sizes_agree_with_configs(catalog: Catalog):
         if model.parameters is None or model.active_share:
             continue
         bits = 8 * model.weights_bytes / model.parameters.total
-        least, most = {2: (2.1, 2.7), 4: (4.2, 5.0), 8: (8.4, 9.0), 16: (15.9, 16.6)}[model.bits]
+        exact = {2: (2.1, 2.7), 4: (4.2, 5.0), 6: (6.4, 6.6), 8: (8.4, 9.0), 16: (15.9, 16.6)}
+        least, most = exact[model.bits]
         if _sees(model.config):  # in 16 bits, and the smaller the model, the more that is
             most *= 1.7
         assert least < bits < most, model.name
@@ -222,6 +229,97 @@ def test_the_choices_differ_in_what_they_promise(catalog: Catalog, subtests: pyt
                 assert offer.sources
                 assert offer.abilities
                 assert not offer.caution
+
+
+MACS = (
+    ("M1", 8), ("M1", 16), ("M3 Pro", 18), ("M4", 16), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 24),
+    ("M4 Pro", 48), ("M5 Max", 36), ("M5 Max", 128), ("M3 Ultra", 96), ("M2 Ultra", 192),
+    ("M3 Ultra", 256), ("M3 Ultra", 512),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def everywhere(catalog: Catalog) -> dict[tuple[str, int], dict[str, PairOffer]]:
+    """The choices on each Mac."""
+    return {
+        (chip, gb): {
+            each.choice: each for each in offers(catalog, machine=a_mac(gb, chip)) if each.choice
+        }
+        for chip, gb in MACS
+    }
+
+
+Everywhere = dict[tuple[str, int], dict[str, PairOffer]]
+
+
+def test_what_is_chosen_leaves_room_for_the_system(everywhere: Everywhere):
+    for (_, memory_gb), chosen in everywhere.items():
+        for offer in chosen.values():
+            with_process = offer.long_bytes + OWN_BYTES
+            assert with_process <= LEAVES_ROOM * offer.available_bytes
+            assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
+
+
+def test_more_memory_never_gets_a_worse_best(catalog: Catalog, everywhere: Everywhere):
+    qualities: dict[str, list[int]] = {}
+    for (chip, _), chosen in everywhere.items():
+        qualities.setdefault(chip, []).append(catalog.models[chosen["best"].target].quality)
+    several = [each for each in qualities.values() if len(each) > 1]
+    assert len(several) >= 4
+    assert several == [sorted(each) for each in several]
+
+
+def test_memory_above_64_gb_is_used(everywhere: Everywhere):
+    used = {gb: chosen["best"].memory_class_gb for (_, gb), chosen in everywhere.items() if gb > 64}
+    assert used == {96: 96, 128: 96, 192: 192, 256: 256, 512: 512}
+
+
+def test_of_one_model_more_bits_are_not_chosen_where_they_keep_a_reader_waiting(
+    catalog: Catalog, everywhere: Everywhere
+):
+    for chosen in everywhere.values():
+        best = chosen["best"]
+        if catalog.models[best.target].bits == 8:
+            assert (best.tokens_per_second or 0) >= AT_EASE
+
+
+def test_four_cases_that_others_measured(everywhere: Everywhere):
+    """A pair that swaps on 32 GB (Rapid-MLX issue 1650), 5.98 GiB on 8 GB (its measurements), 9B on
+    an M4 of 24 GB, and an M5 Max beside an M4 Max."""
+    chosen = everywhere["M2 Pro", 32]
+    assert all("35B" not in offer.target for offer in chosen.values())
+    assert chosen["best"].target == "mlx-community/Qwen3.8-27B-4bit"  # no swap: its PR 2512
+    assert all("4B" not in offer.target for offer in everywhere["M1", 8].values())
+    best = everywhere["M4", 24]["best"]
+    assert (best.target, round(best.tokens_per_second or 0)) == (
+        "mlx-community/Qwen3.5-9B-MLX-4bit",
+        33,
+    )
+
+
+def test_an_m5_max_is_not_told_slower_than_an_m4_max(catalog: Catalog):
+    older, newer = (
+        {each.target: each.tokens_per_second or 0 for each in found}
+        for found in (offers(catalog, machine=a_mac(128, chip)) for chip in ("M4 Max", "M5 Max"))
+    )
+    assert newer["mlx-community/Qwen3.8-27B-8bit"] > 53
+    assert all(older[name] <= newer[name] for name in older)
+
+
+def test_each_models_layers_are_read_once(monkeypatch: pytest.MonkeyPatch):
+    read: list[str] = []
+    reading = shape_module.read_shape
+
+    def counted(config: Mapping[str, Any]) -> Shape:
+        read.append(str(config))
+        return reading(config)
+
+    for module in (catalog_module, fit_module, model_size):
+        monkeypatch.setattr(module, "read_shape", counted)
+    fresh = load_catalog()
+    offers(fresh, machine=a_mac(48))
+    deep = [config for config in read if "'num_hidden_layers': 1," not in config]
+    assert len(deep) <= len(fresh.models)
 
 
 def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog: Catalog):

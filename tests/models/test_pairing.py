@@ -163,7 +163,7 @@ def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
     found = judged(target, drafter, machine=small)["drafter"]
     assert not found.works
     assert " are available" in found.reason
-    roomy = replace(MACHINE, available_bytes=40_000_000)
+    roomy = replace(MACHINE, available_bytes=25_000_000)
     assert judged(target, drafter, machine=roomy, context=128)["drafter"].works
     long = judged(target, drafter, machine=roomy, context=4096)["drafter"]
     assert not long.works

@@ -7,6 +7,7 @@ from engine.draft_length.options import chains
 from models.memory.machine import mac
 from models.speed import (
     WORTH,
+    Chip,
     Drafts,
     Measured,
     RowCurve,
@@ -31,6 +32,64 @@ def test_every_mac_is_in_the_table() -> None:
         assert chip.source
         for bits in (2, 4, 8, 16):
             assert chips.curve(chip, bits).curve.cost(1) == 1.0
+
+
+def test_each_generation_has_a_curve_for_each_width() -> None:
+    chips = load_chips()
+    for chip in chips.chips:
+        for bits in (2, 3, 4, 6, 8, 16):
+            found = chips.curve(chip, bits)
+            assert (found.chip[:2], found.bits) == (chip.generation, bits)
+            rows = range(1, 17)
+            costs = [found.curve.cost(each) for each in rows]
+            assert costs[0] == 1.0
+            assert min(costs) == 1.0
+
+
+def test_a_curve_that_was_taken_from_another_says_so() -> None:
+    curves = [each for each in load_chips().curves if not each.experts]
+    shared = [one for one in curves if sum(one.points == other.points for other in curves) > 1]
+    for points in {one.points for one in shared}:
+        sources = [one.source for one in shared if one.points == points]
+        assert sum("taken from" not in source for source in sources) == 1 or all(
+            "taken from" in source for source in sources
+        )
+    found = expect(TARGET, None, chip=load_chips().find("M5 Max", 128 << 30))
+    assert found is not None
+    assert "M5 Max, 4 bits (mlx PR 3791" in found.sources[1]
+    eight = Weights(29e9, 1.3e9, bits=8, layers=64)
+    found = expect(eight, None, chip=load_chips().find("M5 Max", 128 << 30))
+    assert found is not None
+    assert "taken from the M4 Pro at 8 bits" in found.sources[1]
+    mixture = Weights(15e9, 0.7e9, bits=4, layers=64, experts=True)
+    found = expect(mixture, None, chip=load_chips().find("M2 Max", 64 << 30))
+    assert found is not None
+    assert "M4 Pro, 4 bits, in place of M2 Max, 4 bits" in found.sources[2]
+
+
+@pytest.mark.parametrize("memory_gb", [8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256])
+def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower(memory_gb: int) -> None:
+    chips = [
+        each for each in load_chips().chips if not each.memory_gb or memory_gb in each.memory_gb
+    ]
+    pairs = [
+        (Weights(size, 0.05 * size, bits=bits, layers=layers, experts=experts), drafts)
+        for bits in (2, 3, 4, 6, 8, 16)
+        for experts in (False, True)
+        for size, layers in ((2e9, 28), (28e9, 64))
+        for drafts in (None, DRAFTS, Drafts("mtp", 0.3e9, 2, 2.33, "somebody"))
+    ]
+    speeds = [_speeds(chip, pairs) for chip in chips]
+    for older, slower in zip(chips, speeds, strict=True):
+        for newer, faster in zip(chips, speeds, strict=True):
+            as_fast = newer.bandwidth_gb_s >= older.bandwidth_gb_s
+            if as_fast and newer.generation >= older.generation:
+                assert all(a <= b for a, b in zip(slower, faster, strict=True)), (older, newer)
+
+
+def _speeds(chip: Chip, pairs: list[tuple[Weights, Drafts | None]]) -> list[float]:
+    found = [expect(target, drafts, chip=chip) for target, drafts in pairs]
+    return [each.tokens_per_second for each in found if each]
 
 
 def test_memory_tells_chips_of_one_name_apart() -> None:
