@@ -20,9 +20,11 @@ from models.typed_json import decode
 WORTH = 1.05  # times plain: a draft that gains less is not worth a download
 
 # Plain decoding on an M4 Pro used so much of the bandwidth that Apple names, and took so long to
-# launch a layer, or one with experts (fitted to the plain speeds in mlx-dspark 0.20.3).
+# launch a layer, or one with experts (fitted to the plain speeds in mlx-dspark 0.20.3); that took
+# longer on an M2 Pro and an M2 Max (fitted to Qwen3.6-35B-A3B in Rapid-MLX).
 _USED = 0.85
 _LAYER_SECONDS, _EXPERTS_SECONDS = 40e-6, 100e-6
+_SLOWER_EXPERTS = {"M1": 175e-6, "M2": 175e-6}
 _MOST_BYTES = 1_000_000
 _PATH = Path(__file__).parent.parent / "resources" / "chips.json"
 
@@ -223,7 +225,8 @@ def expect(
         sources = ["Passes: measured on this machine."]
     elif chip is not None:
         reading = target.read_bytes / (_USED * chip.bandwidth_gb_s * 1e9)
-        layer = _EXPERTS_SECONDS if target.experts else _LAYER_SECONDS
+        layer = _SLOWER_EXPERTS.get(chip.generation, _EXPERTS_SECONDS)
+        layer = layer if target.experts else _LAYER_SECONDS
         plain = 1 / (reading + layer * target.layers)
         published = known.curve(chip, target.bits)
         curve = published.curve

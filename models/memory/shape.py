@@ -19,8 +19,8 @@ _LARGEST_STATE = 1 << 34
 # For these mlx-lm makes caches as long as the window; for others they keep everything.
 _WINDOWED = {
     "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma4",
-    "gemma4_text", "gpt_oss", "laguna", "llama", "mellum", "ministral3", "mistral", "mistral3", "olmo3",
-    "plamo3", "step3p5",
+    "gemma4_text", "gpt_oss", "laguna", "llama", "mellum", "ministral3", "mistral", "mistral3",
+    "olmo3", "plamo3", "step3p5",
 }  # fmt: skip
 # Architectures with a period of layers, the last of which attends to everything.
 _PERIODS = {"gemma3": 6, "gemma3_text": 6, "gemma4": 5, "gemma4_text": 5, "cohere2": 4}

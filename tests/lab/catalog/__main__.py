@@ -10,11 +10,18 @@ from collections.abc import Iterator
 from datetime import date
 
 from models import in_words
-from models.catalog import Catalog, CatalogDrafter, CatalogModel, load_catalog, offers
+from models.catalog import (
+    LEAVES_ROOM,
+    Catalog,
+    CatalogDrafter,
+    CatalogModel,
+    load_catalog,
+    offers,
+)
 from models.errors import Problem
 from models.hub.client import Hub
-from models.memory.machine import Machine, mac
-from models.records import MODULE_NAME
+from models.memory.machine import OWN_BYTES, Machine, mac
+from models.records import MODULE_NAME, PairOffer
 from models.speed import expect, load_chips
 from models.starter import STARTER
 from tests.lab.catalog.published import ELSEWHERE, MACHINES, PUBLISHED
@@ -29,10 +36,11 @@ def pretended(chip: str, memory_gb: int) -> Machine:
 
 def recommendations(catalog: Catalog) -> Iterator[str]:
     """The choices on each machine, in Markdown."""
-    yield "| Mac | choice | pair | tokens/s | × plain | memory at 4k, 32k | good for |"
+    yield "| Mac | choice | pair | tokens/s | × plain | memory at 4k, 32k | why |"
     yield "|---|---|---|---|---|---|---|"
     for chip, memory_gb in MACHINES:
-        for offer in offers(catalog, machine=pretended(chip, memory_gb)):
+        found = offers(catalog, machine=pretended(chip, memory_gb))
+        for offer in found:
             if not offer.choice:
                 continue
             drafter = offer.drafter.rpartition("/")[2]
@@ -41,11 +49,40 @@ def recommendations(catalog: Catalog) -> Iterator[str]:
             memory = f"{in_words.size(offer.needed_bytes)}, {in_words.size(offer.long_bytes)}"
             yield (
                 f"| {chip} {memory_gb} GB | {offer.choice} | {pair} | {speed:.0f} | {gain:.2f} "
-                f"| {memory} | {offer.note or offer.good_for} |"
+                f"| {memory} | {_why(offer, found, catalog)} |"
             )
         for program, picks in ELSEWHERE.items():
             least = max((size for size in picks if size <= memory_gb), default=0)
             yield f"| | {program} | {picks.get(least, 'nothing')} | | | | |"
+
+
+def _why(offer: PairOffer, found: list[PairOffer], catalog: Catalog) -> str:
+    """Why that is the choice: what stands above the best one, or what another gains over it."""
+    best = next(each for each in found if each.choice == "best")
+    if offer.choice == "quickest":
+        times = (offer.tokens_per_second or 0.0) / (best.tokens_per_second or 1.0)
+        return f"{times:.1f} times as quick as the best"
+    if offer.choice == "smallest":
+        return f"{offer.needed_bytes / best.needed_bytes:.0%} of the best one's memory"
+    quality = {model.name: model.quality for model in catalog.targets}
+    above = [each for each in found if quality[each.target] > quality[best.target]]
+    above.sort(key=lambda each: each.long_bytes)
+    named = [f"{each.target.rpartition('/')[2]} {_obstacle(each)}" for each in above[:2]]
+    return "; ".join(named) or "nothing stands above it"
+
+
+def _obstacle(offer: PairOffer) -> str:
+    """Why a better one is not the choice."""
+    if "mlx-lm" in offer.reason:
+        return "cannot be built by mlx-lm"
+    most = round(LEAVES_ROOM * offer.available_bytes - OWN_BYTES)
+    if offer.long_bytes > most:
+        return f"needs {in_words.size(offer.long_bytes)}, and {in_words.size(most)} leave room"
+    if not offer.verified:
+        return "was not looked up"
+    if offer.caution:
+        return f"is meant for {offer.memory_class_gb} GB"
+    return f"writes {offer.tokens_per_second or 0.0:.0f} tokens a second"
 
 
 def errors(catalog: Catalog) -> Iterator[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 MACHINES = (
-    ("M1", 8), ("M2", 16), ("M1 Max", 32), ("M3 Pro", 18), ("M4 Pro", 24), ("M4 Pro", 48),
-    ("M4 Max", 64), ("M3 Ultra", 96), ("M3 Ultra", 256), ("M5 Max", 128),
+    ("M1", 8), ("M2", 16), ("M3 Pro", 18), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48),
+    ("M4 Max", 64), ("M3 Ultra", 96), ("M5 Max", 128), ("M2 Ultra", 192), ("M3 Ultra", 256),
+    ("M3 Ultra", 512),
 )  # fmt: skip
 
 ELSEWHERE: Mapping[str, Mapping[int, str]] = MappingProxyType(
@@ -70,6 +71,15 @@ PUBLISHED: tuple[PublishedSpeed, ...] = (
     _row("M1 Max", 64, _27B8, _DSPARK, 0, 0.91, source="mlx-dspark issue 38, its best"),
     _row("M1 Ultra", 128, _27B4, _MTP, 0, 0.70, source="mlxcel PR 1182"),
     _row("M2 Max", 32, _27B4, _MTP, 21.7, 1.19, source="Rapid-MLX issue 3140"),
+    _row("M2 Pro", 32, _27B4, _MTP, 11.0, 0, source="Rapid-MLX, Qwen3.6-27B"),
+    _row("M2 Pro", 32, f"{_M}Qwen3.5-9B-MLX-4bit", f"{_M}Qwen3.5-9B-MTP-4bit", 35.7, 0,
+         source="Rapid-MLX"),
+    _row("M2 Pro", 32, f"{_M}Qwen3.5-4B-MLX-4bit", f"{_M}Qwen3.5-4B-MTP-4bit", 60.7, 0,
+         source="Rapid-MLX"),
+    _row("M2 Pro", 32, f"{_M}Qwen3.6-35B-A3B-4bit", "Koopah/Qwen3.6-35B-A3B-NVFP4-DSPARK",
+         59.9, 0, source="Rapid-MLX issue 1650, which swapped"),
+    _row("M2 Max", 32, f"{_M}Qwen3.6-35B-A3B-4bit", "Koopah/Qwen3.6-35B-A3B-NVFP4-DSPARK",
+         84.2, 0, source="Rapid-MLX PR 1068"),
     _row("M3 Max", 64, f"{_M}Llama-3.3-70B-Instruct-4bit",
          f"{_M}Llama-3.2-1B-Instruct-4bit", 7.7, 0,
          source="field notes"),
