@@ -318,8 +318,8 @@ def offers(
     together, this one first. `measured`: calibrations of this machine, by target.
 
     Exactly one is recommended: the best that leaves room while no other program is busy, and writes
-    as fast as a person reads, in fewer bits where more would be slow; or else the starter. On the CPU its weights must be expanded, as
-    drafting never pays with quantized ones.
+    as fast as a person reads, in fewer bits where more would be slow; or else the starter. On the
+    CPU its weights must be expanded, as drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
     look = _Look(catalog, machine, here, context, free_bytes, measured or {})

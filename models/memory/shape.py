@@ -130,7 +130,7 @@ class _Reader:
         if kind == "recurrent":
             return self._recurrent(hidden)
         latent, rope = self._number("kv_lora_rank"), self._number("qk_rope_head_dim") or 0
-        if latent and (self._type in _LATENT or self._value("model_type") in _LATENT):
+        if latent and _LATENT & {self._type, str(self._value("model_type"))}:
             return Layer("full", latent + (self._number("index_head_dim") or 0), rope)
         if latent:
             key = (self._number("qk_nope_head_dim") or head_dim) + rope

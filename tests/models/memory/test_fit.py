@@ -297,7 +297,7 @@ def test_what_others_measured_on_metal(
     not."""
     monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
     found = fit(load_catalog().models[name].size, context=context, machine=MAC)
-    assert 0.98 * peak_bytes < found.needed_bytes < 1.2 * peak_bytes
+    assert 0.98 * peak_bytes < found.needed_bytes < 1.12 * peak_bytes
 
 
 def test_a_prompt_is_read_in_less_with_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,6 +174,26 @@ def test_latent_attention() -> None:
     assert expanded == Layer("full", 32 * 192, 32 * 128)
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("mistral3", "mistral4"), ("kimi_k25", "kimi_k2"), ("glm_moe_dsa", "glm_moe_dsa")],
+)
+def test_latent_attention_of_a_text_model_within(outer: str, inner: str) -> None:
+    text = LLAMA | {"model_type": inner, "kv_lora_rank": 256, "qk_rope_head_dim": 64}
+    shape = read_shape({"model_type": outer, "text_config": text})
+    assert set(shape.layers) == {Layer("full", 256, 64)}
+    for absurd in ([], {}, 3):
+        read_shape({"model_type": outer, "text_config": text | {"model_type": absurd}})
+
+
+def test_windows_of_laguna() -> None:
+    kinds = ["full_attention", *["sliding_attention"] * 3] * 8
+    shape = read_shape(
+        LLAMA | {"model_type": "laguna", "layer_types": kinds, "sliding_window": 512}
+    )
+    assert Counter(layer.kind for layer in shape.layers) == {"full": 8, "window": 24}
+
+
 def test_layers_that_share_what_others_keep() -> None:
     assert kinds(LLAMA | {"num_kv_shared_layers": 20}) == {"full": 12, "none": 20}
 
