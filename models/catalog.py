@@ -318,7 +318,7 @@ def offers(
     together, this one first. `measured`: calibrations of this machine, by target.
 
     Exactly one is recommended: the best that leaves room while no other program is busy, and writes
-    as fast as a person reads, in fewer bits where more would be slow; or else the starter. On the
+    as fast as the user reads, in fewer bits where more would be slow; or else the starter. On the
     CPU its weights must be expanded, as drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
