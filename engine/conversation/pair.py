@@ -57,7 +57,6 @@ from models.records import Fit
 _LOADERS: Mapping[DrafterKind, Callable[[DrafterFolder, Decoder], Drafter]] = {
     "eagle-3": load_eagle,
     "eagle": load_eagle,
-    "p-eagle": load_eagle,
     "mtp": load_mtp,
     "gemma-4-assistant": load_gemma_assistant,
     "dflash": load_block,

@@ -1,18 +1,15 @@
-"""EAGLE-3, P-EAGLE and EAGLE: networks that others have trained to continue hidden states.
+"""EAGLE-3 and EAGLE: networks that others have trained to continue hidden states.
 
 EAGLE-3 (arXiv 2503.01840) mixes the states of some layers; its first layer attends over them beside
 the embedding of the token that came next, and it has an output layer of its own, mostly for a part
-of the vocabulary. P-EAGLE is the same network with a learnt state for tokens whose own is not there
-yet, so that one pass drafts several. EAGLE (2401.15077; EAGLE-2, 2406.16858, has
-the same weights) mixes the embedding with the state behind the target's final norm, and borrows the
-target's output layer.
+of the vocabulary. EAGLE (2401.15077; EAGLE-2, 2406.16858, has the same weights) mixes the embedding
+with the state behind the target's final norm, and borrows the target's output layer.
 
 How they are published is for `models.drafters.eagles`. The target's embedding is borrowed where it
 was not trained along.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -23,10 +20,8 @@ from mlx_lm.models.cache import KVCache
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, output_layer
 from engine.device import fetch
-from engine.draft_length import LONGEST, DraftCandidate
 from engine.drafters import Drafter
 from engine.drafters.eagle_layers import FusedLayer, new_layer
-from engine.drafters.levels import ReadLevel, by_depth
 from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
 from engine.drafters.weights import Tensors, fill, other_target, read_tensors, state_width
@@ -34,7 +29,6 @@ from models.drafters.eagles import EagleLayers, EagleShape, GemmaLayers
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap
 from models.drafters.refusal import refused_as_damaged
-from models.limits import PREFILL_ROWS
 
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 Layers = EagleLayers | GemmaLayers
@@ -131,22 +125,6 @@ class Eagle3(_Layers):
         return logits
 
 
-class PEagle(Eagle3):
-    """P-EAGLE's network. A mask stands for a token that is not known yet; a pass drafts `most`
-    tokens, for which it was trained."""
-
-    def __init__(self, shape: EagleShape, *, target_width: int, **options: Any) -> None:
-        super().__init__(shape, target_width=target_width, **options)
-        self.mask_token, self.most = shape.mask_token, shape.most
-        self._per_tap = (len(self.taps), target_width)
-        self.mask_hidden = mx.zeros((1, 1, len(self.taps) * target_width))
-
-    def masked(self, count: int) -> mx.array:
-        """Return the states that stand for `count` unknown ones, (1, count, w)."""
-        learnt = self.mask_hidden.reshape(1, 1, *self._per_tap)
-        return mx.repeat(self.begin(learnt), count, axis=1)
-
-
 class Eagle(_Layers):
     """The network of EAGLE and EAGLE-2: a `StateNetwork`. `output`: the target's output layer."""
 
@@ -176,57 +154,9 @@ class Eagle(_Layers):
         return self._output(state)
 
 
-class MaskDrafter(StateDrafter):
-    """Drafts for `target` in one pass, as many tokens as the network was trained for.
-
-    The slot behind the newest token reads what an EAGLE-3 reads. Those behind it read a learnt
-    state and a mask, in place of the state and the token that are not there yet. So no token's law
-    depends on the drafted tokens before it, except by the sampler chain's penalties.
-    """
-
-    def __init__(self, target: Decoder, network: PEagle, *, name: str) -> None:
-        super().__init__(target, network, name=name)
-        self._masks = network
-        self._most = min(network.most, LONGEST)
-
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        (candidate,) = super().candidates(tokens)
-        return (replace(candidate, most=self._most),)
-
-    def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
-        slots = iter(self._network.logits(self._read_ahead(tokens, length))[0][:, None])
-        return lambda latest: next(slots)
-
-    def _level_reader(self, tokens: list[int], length: int) -> ReadLevel:
-        slots = self._network.logits(self._read_ahead(tokens, length))[0][:, None]
-        return by_depth(lambda depth: slots[depth])
-
-    def _read_ahead(self, tokens: list[int], length: int) -> mx.array:
-        """Read the committed tokens and masks behind them; returns the last `length` states.
-
-        The state of a token that the target has not read is masked too.
-        """
-        while min(len(tokens) - 1, self._states.end) - self._next_position() > PREFILL_ROWS:
-            self._read_target(tokens, rows=PREFILL_ROWS)
-        start, masks = self._next_position(), [self._masks.mask_token] * (length - 1)
-        end = min(len(tokens) - 1, self._states.end)
-        unknown = len(tokens) - 1 - end + len(masks)
-        begun = self._network.begin(self._states.between(start, end)[None])
-        if unknown:
-            begun = mx.concatenate([begun, self._masks.masked(unknown)], axis=1)
-        text = mx.minimum(mx.array(tokens[start + 1 :], dtype=mx.int32), self._last)
-        after = mx.concatenate([text, mx.array(masks, dtype=mx.int32)])[None]
-        states = self._network(begun, after, "causal" if after.size > 1 else None, self._cache)
-        self._read += end - start
-        return states[:, -length:]
-
-
 def load_eagle(folder: DrafterFolder, target: Decoder) -> Drafter:
     """Return the drafter in `folder`, for `target`. Raises `Problem`."""
-    network, name = load_network(folder, target), folder.description.name
-    if isinstance(network, PEagle):
-        return MaskDrafter(target, network, name=name)
-    return StateDrafter(target, network, name=name)
+    return StateDrafter(target, load_network(folder, target), name=folder.description.name)
 
 
 def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
@@ -238,7 +168,6 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
         if folder.kind == "eagle":
             network = _eagle(shape, target)
         else:
-            made = PEagle if folder.kind == "p-eagle" else Eagle3
             taps = folder.description.taps_for(target.depth)
             if shape.read != len(taps) * width:
                 raise other_target(
@@ -246,7 +175,7 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
                     f"each, and the target's have {width}."
                 )
             scale = shape.layers.width**0.5 if isinstance(shape.layers, GemmaLayers) else 1.0
-            network = made(
+            network = Eagle3(
                 shape,
                 taps=taps,
                 target_width=width,

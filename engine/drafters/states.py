@@ -139,9 +139,9 @@ class StateDrafter(Drafter):
         if self._states.end == self._states.first:
             return None
         if choice.tree is not None:
-            draft = partial(draft_tree, self._level_reader(tokens, choice.length))
+            draft = partial(draft_tree, self._level_reader(tokens))
         else:
-            draft = partial(draft_chain, self._reader(tokens, choice.length), unread=tokens[-1:])
+            draft = partial(draft_chain, self._reader(tokens), unread=tokens[-1:])
         return draft(
             tokens=tokens,
             choice=choice,
@@ -168,9 +168,9 @@ class StateDrafter(Drafter):
         """Return the logits of `self._rows`: (b, n, w) to (b, n, rows)."""
         return self._network.logits(state)
 
-    def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
-        """Return a function that gives the logits, (1, rows), of up to `length` tokens behind
-        `tokens`, in turn. It is called with the token before each, (1,)."""
+    def _reader(self, tokens: list[int]) -> Callable[[mx.array], mx.array]:
+        """Return a function that gives the logits, (1, rows), of the tokens behind `tokens`,
+        in turn. It is called with the token before each, (1,)."""
         state: mx.array | None = None
 
         def read(inputs: mx.array) -> mx.array:
@@ -180,8 +180,8 @@ class StateDrafter(Drafter):
 
         return read
 
-    def _level_reader(self, tokens: list[int], length: int) -> ReadLevel:
-        """Return a `ReadLevel` for a tree behind `tokens` that is up to `length` tokens high."""
+    def _level_reader(self, tokens: list[int]) -> ReadLevel:
+        """Return a `ReadLevel` for a tree behind `tokens`."""
         states = mx.zeros(())  # of the newest committed token, then of those that are read
         committed = 0
 

@@ -1,4 +1,4 @@
-"""EAGLE, EAGLE-3 and P-EAGLE, with the options of all who train them.
+"""EAGLE and EAGLE-3, with the options of all who train them.
 
 The layers are Llama's, Qwen3's or Gemma-4's. Sizes are told by the tensors' shapes, as config.json
 often leaves them out, and only what shapes do not tell is read from it.
@@ -13,8 +13,6 @@ from models.drafters.published import NORM, Fields, Published
 from models.drafters.refusal import DrafterRefused
 
 _AUXILIARY = "eagle_aux_hidden_state_layer_ids"
-_MASK_TOKENS = ("mask_token_id", "pard_token", "ptd_token_id")
-_UNKNOWN_DEPTH = 8  # how many tokens a P-EAGLE drafts that does not say what it was trained for
 _IN_A_LAYER = frozenset(
     {f"self_attn.{name}_proj" for name in "qkvo"}
     | {f"mlp.{name}_proj" for name in ("gate", "up", "down")}
@@ -63,14 +61,14 @@ class GemmaLayers:
 
 @dataclass(frozen=True, slots=True)
 class EagleShape:
-    """The sizes and options of the network of an EAGLE, EAGLE-3 or P-EAGLE.
+    """The sizes and options of the network of an EAGLE or EAGLE-3.
 
     `read`: the columns of the matrix that takes the states together; if they are not `mixed`, the
     network's own width. `rows` of the output layer, 0 if it borrows the target's; `vocabulary`: the
     number of tokens in config.json. `norm_mixed`: one norm over all states before they are mixed;
     `norm_each`: one for each; `normed_output`: the network continues from its state behind the
     final norm. `embedding`: rows of its own, 0 without; `trained_embedding`: whether they differ
-    from the target's. `mask_token`, and the `most` tokens of one pass: of a P-EAGLE.
+    from the target's.
     """
 
     layers: EagleLayers | GemmaLayers
@@ -85,22 +83,16 @@ class EagleShape:
     soft_cap: float | None = None
     embedding: int = 0
     trained_embedding: bool = False
-    mask_token: int = 0
-    most: int = 0
 
 
 def read_eagle3(published: Published) -> DrafterDescription:
-    """Return the description of an EAGLE-3, or of a P-EAGLE, which adds a state for tokens that are
-    not there yet."""
+    """Return the description of an EAGLE-3."""
     key, shift = published.packaging.taps
     taps: tuple[Tap, ...] = published.ids(key, shift=shift) or ()
     if published.table("eagle_config").get("use_aux_hidden_state") is False:
         taps = NORM
-    tokens = published.proposed() or 0 if published.kind == "p-eagle" else 0
     width = published.width(published.matrix("fc.weight"), len(taps) or 3)
-    return published.describe(
-        taps=taps, block=tokens, predictions=tokens, demands=published.demands(width=width)
-    )
+    return published.describe(taps=taps, demands=published.demands(width=width))
 
 
 def read_nvidia(published: Published) -> DrafterDescription:
@@ -142,9 +134,6 @@ def shape_of(published: Published, described: DrafterDescription) -> EagleShape:
     read = published.columns("fc.weight") if mixed else layers.width
     if described.kind == "eagle":
         return EagleShape(layers, read, True, embedding=embedding)
-    masks = [int(said[key]) for key in _MASK_TOKENS if key in said]
-    if described.kind == "p-eagle" and not masks:
-        raise ValueError("it does not say which token is its mask")
     return EagleShape(
         layers,
         read,
@@ -157,9 +146,7 @@ def shape_of(published: Published, described: DrafterDescription) -> EagleShape:
         logit_scale=float(said.get("logit_scale", 1.0)),
         soft_cap=said.get("final_logit_softcapping") if isinstance(layers, GemmaLayers) else None,
         embedding=embedding,
-        trained_embedding=published.has("mask_hidden") or said.get("embed_requires_grad") is True,
-        mask_token=masks[0] if masks else 0,
-        most=described.predictions or _UNKNOWN_DEPTH,
+        trained_embedding=said.get("embed_requires_grad") is True,
     )
 
 

@@ -44,7 +44,6 @@ KINDS: Mapping[DrafterKind, KindTraits] = MappingProxyType(
         "dspark": KindTraits(r"DSpark", r"(\w+_)?dspark", "dspark", "newest", True),
         "dflash2": KindTraits(r"DFlash2", r"(\w+_)?dflash2", "dflash2", "newest", True),
         "dflash": KindTraits(r"DFlash", r"(\w+_)?dflash", "dflash", "newest", True),
-        "p-eagle": KindTraits(r"P-?[Ee]agle", r"p_?eagle", "peagle", own_depth=True),
         "eagle-3": KindTraits(r"Eagle-?3", r"eagle_?3", "eagle3", own_depth=True),
         "eagle": KindTraits(r"Eagle(?!\w*VL)", r"eagle", own_depth=True),
         "gemma-4-assistant": KindTraits(
@@ -130,7 +129,7 @@ class DrafterDescription:
 
         EAGLE's code (cnets.py) names them by the layers, counted from 0, that are given the states.
         """
-        if self.taps or self.kind not in ("eagle-3", "p-eagle"):
+        if self.taps or self.kind != "eagle-3":
             return self.taps
         return 2, layers // 2, layers - 3
 

@@ -74,7 +74,7 @@ _AUXILIARY = ("eagle_aux_hidden_state_layer_ids", 0)
 
 _EAGLE3 = Packaging(
     "official",
-    ("eagle-3", "p-eagle"),
+    ("eagle-3",),
     eagles.read_eagle3,
     eagles.shape_of,
     tables=(_LAYERS, "model", "eagle_config"),

@@ -42,8 +42,8 @@ def kind_of(config: Mapping[str, Any], names: Collection[str] = frozenset()) -> 
     kind = _kind_of_config(config) or _kind_of_names(config, names)
     if kind is None and isinstance(model_type, str) and known_to_mlx(model_type):
         return "pard" if "pard_token" in config else "model"
-    predicts_at_once = "mask_hidden" in names or "ptd_token_id" in config
-    return "p-eagle" if kind == "eagle-3" and predicts_at_once else kind
+    is_parallel = "mask_hidden" in names or "ptd_token_id" in config  # P-EAGLE's network
+    return None if kind in ("eagle-3", "eagle") and is_parallel else kind
 
 
 def _kind_of_config(config: Mapping[str, Any]) -> DrafterKind | None:

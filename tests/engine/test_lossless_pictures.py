@@ -87,7 +87,6 @@ def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ())
         "early-exit": lambda: EarlyExitDrafter(target, layers=len(model.layers) - 1),
         "head": lambda: lively_drafter(target, seed=5),
         "EAGLE-3": lambda: eagle(target, "EAGLE-3"),
-        "P-EAGLE": lambda: eagle(target, "P-EAGLE"),
         "block": lambda: block_drafter(target, "dspark"),
         "model": lambda: ModelDrafter(Decoder(noisy_of(name)), vocabulary=target.vocabulary),
         "trees": lambda: Guessing(script, vocabulary=VOCABULARY, wrong=now_and_then(1)),
@@ -98,7 +97,7 @@ def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ())
 
 
 DRAFTERS = (
-    *("lookup", "suffix", "recycling", "lookahead", "early-exit", "head", "EAGLE-3", "P-EAGLE"),
+    *("lookup", "suffix", "recycling", "lookahead", "early-exit", "head", "EAGLE-3"),
     *("block", "model", "trees"),
 )
 LENGTHS = (1, 2, 3, 5, 8)

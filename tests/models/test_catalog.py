@@ -99,7 +99,7 @@ def test_drafters_that_others_trained(catalog: Catalog, subtests: pytest.Subtest
     for name, kinds in [
         (
             "mlx-community/Qwen3-8B-4bit",
-            {"eagle-3", "p-eagle", "dflash", "dspark", "pard", "model"},
+            {"eagle-3", "dflash", "dspark", "pard", "model"},
         ),
         (
             "mlx-community/Qwen3-4B-Instruct-2507-8bit",

@@ -375,9 +375,7 @@ def test_published_drafters_of_a_target(tmp_path: Path, catalog: Catalog):
     target = of_the_catalog(catalog, name, tmp_path / "target")
     found = judged(target, here(target, name=name), catalog=catalog)
     listed = {drafter.name: drafter for drafter in catalog.drafters_for(name)}
-    assert {"dspark", "dflash", "eagle-3", "p-eagle", "pard"} <= {
-        found[drafter].kind for drafter in listed
-    }
+    assert {"dspark", "dflash", "eagle-3", "pard"} <= {found[drafter].kind for drafter in listed}
     for drafter, told in listed.items():
         candidate = found[drafter]
         assert (candidate.works, candidate.installed) == (False, False)

@@ -1,4 +1,4 @@
-"""EAGLE-3, EAGLE and P-EAGLE: their folders, their drafts, and that they stay lossless."""
+"""EAGLE-3 and EAGLE: their folders, their drafts, and that they stay lossless."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.drafters import Drafter, DrafterRefused, chain
-from engine.drafters.eagle import MaskDrafter, load_network
+from engine.drafters.eagle import load_network
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
@@ -73,12 +73,6 @@ def fresh_logits(network: Any, model: nn.Module, tokens: list[int], drafted: lis
     target.read(mx.array(tokens[:-1]))
     begun = network.begin(states.between(0, len(tokens) - 1)[None])
     after = list(tokens[1:])
-    if hasattr(network, "masked"):
-        if drafted:
-            begun = mx.concatenate([begun, network.masked(len(drafted))], axis=1)
-        read = mx.array([after + [network.mask_token] * len(drafted)])
-        state = network(begun, read, "causal", network.make_cache())
-        return of_tokens(network.logits(state)[0, -1], network.rows, target.vocabulary)
     cache = network.make_cache()
     state = network(begun, mx.array([after]), "causal", cache)[:, -1:]
     for token in drafted:
@@ -99,8 +93,7 @@ def test_names_and_lengths(kind: str, tmp_path: Path) -> None:
     read_prompt(target, drafter, TOKENS)
     (candidate,) = drafter.candidates(TOKENS)
     assert drafter.name == candidate.drafter == kind
-    assert candidate.most == (8 if kind == "P-EAGLE" else 16)
-    assert isinstance(drafter, MaskDrafter) == (kind == "P-EAGLE")
+    assert candidate.most == 16
     draft = drafter.propose(TOKENS, up_to(3), GREEDY, KEY)
     assert draft is not None
     assert (draft.drafter, draft.tokens.shape) == (kind, (3,))
@@ -268,7 +261,6 @@ def test_what_does_not_fit_is_refused(target: Decoder, tmp_path: Path) -> None:
         ("EAGLE-3", {"layers.0.mlp.experts.0.weight": np.ones((8, 64))}, "unsupported"),
         ("EAGLE-3", {"layers.0.self_attn.kv_a_proj.weight": np.ones((8, 64))}, "unsupported"),
         ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, "damaged"),
-        ("P-EAGLE", {"mask_token_id": None}, "damaged"),
     ]
     found = []
     for number, (kind, changes, _) in enumerate(cases):

@@ -158,7 +158,6 @@ def read_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
     [
         ("head", keep_a_guess),
         ("EAGLE", keep_a_guess),
-        ("P-EAGLE", keep_a_guess),
         ("MTP", keep_a_guess),
         ("dspark", keep_the_block),
         ("Gemma-4 assistant", read_a_rejected_token),
@@ -197,12 +196,12 @@ def test_before_the_target_has_read_anything_it_has_no_idea(kind: Kind) -> None:
     assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is not None
 
 
-@pytest.mark.parametrize("name", ["head", "EAGLE-3", "EAGLE", "P-EAGLE", "MTP", "dflash"])
+@pytest.mark.parametrize("name", ["head", "EAGLE-3", "EAGLE", "MTP", "dflash"])
 def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = NAMED[name]
     architecture = kind.architectures[0]
     expected = fresh(kind, architecture, TOKENS)
-    for module in ("states", "eagle", "block"):
+    for module in ("states", "block"):
         monkeypatch.setattr(f"engine.drafters.{module}.PREFILL_ROWS", 4)
     for prepared in (True, False):
         target, drafter = kind.pair(architecture)
@@ -212,7 +211,7 @@ def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPat
         assert_same_draft(drafted(drafter, TOKENS), expected)
 
 
-@pytest.mark.parametrize("name", ["head", "P-EAGLE", "dspark"])
+@pytest.mark.parametrize("name", ["head", "dspark"])
 def test_states_that_are_gone_are_done_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
     target, drafter = NAMED[name].pair("llama")
@@ -229,7 +228,7 @@ def test_states_that_are_gone_are_done_without(name: str, monkeypatch: pytest.Mo
 # The text is the target's
 
 
-QUICK = [("MTP", "glm4_moe_lite"), ("EAGLE-3", "gemma3_text"), ("P-EAGLE", "qwen3_5")]
+QUICK = [("MTP", "glm4_moe_lite"), ("EAGLE-3", "gemma3_text")]
 QUICK += [("Gemma-4 assistant", "small"), ("recurrent", "llama"), ("PARD", "llama")]
 
 

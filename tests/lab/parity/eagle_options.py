@@ -1,10 +1,10 @@
-"""EAGLE-3's other options and P-EAGLE against speculators; EAGLE, and DeepSpec's EAGLE-3, against
-their authors' code.
+"""EAGLE-3's other options against speculators; EAGLE, and DeepSpec's EAGLE-3, against their
+authors' code.
 
 All need PyTorch: `SLIPSTREAM_TORCH_PYTHON` names a Python that has it, and speculators;
 `SLIPSTREAM_EAGLE`, `SLIPSTREAM_DEEPSPEC` clones of SafeAILab/EAGLE and deepseek-ai/DeepSpec. What
 is compared are the logits of all rows, and then of each row gone on from its own state with the
-tokens that come next, or of masks behind it.
+tokens that come next.
 """
 
 import os
@@ -16,7 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.core.decoder import Decoder
-from engine.drafters.eagle import PEagle, load_network
+from engine.drafters.eagle import load_network
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
@@ -96,23 +96,6 @@ WINDOW = Subject(
     | ends()
     | {"input_norm.weight": (3 * WIDTH,), "lm_head.weight": (VOCABULARY, WIDTH)},
     seed=4,
-)
-PARALLEL = Subject(
-    name="p-eagle",
-    config={
-        "speculators_model_type": "peagle",
-        "draft_vocab_size": ROWS,
-        "norm_before_residual": True,
-        "mask_token_id": VOCABULARY - 1,
-        "eagle_aux_hidden_state_layer_ids": [2, 4, 7],
-        "transformer_layer_config": LAYER | {"head_dim": 8, "num_hidden_layers": 2},
-    },
-    shapes=layer_shapes("layers.0")
-    | layer_shapes("layers.1", first=False)
-    | ends()
-    | {"mask_hidden": (1, 1, 3 * WIDTH), "embed_tokens.weight": (VOCABULARY, WIDTH)},
-    given=GIVEN,
-    seed=5,
 )
 FIRST = Subject(
     name="eagle",
@@ -195,7 +178,7 @@ DEEPSPEC_GEMMA4 = Subject(
     given=WHOLE_VOCABULARY,
     seed=7,
 )
-SUBJECTS = (QWEN3, WINDOW, PARALLEL, FIRST, DEEPSPEC_QWEN3, DEEPSPEC_GEMMA4)
+SUBJECTS = (QWEN3, WINDOW, FIRST, DEEPSPEC_QWEN3, DEEPSPEC_GEMMA4)
 # Who else's code is run, and what names the clone that has it.
 SCRIPTS = {
     FIRST.name: ("eagle_torch.py", "SLIPSTREAM_EAGLE"),
@@ -251,20 +234,9 @@ def ours(subject: Subject) -> Arrays:
     def read_out(state: mx.array) -> mx.array:
         return of_tokens(network.logits(state), network.rows)
 
-    rows = after.shape[1] - (count if isinstance(network, PEagle) else 0)
-    for row in range(rows):
+    for row in range(after.shape[1]):
         cache = network.make_cache()
-        read = (begun[:, : row + 1], after[:, : row + 1])
-        if isinstance(network, PEagle):
-            masks = mx.full((1, count - 1), network.mask_token)
-            read = (
-                mx.concatenate([read[0], network.masked(count - 1)], axis=1),
-                mx.concatenate([read[1], masks], axis=1),
-            )
-            state = network(*read, "causal", cache)
-            made.append([read_out(state)[0, row + slot] for slot in range(count)])
-            continue
-        state = network(*read, "causal", cache)[:, -1:]
+        state = network(begun[:, : row + 1], after[:, : row + 1], "causal", cache)[:, -1:]
         made.append([read_out(state)[0, 0]])
         for step in range(1, count):
             token = after[:, row + step] if row + step < after.shape[1] else mx.zeros(1, mx.int32)

@@ -137,7 +137,7 @@ def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
 
 def test_config_alone_tells_most_kinds(subtests: pytest.Subtests) -> None:
     """So that a repository on the hub can be judged before anything of it is fetched."""
-    by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe", "p-eagle-official-names"}
+    by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe"}
     for name in KNOWN:
         if name in by_tensors or name.startswith("eagle-1"):
             continue

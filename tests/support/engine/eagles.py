@@ -13,11 +13,11 @@ from engine.drafters.eagle import load_eagle
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import Arrays, Subject
 
-KINDS = ("EAGLE-3", "EAGLE", "P-EAGLE")
+KINDS = ("EAGLE-3", "EAGLE")
 
 
 def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
-    """Return a subject for `model`; EAGLE-3 and P-EAGLE cannot propose every third token."""
+    """Return a subject for `model`; EAGLE-3 cannot propose every third token."""
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     vocabulary = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = np.array([token for token in range(vocabulary) if token % 3 != 2])
@@ -39,14 +39,11 @@ def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
         shapes |= {f"{name}.weight": (width,) for name in norms}
         shapes["lm_head.weight"] = (kept.size, width)
         given["d2t"] = kept - np.arange(kept.size)
-    if kind == "P-EAGLE":
-        shapes |= {"mask_hidden": (1, 1, 2 * width), "embed_tokens.weight": (vocabulary, width)}
     config = {
         "architectures": ["LlamaForCausalLM" if kind == "EAGLE" else "LlamaForCausalLMEagle3"],
         "num_attention_heads": 4,
         "head_dim": 8,
         "vocab_size": vocabulary,
-        "mask_token_id": vocabulary - 1,
         "eagle_aux_hidden_state_layer_ids": [1, len(model.layers)],
     }
     gain = 0.3 if kind == "EAGLE" else 1.5  # EAGLE has no norm before the output layer
