@@ -184,8 +184,6 @@ class _Judge:
             "that is switched on: needs no model, and costs next to nothing.",
             "lookup": "Copies what followed the same words before: needs no model, and costs next "
             "to nothing.",
-            "recycling": "Guesses what the target found likely behind the same token before: needs "
-            "no model, and is seldom far right.",
             "lookahead": "The target guesses ahead of its own text: needs no model, but many rows "
             "in every pass.",
         }
@@ -390,7 +388,7 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         other = candidate.shared_tokens < 1.0 and group == 2
         return (3, 2.0 + distance) if other else (group, distance)  # behind what is copied
-    groups = {"suffix": 3, "lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
+    groups = {"suffix": 3, "lookup": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 
 

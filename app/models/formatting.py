@@ -11,7 +11,6 @@ _DRAFTERS = {
     "lookup": "Lookup",
     "suffix": "Suffix",
     "lookahead": "Lookahead",
-    "recycling": "Token recycling",
     "early-exit": "Early exit",
     "none": "None",
 }

@@ -53,7 +53,6 @@ _OWN = (
     Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
     Choice("suffix", "Suffix", "Copies what most often followed the same words"),
     Choice("lookahead", "Lookahead", "The model\u2019s own guesses about what comes later"),
-    Choice("recycling", "Token recycling", "What the model found likely there before"),
     Choice("head", "Head", "A small network trained for this model"),
     Choice("early-exit", "Early exit", "The model\u2019s own first layers"),
     Choice("none", "None", "Plain decoding, for comparison"),

@@ -40,7 +40,7 @@ from models.in_words import clean, one_line
 
 _HELP = """\
 /regenerate          answer the last message again
-/drafter NAME        none, lookup, suffix, lookahead[:W,N,G], recycling, early-exit[:LAYERS],
+/drafter NAME        none, lookup, suffix, lookahead[:W,N,G], early-exit[:LAYERS],
                      a model folder, or several joined with +
 /draft-length N      tokens to draft a round, tree:N for a tree of so many, or auto
 /system TEXT         set the system prompt; the conversation starts anew

@@ -42,7 +42,7 @@ class Panel(StrEnum):
 
 WORDS = {
     "MODEL": "a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
-    "DRAFTER": "auto, none, lookup, suffix, recycling, lookahead[:W,N,G], head, "
+    "DRAFTER": "auto, none, lookup, suffix, lookahead[:W,N,G], head, "
     "early-exit[:LAYERS], a MODEL, or several joined with +.",
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "

@@ -1,7 +1,7 @@
 """A target and the drafter that goes with it, from what a person wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
-`none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
+`none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`),
 `head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
 layers), or a model or a head: its folder, its hub id or its name. `auto` is `suffix`
 with the best that is here: the target's own MTP module, else a drafter that others have trained for
@@ -36,7 +36,6 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
@@ -95,8 +94,6 @@ def _make_one(
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
     if word == "lookahead":
         return LookaheadDrafter(*lookahead_sizes(part.name))
-    if word == "recycling":
-        return RecyclingDrafter()
     if word == "suffix":
         return SuffixDrafter(earlier)
     return LookupDrafter() if word == "lookup" else NoDrafter()

@@ -42,7 +42,7 @@ _HUB_ID = re.compile(
     re.ASCII | re.I,
 )
 _NEAR = 3  # names to suggest
-_WITHOUT_WEIGHTS = re.compile(r"none|lookup|suffix|lookahead(:.*)?|recycling|early-exit(:\d*)?")
+_WITHOUT_WEIGHTS = re.compile(r"none|lookup|suffix|lookahead(:.*)?|early-exit(:\d*)?")
 _LOOKAHEAD = re.compile(r"(\d{1,2}),(\d{1,2}),(\d{1,2})", re.ASCII)
 _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
@@ -262,7 +262,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, suffix, lookahead, recycling, head, mtp, early-exit, a "
+            "Choose auto, none, lookup, suffix, lookahead, head, mtp, early-exit, a "
             "model, or several joined with +.",
         ) from problem
     _require_sizes(drafter, target)

@@ -29,7 +29,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, speculate
@@ -233,7 +232,7 @@ class Erratic(Drafter):
 @pytest.mark.parametrize(
     ("kind", "policy"),
     mostly_slow(
-        product(["lookup", "suffix", "lookahead", "recycling", "cascade"], [Erratic, Automatic]),
+        product(["lookup", "suffix", "lookahead", "cascade"], [Erratic, Automatic]),
         quick=[("suffix", Erratic), ("cascade", Automatic)],
     ),
 )
@@ -245,7 +244,6 @@ def test_drafters_and_lengths_that_change(
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
         "lookahead": LookaheadDrafter,
-        "recycling": RecyclingDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model_drafter(DRAFTING["noisy"])),
     }
     drafter = drafters[kind]()

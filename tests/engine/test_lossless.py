@@ -36,7 +36,6 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.backends import computing_as, on_a_mac
@@ -74,7 +73,6 @@ DRAFTERS = (
     "hostile",
     "lookup",
     "lookahead",
-    "recycling",
     "suffix",
     "early-exit",
     "head",
@@ -157,8 +155,6 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return LookupDrafter()
         case "lookahead":
             return LookaheadDrafter()
-        case "recycling":
-            return RecyclingDrafter()
         case "suffix":
             return SuffixDrafter()
         case "early-exit":

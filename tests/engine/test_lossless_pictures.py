@@ -24,7 +24,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Event
 from engine.near_ties import Fork
@@ -82,7 +81,6 @@ def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ())
         "none": NoDrafter,
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
-        "recycling": RecyclingDrafter,
         "lookahead": LookaheadDrafter,
         "early-exit": lambda: EarlyExitDrafter(target, layers=len(model.layers) - 1),
         "head": lambda: lively_drafter(target, seed=5),
@@ -97,7 +95,7 @@ def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ())
 
 
 DRAFTERS = (
-    *("lookup", "suffix", "recycling", "lookahead", "early-exit", "head", "EAGLE-3"),
+    *("lookup", "suffix", "lookahead", "early-exit", "head", "EAGLE-3"),
     *("block", "model", "trees"),
 )
 LENGTHS = (1, 2, 3, 5, 8)

@@ -21,7 +21,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Unconstrained, speculate
 from tests.support.engine.helpers import (
@@ -78,7 +77,6 @@ DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
     "early-exit": early_exit,
     "lookup": lambda _: LookupDrafter(),
     "lookahead": lambda _: LookaheadDrafter(),
-    "recycling": lambda _: RecyclingDrafter(),
     "cascade": lambda target: Cascade(LookupDrafter(), model_drafter(target)),
     "none": lambda _: NoDrafter(),
 }

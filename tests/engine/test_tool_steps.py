@@ -24,7 +24,6 @@ from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Draft, Event, Prefill, Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request, Sampling
@@ -39,7 +38,7 @@ from tests.support.mostly_slow import mostly_slow
 
 TEMPLATE = Path(__file__).parents[1] / "data" / "templates" / "hermes.jinja"
 ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
-KINDS = ("none", "model", "lookup", "suffix", "cascade", "recycling", "trees")
+KINDS = ("none", "model", "lookup", "suffix", "cascade", "trees")
 VOCABULARY = 272
 SCHEMA = {
     "type": "object",
@@ -94,7 +93,6 @@ def session_of(tokenizer: Any, architecture: str, kind: str = "none", length: in
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
-        "recycling": RecyclingDrafter,
         "trees": lambda: Foreseeing(noisy_of(architecture), vocabulary=VOCABULARY),
     }
     session.drafter = makers[kind]()

@@ -1,6 +1,5 @@
 """End to end: what the loop writes has the target's distribution where drafts branch."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -10,9 +9,8 @@ import pytest
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.engine.test_distribution import CHAINS, joint_with_penalties
@@ -49,18 +47,11 @@ FILTERED = replace(WARM, top_p=0.8)
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("kind", "rule"),
-    mostly_slow(
-        product([LookaheadDrafter, RecyclingDrafter], [by_token, by_block]),
-        quick=[(LookaheadDrafter, by_token), (RecyclingDrafter, by_block)],
-    ),
-)
-def test_trees_of_what_the_target_saw(kind: Callable[[], Drafter], rule: AcceptanceRule) -> None:
+@pytest.mark.parametrize("rule", [by_token, by_block])
+def test_trees_of_what_the_target_saw(rule: AcceptanceRule) -> None:
     target = Decoder(Markov(TABLE), trial=lambda: True)
-    text, rulings = write(
-        target, kind(), FixedTree(12), no_ends(COLD, seed=0, length=600, accept=rule), PROMPT
-    )
+    to_do = no_ends(COLD, seed=0, length=600, accept=rule)
+    text, rulings = write(target, LookaheadDrafter(), FixedTree(12), to_do, PROMPT)
     tokens = np.array(PROMPT + text)
     counts = np.zeros(TABLE.shape, dtype=np.int_)
     np.add.at(counts, (tokens[:-2], tokens[1:-1], tokens[2:]), 1)

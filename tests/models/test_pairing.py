@@ -67,7 +67,6 @@ def test_what_needs_no_model_is_always_there(target: Path):
     assert list(found) == [
         "suffix",
         "lookup",
-        "recycling",
         "lookahead",
         "early-exit",
         "none",
@@ -91,7 +90,7 @@ def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
         here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
     ]
     found = judged(target, *models)
-    own = ["suffix", "lookup", "recycling", "lookahead", "early-exit"]
+    own = ["suffix", "lookup", "lookahead", "early-exit"]
     order = ["right", "tiny", *own, "half", "none", "twin", "big", "head"]
     assert list(found) == order
     assert all(found[name].works for name in sizes)

@@ -288,7 +288,7 @@ def test_a_hub_model_has_its_name_before_the_list_is_known() -> None:
 def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
     choices = drafter_choices((), opened=("/drafters/mine",))
     assert [choice.value for choice in choices] == [
-        *("auto", "lookup", "suffix", "lookahead", "recycling", "head", "early-exit", "none"),
+        *("auto", "lookup", "suffix", "lookahead", "head", "early-exit", "none"),
         "/drafters/mine",
     ]
     assert not any(choice.reason for choice in choices)
@@ -296,7 +296,7 @@ def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
 
 def test_what_can_draft_and_why_the_rest_cannot() -> None:
     choices = {one.value: one for one in drafter_choices(CANDIDATES, opened=(DRAFTER,))}
-    assert len(choices) == 11
+    assert len(choices) == 10
     assert choices[DRAFTER].name == "Qwen3-0.6B-4bit"
     assert choices[DRAFTER].line == CANDIDATES[0].reason
     assert {value for value, one in choices.items() if one.reason} == {

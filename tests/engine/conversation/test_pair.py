@@ -27,7 +27,6 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter
 from engine.drafters.pard import ParallelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from models.drafters.folders import describe_drafter
 from models.drafters.kinds import KIND_NAMES, check
@@ -74,9 +73,7 @@ NAMES: tuple[tuple[str, type, str], ...] = (
     ("  lookup\t", LookupDrafter, "lookup"),
     ("lookahead", LookaheadDrafter, "lookahead"),
     ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
-    ("recycling", RecyclingDrafter, "recycling"),
     ("suffix", SuffixDrafter, "suffix"),
-    ("lookup+recycling", Cascade, "lookup+recycling"),
     ("lookup+early-exit", Cascade, "lookup+early-exit"),
     (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
 )
@@ -132,7 +129,7 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 
 NO_NAMES = (
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
-        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling:3", "none:",
+        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling", "none:",
         "nonsense", "~no-such-user/model", "a\0b", "x" * 300,
 )  # fmt: skip
 
@@ -141,7 +138,7 @@ def test_names_that_are_none(target: LoadedModel) -> None:
     for name in NO_NAMES:
         with pytest.raises(Problem, match="no drafter and no folder") as problem:
             pytest.fail(f"{name!r} is {make(name, target)}")
-        assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
+        assert "none, lookup, suffix, lookahead, head" in problem.value.remedy
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
 
 def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> None:
     with mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial:
-        session = Session(target, drafter="recycling", policy=FixedTree(8))
+        session = Session(target, drafter="lookahead", policy=FixedTree(8))
         earlier = session.another()
         session.calibrate()
         session.use_drafter("lookup")

@@ -23,7 +23,6 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.recycling import RecyclingDrafter
 from engine.speculate import speculate
 from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
@@ -140,7 +139,6 @@ MAKE: dict[str, Callable[[Decoder], Drafter]] = {
     "head": untrained_drafter,
     "block": lambda target: block_drafter(target, "windows"),
     "lookahead": lambda _: LookaheadDrafter(),
-    "recycling": lambda _: RecyclingDrafter(),
 }
 
 

@@ -19,7 +19,6 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import Run, now_and_then, task, write
@@ -57,7 +56,6 @@ class Target:
             "model": self.model_drafter,
             "suffix": lambda _: SuffixDrafter(),
             "early-exit": lambda target: EarlyExitDrafter(target, layers=self._drafting),
-            "recycling": lambda _: RecyclingDrafter(),
             "head": untrained_drafter,
             "lookahead": lambda _: LookaheadDrafter(),
             "suffix+model": lambda target: Cascade(SuffixDrafter(), self.model_drafter(target)),

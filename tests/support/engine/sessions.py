@@ -16,7 +16,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.request import ChatMessage, Request
@@ -36,7 +35,6 @@ END = 256
 VOCABULARY = 260
 DRAFTERS = (
     *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead", "trees"),
-    "recycling",
 )
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
@@ -75,7 +73,6 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "head": lambda: untrained_drafter(target),
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,
-        "recycling": RecyclingDrafter,
         "trees": lambda: Foreseeing(noisy_model(architecture), vocabulary=target.vocabulary),
         "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
