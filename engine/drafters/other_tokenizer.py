@@ -1,30 +1,18 @@
 """A model with another tokenizer drafts (Timor et al., arXiv 2502.05202).
 
-It reads the committed text in tokens of its own (`reencoding`), and its draft becomes the target's
-tokens in one of two ways:
-
-- Where answers are sampled, it draws among the tokens that both have: its logits of these go
-  through the sampler chain, which makes q whole again (the paper's token-level intersection). So
-  each token has the reported distribution.
-- Where the likeliest tokens are drafted, it writes text, which is then written in the target's
-  tokens (string-level exact match). That takes a wait for the draft. Such a token is a guess; its
-  distribution is not known, and need not be. What is shown of it is the probability of those of the
-  drafter's tokens that begin in it.
-
-No special token is drafted: a draft ends where the drafter would end its text.
+It reads the committed text in tokens of its own (`reencoding`), and drafts among the tokens that
+both have: its logits of these go through the sampler chain, which makes q whole again (the paper's
+token-level intersection). So each token has the reported distribution, and no special token is
+drafted.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, takewhile
-from math import prod
+from itertools import takewhile
 
 import mlx.core as mx
 
 from engine.core.decoder import Decoder
-from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.abridged import Abridged
@@ -44,56 +32,13 @@ class Translation:
 
     def __init__(self, target: Writing, drafter: Writing, *, vocabulary: int, rows: int) -> None:
         """`rows`: the number of the drafter's logits."""
-        self.target, self.drafter, self.vocabulary = target, drafter, vocabulary
+        self.target, self.drafter = target, drafter
         shared = shared_tokens(target.spelled, drafter.spelled)
         self.own: Mapping[int, int] = {
             token: row for token, row in shared.items() if token < vocabulary and row < rows
         }
         self.shared = Rows(vocabulary, list(self.own))
         self.drafters = mx.array(list(self.own.values()))
-
-    def guess(self, before: str, drafted: list[int], q: list[float], most: int) -> "_Guess":
-        """Return up to `most` of the target's tokens for the text of `drafted`, the drafter's
-        tokens.
-
-        A tokenizer cuts text by what surrounds it, so `before`, the text in front, is cut with the
-        draft. But it is committed: if its last token would grow into the draft, the draft is cut
-        alone.
-        """
-        own = list(takewhile(self.drafter.spelled.__contains__, drafted))
-        own_ends = _ends(self.drafter, own)
-        text = _whole_characters(b"".join(self.drafter.spelled[token] for token in own))
-        tokens, place = self.target.tokens(before + text), len(before.encode())
-        if place in (ends := [0, *_ends(self.target, tokens)]):
-            tokens = tokens[ends.index(place) :]
-        else:
-            tokens = self.target.tokens(text)
-        tokens = list(takewhile(self._is_text, tokens))[:most]
-        ends = _ends(self.target, tokens)
-        starts = [bisect_left([0, *own_ends], end) for end in (0, *ends)]
-        shown = [prod(q[start:end]) for start, end in pairwise(starts)]
-        return _Guess(tokens, shown, [own[: bisect_right(own_ends, end)] for end in (0, *ends)])
-
-    def _is_text(self, token: int) -> bool:
-        """Whether the target can write this token, and it is not special."""
-        return token in self.target.spelled and token < self.vocabulary
-
-
-@dataclass(frozen=True, slots=True)
-class _Guess:
-    """The target's tokens for a text, and the probability to be shown as the q of each.
-
-    `own[i]`: the drafter's tokens that lie within the first i of `tokens`.
-    """
-
-    tokens: list[int]
-    q: list[float]
-    own: list[list[int]]
-
-
-def _ends(writing: Writing, tokens: list[int]) -> list[int]:
-    """Return where each of the tokens ends in their text."""
-    return list(accumulate(len(writing.spelled.get(token, b"")) for token in tokens))
 
 
 class OtherTokenizerDrafter(Drafter):
@@ -109,7 +54,6 @@ class OtherTokenizerDrafter(Drafter):
         self._sure = self._text.settled  # of its tokens: those that it reads as they are
         self._read: list[int] = []  # what it reads behind them
         self._committed = self._accepted = 0  # how many tokens, when it drew; and of those it drew
-        self._guessed: _Guess | None = None
 
     def beside(self, target: Decoder) -> Drafter:
         if not target.length:
@@ -139,58 +83,6 @@ class OtherTokenizerDrafter(Drafter):
         room = self._decoder.begin_round(own)
         self._committed = len(tokens)
         choice = choice.within(room + 1)  # the last one is not read
-        if sampling.greedy:
-            return self._guess(own, choice, sampling, key)
-        return self._draw(own, tokens, choice, sampling, key)
-
-    def accept(self, path: Sequence[int]) -> None:
-        self._accepted = len(path)
-        self._take_back()
-
-    def rewind(self, length: int) -> None:
-        self._accepted = min(self._accepted, max(length - self._committed, 0))
-        self._text.rewind(self._abridged.length(length))
-        if self._text.settled < self._sure:
-            self._sure, self._read = self._text.settled, []
-        self._take_back()
-
-    def _follow(self, tokens: list[int]) -> list[int]:
-        """Return the committed tokens as tokens of the drafter. The drafter takes back anything
-        else that it has read, and the last token, which the next draft reads."""
-        drawn = tokens[self._committed : self._committed + self._accepted]
-        if self._guessed is None:
-            self._read += [self._translation.own[token] for token in drawn]
-        else:
-            self._read += self._guessed.own[len(drawn)]
-        self._accepted = 0
-        self._text.follow(self._abridged.of(tokens))
-        self._take_back()
-        own, settled = self._text.tokens, self._text.settled
-        self._decoder.rewind(max(len(own) - 1, 0))
-        self._sure, self._read = settled, own[settled:]
-        return own
-
-    def _take_back(self) -> None:
-        """Take back all that was read except the text that it follows, and the tokens accepted
-        since."""
-        text = self._text.tokens[self._sure :]
-        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self._read, text, strict=False))
-        agreeing = sum(1 for _ in pairs)
-        if agreeing == len(text):
-            guessed = self._guessed
-            agreeing += len(guessed.own[self._accepted]) if guessed else self._accepted
-        self._decoder.rewind(self._sure + agreeing)
-
-    def _draw(
-        self,
-        own: list[int],
-        tokens: list[int],
-        choice: DraftChoice,
-        sampling: Sampling,
-        key: mx.array,
-    ) -> DraftArrays:
-        """Draft by sampling from the tokens that both have."""
-        self._guessed = None
         shared, drafters = self._translation.shared, self._translation.drafters
         unread = [mx.array(own[self._decoder.length :])]
 
@@ -209,38 +101,36 @@ class OtherTokenizerDrafter(Drafter):
             drafter=self.name,
         )
 
-    def _guess(
-        self, own: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
-        """Draft the target's tokens for the likeliest text; None if there are none."""
-        bias = sampling.logit_bias.items()
-        theirs = {self._translation.own[i]: b for i, b in bias if i in self._translation.own}
-        draft = draft_chain(
-            self._decoder.read,
-            unread=own[self._decoder.length :],
-            tokens=own,
-            choice=choice,
-            rows=Rows(self._decoder.vocabulary),
-            sampling=replace(sampling, logit_bias=theirs),
-            key=key,
-            drafter=self.name,
-        )
-        drafted, q = fetch(draft.tokens, draft.q)
-        self._guessed = self._translation.guess(self._text.latest, drafted, q, choice.length)
-        if not self._guessed.tokens:
-            return None
-        return DraftArrays(
-            tokens=mx.array(self._guessed.tokens, dtype=mx.int32),
-            q=mx.array(self._guessed.q),
-            distributions=None,
-            drafter=self.name,
-            copied=tuple(self._guessed.tokens),
-        )
+    def accept(self, path: Sequence[int]) -> None:
+        self._accepted = len(path)
+        self._take_back()
 
+    def rewind(self, length: int) -> None:
+        self._accepted = min(self._accepted, max(length - self._committed, 0))
+        self._text.rewind(self._abridged.length(length))
+        if self._text.settled < self._sure:
+            self._sure, self._read = self._text.settled, []
+        self._take_back()
 
-def _whole_characters(spelled: bytes) -> str:
-    """Return the text up to the first incomplete or invalid character."""
-    try:
-        return spelled.decode()
-    except UnicodeDecodeError as error:
-        return spelled[: error.start].decode()
+    def _follow(self, tokens: list[int]) -> list[int]:
+        """Return the committed tokens as tokens of the drafter. The drafter takes back anything
+        else that it has read, and the last token, which the next draft reads."""
+        drawn = tokens[self._committed : self._committed + self._accepted]
+        self._read += [self._translation.own[token] for token in drawn]
+        self._accepted = 0
+        self._text.follow(self._abridged.of(tokens))
+        self._take_back()
+        own, settled = self._text.tokens, self._text.settled
+        self._decoder.rewind(max(len(own) - 1, 0))
+        self._sure, self._read = settled, own[settled:]
+        return own
+
+    def _take_back(self) -> None:
+        """Take back all that was read except the text that it follows, and the tokens accepted
+        since."""
+        text = self._text.tokens[self._sure :]
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self._read, text, strict=False))
+        agreeing = sum(1 for _ in pairs)
+        if agreeing == len(text):
+            agreeing += self._accepted
+        self._decoder.rewind(self._sure + agreeing)

@@ -68,8 +68,8 @@ class Reencoding:
     the committed tokens alone, not on how they came. A special token that both have by the same
     name becomes the drafter's own; others are left out.
 
-    Attributes: `tokens`, the drafter's; `latest`, the text since the last settled stretch;
-    `waiting`: whether the text ends within a character, which neither of them has yet.
+    Attributes: `tokens`, the drafter's; `waiting`: whether the text ends within a character, which
+    they do not have yet.
     """
 
     def __init__(self, target: Writing, drafter: Writing) -> None:
@@ -79,7 +79,7 @@ class Reencoding:
         self._ends: list[int] = []  # where in the text each of the target's tokens ends
         self._stretches: list[_Stretch] = []
         self.tokens = list(drafter.begin)
-        self.latest, self.waiting = "", False
+        self.waiting = False
 
     def copy(self) -> "Reencoding":
         """Return a copy, which can follow another text."""
@@ -126,9 +126,9 @@ class Reencoding:
 
     def _write_latest(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.latest = decoder.decode(bytes(self._text[self._start :]))
+        latest = decoder.decode(bytes(self._text[self._start :]))
         self.waiting = decoder.getstate()[0] != b""
-        self.tokens += self._drafter.tokens(self.latest)
+        self.tokens += self._drafter.tokens(latest)
 
     def _settle_words(self) -> None:
         """Settle every stretch that ends for certain."""

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -22,14 +21,12 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.speculate import speculate
 from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy, shallow
-from tests.support.engine.writings import single_bytes, trained
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -173,20 +170,6 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
     assert_as_fresh(target, tokens, decoder(model))
     # What was made up began like this; nobody remembers.
     assert [each.drafter for each in drafter.candidates([3, 10])] == ["model"]
-
-
-def test_a_draft_that_has_more_or_fewer_tokens_than_were_asked_for(tmp_path: Path) -> None:
-    """The tokens of one model are not those of the other."""
-    ours, theirs = single_bytes(tmp_path / "ours"), trained(tmp_path / "theirs")
-    target, own = (
-        Decoder(shallow("llama", vocabulary=260)),
-        Decoder(shallow("llama", vocabulary=450)),
-    )
-    pair = Translation(ours, theirs, vocabulary=260, rows=450)
-    found = measure(target, OtherTokenizerDrafter(own, pair), step=0.003)
-    assert found is not None
-    assert "model" in [each.drafter for each in found.drafts]
-    assert own.length == 0
 
 
 def test_it_stays_within_its_budget() -> None:
