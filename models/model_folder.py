@@ -61,7 +61,7 @@ class ModelFolder:
         if is_gguf(self.path):
             raise Problem(
                 f"{self.path} is a GGUF file, not a model folder.",
-                f"Import it first: slipstream import {self.path} NEW_FOLDER",
+                f"Convert it first: slipstream convert {self.path} NEW_FOLDER",
             )
         if not self.path.is_dir():
             raise Problem(f"There is no model folder at {self.path}.", "Check the path.")

@@ -32,7 +32,6 @@ from engine.cli.options import (
     PairOptions,
     Panel,
     TargetOptions,
-    argument,
     described,
     examples,
     option,
@@ -290,23 +289,6 @@ def distil(
 
     with Awake():
         print(distil(options, report))
-
-
-@app.command(
-    "import", rich_help_panel=MODELS, epilog=examples("slipstream import model.gguf models/model")
-)
-def import_model(
-    *,
-    source: Annotated[Path, argument("A GGUF file.", "FILE")],
-    folder: Annotated[Path, argument("The MLX model folder to make.", "FOLDER")],
-) -> None:
-    """Turn a GGUF file into an MLX model folder."""
-    from engine.cli.models.progress import bytes_bar
-    from models.gguf.importing import import_gguf
-
-    with bytes_bar(f"Importing {source.name}") as show:
-        import_gguf(source, folder, progress=show)
-    print(folder)
 
 
 app.command(rich_help_panel=MODELS, epilog=CONVERT_EXAMPLES)(convert)  # as slipstream models has

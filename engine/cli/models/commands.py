@@ -31,7 +31,10 @@ from models.answers import (
 )
 from models.errors import Problem, problem_of
 
-CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
+CONVERT_EXAMPLES = examples(
+    "slipstream convert organization/model my-model --bits 4",
+    "slipstream convert model.gguf my-model",
+)
 
 app = typer.Typer(
     help="Find, fetch, convert and remove models; see what fits.",
@@ -231,7 +234,7 @@ def convert(
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Quantize a float model or drafter, import a GGUF file, or fuse an adapter."""
+    """Quantize a float model or drafter, convert a GGUF file, or fuse an adapter."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar

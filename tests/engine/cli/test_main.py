@@ -305,7 +305,7 @@ def test_nothing_but_one_line_comes_from_a_child(folder: Path) -> None:
 def test_help(run: Command) -> None:
     ended = run("--help")
     assert (ended.code, ended.err) == (0, "")
-    for command in ("generate", "chat", "serve", "import", "models"):
+    for command in ("generate", "chat", "serve", "convert", "models"):
         assert command in ended.out
         described = run(command, "--help")
         assert (described.code, described.err) == (0, "")

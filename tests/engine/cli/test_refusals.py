@@ -150,7 +150,7 @@ def test_no_model_at_all(tmp_path: Path, run: Command) -> None:
     assert_refused(run("generate", "--target", hostile, "--prompt", "x"), "no model folder")
 
 
-@pytest.mark.parametrize("command", ["generate", "import"])
+@pytest.mark.parametrize("command", ["generate", "convert"])
 @pytest.mark.parametrize("size_bytes", [0, 4, 50])
 def test_a_gguf_file_that_is_none(
     command: str, size_bytes: int, tmp_path: Path, run: Command
@@ -160,7 +160,7 @@ def test_a_gguf_file_that_is_none(
     if command == "generate":
         ended = run("generate", "--target", source, "--prompt", "x")
     else:
-        ended = run("import", source, tmp_path / "imported")
+        ended = run("convert", source, tmp_path / "imported")
     assert_refused(ended, "model.gguf", "again")
     left = [path for path, data in contents(tmp_path).items() if data is not None]
     assert left == [source]
@@ -310,7 +310,7 @@ def test_wrong_usage(run: Command) -> None:
         ["generate", "--prompt", "x", "--max-tokens", "0"],
         ["generate", "--prompt", "x", "--temperature", "warm"],
         ["generate", "--prompt", "x", "--no-such-option"],
-        ["import", "model.gguf"],
+        ["convert", "model.gguf", "one", "two"],
         ["no-such-command"],
     ):
         ended = run(*arguments)
