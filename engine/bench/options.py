@@ -20,11 +20,10 @@ class BenchOptions:
 
     `drafters` and `lengths` are written as in `engine.conversation.pair`; each drafter is run with
     each length, and mlx-lm with each model drafter and fixed length. `runners`: drafters with one
-    length each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and `per_category`: see
-    `load_prompts`. `rules` ("block", "token") matter to samples only. `baselines`: whether plain
-    decoding runs too, without which only acceptance is measured, unless `runners` have `none/0`.
-    `cool_down`: rest once heat has slowed the machine by more than this share; 0: never. `out`: the
-    JSON file, written again after every prompt.
+    length each, `DRAFTER/LENGTH`, beside those. `prompts` and `per_category`: see `load_prompts`.
+    `rules` ("block", "token") matter to samples only. `baselines`: whether plain decoding runs too,
+    without which only acceptance is measured, unless `runners` have `none/0`. `out`: the JSON file,
+    written again after every prompt.
     """
 
     target: ModelFolder
@@ -32,8 +31,6 @@ class BenchOptions:
     lengths: tuple[str, ...] = ("auto", "4")
     runners: tuple[str, ...] = ()
     prompts: Path | None = None
-    attach: bool = False
-    sets: tuple[str, ...] = ()
     per_category: int = 2
     max_tokens: int = 100
     temperatures: tuple[float, ...] = (0.0,)
@@ -41,7 +38,6 @@ class BenchOptions:
     seed: int = 0
     repeats: int = 1
     baselines: bool = True
-    cool_down: float = 0.15
     out: Path | None = None
 
     @property

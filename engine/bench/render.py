@@ -32,7 +32,7 @@ LEGEND = (
 )
 
 
-# The options of a report, and their flags on the command line.
+# The options of a report, also of an earlier version, and their flags on the command line.
 _FLAGS = {
     "target": "target",
     "drafters": "drafter",
@@ -145,15 +145,8 @@ def _cooling_line(report: BenchReport) -> Iterator[str]:
     cooling = report.cooling
     if cooling is None or cooling.fall is None:
         return
-    if cooling.rests:
-        end = f": {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."
-    elif cooling.hot:
-        end = " because of heat, and there was no time left to rest."
-    else:
-        reported = "the system reports no heat, so " if cooling.hot is False else ""
-        end = f"; {reported}there were no rests."
     fall = f"{cooling.fall:.0%}"
-    yield f"The same short work was at most {fall} slower than at the beginning{end}"
+    yield f"The same short work was at most {fall} slower than at the beginning."
 
 
 type _Columns = Sequence[tuple[str, Callable[[ResultRow], str]]]

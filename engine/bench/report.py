@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.bench.cooling import Cooling
 from engine.bench.figures import (
     Ratio,
     Timed,
@@ -31,6 +30,17 @@ from models.files import write_text
 from models.typed_json import decode
 
 ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Cooling:
+    """The slowdown in a report of an earlier version; it is no longer measured.
+
+    `fall`: the largest loss of speed, as a share of the first speed; None if too little was
+    measured.
+    """
+
+    fall: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """Runs a benchmark: `run_bench`. Every runner answers every prompt, one after the other.
 
 Heat and other programs affect all runners alike, as they take turns within each prompt, and each
-prompt begins with another runner. Every runner is warmed up first. If heat slows the machine, it
-rests between runners, and the report says so.
+prompt begins with another runner. Every runner is warmed up first.
 """
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -14,7 +12,6 @@ from time import perf_counter
 
 import mlx.core as mx
 
-from engine.bench.cooling import Cooling, SlowdownMonitor, is_hot
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
     Roofline,
@@ -26,7 +23,7 @@ from engine.bench.measure import (
 from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import HEADROOM, Load, Peer, Runner, Workload, drafter_maker, make_runners
+from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
@@ -48,21 +45,14 @@ def run_bench(
     *,
     progress: Callable[[str], None],
     load_target: Load | None = None,
-    peers: Sequence[Peer] = (),
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = perf_counter,
-    hot: Callable[[], bool | None] = is_hot,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
     `load_target` loads the target on several Macs, where only Slipstream's own loop can read with
-    it. `peers` make runners that are measured beside those of `options`. `hot`: whether the system
-    says that heat slows it. Raises `Problem`, before anything is measured.
+    it. Raises `Problem`, before anything is measured.
     """
     check(options)
-    prompts = load_prompts(
-        options.prompts, sets=options.sets, per_category=options.per_category, attach=options.attach
-    )
+    prompts = load_prompts(options.prompts, per_category=options.per_category)
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
     makers = [drafter_maker(name, options.target, load_once) for name in names]  # refuses early
@@ -72,7 +62,7 @@ def run_bench(
         make(target, session.decoder)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
-        temperature: make_runners(options, target, temperature, load_once, peers)
+        temperature: make_runners(options, target, temperature, load_once)
         for temperature in options.temperatures
     }
     machine = this_machine()
@@ -102,14 +92,10 @@ def run_bench(
         runners = {
             t: [each for each in all if each.name not in refused] for t, all in runners.items()
         }
-        rests = _Rests(
-            runners, fitting, options, progress=progress, sleep=sleep, clock=clock, hot=hot
-        )
-        began = clock()
+        began = perf_counter()
         for number, (prompt, ids) in enumerate(fitting):
             before = len(answers)
-            rests.gauge()
-            for answered in _answers(options, runners, number, prompt, ids, rests):
+            for answered in _answers(options, runners, number, prompt, ids):
                 if isinstance(answered, MeasuredAnswer):
                     answers.append(answered)
                     continue
@@ -121,12 +107,11 @@ def run_bench(
             setup = replace(
                 setup,
                 partial=number + 1 < len(fitting),
-                cooling=rests.reading(),
                 peak_rss_bytes=peak_rss_bytes(),
             )
             _keep(setup, answers, options)
             done = number + 1
-            to_go = (clock() - began) / done * (len(fitting) - done)
+            to_go = (perf_counter() - began) / done * (len(fitting) - done)
             progress(f"{done} of {len(fitting)}: {prompt.id}, {left(to_go)}")
     except KeyboardInterrupt:
         progress(f"Stopped; {len(answers)} answers were measured.")
@@ -167,52 +152,6 @@ def _measure_roofline(
     return roofline
 
 
-class _Rests:
-    """Runs the first runner on the same few tokens now and then, and rests if heat slows it.
-
-    Without baselines no speeds are compared, so there are no rests.
-    """
-
-    def __init__(
-        self,
-        runners: Runners,
-        fitting: list[Encoded],
-        options: BenchOptions,
-        *,
-        progress: Callable[[str], None],
-        sleep: Callable[[float], None],
-        clock: Callable[[], float],
-        hot: Callable[[], bool | None],
-    ) -> None:
-        temperature, first = next(iter(runners.items()))
-        shortest = min((ids for _, ids in fitting), key=len)
-        self._first = first[0] if options.baselines and options.cool_down else None
-        self._work = Workload(shortest, _WARM_UP_TOKENS, temperature, seed=0)
-        self._monitor = SlowdownMonitor(limit=options.cool_down)
-        self._progress, self._sleep, self._clock, self._hot = progress, sleep, clock, hot
-        self._began = clock()
-
-    def gauge(self) -> None:
-        """Measure the machine's present speed."""
-        if self._first is not None:
-            self._monitor.measured(self._first.run(self._work).stats.tokens_per_second or 0.0)
-
-    def rest(self) -> None:
-        """Rest before a runner's turn, if necessary."""
-        if not self._monitor.slow:
-            return
-        elapsed = self._clock() - self._began
-        seconds = self._monitor.rest_due(hot=self._hot(), elapsed_seconds=elapsed)
-        if seconds:
-            fall = self._monitor.fall or 0.0
-            self._progress(f"hot, and {fall:.0%} slower than at first: {seconds:.0f} s of rest")
-            self._sleep(seconds)
-
-    def reading(self) -> Cooling:
-        """The slowdown and the rests, for the report."""
-        return self._monitor.reading()
-
-
 def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[Encoded]:
     """Encode the prompts as first messages of a chat; leave out those without room to answer."""
     context = session.target.context_length
@@ -250,7 +189,6 @@ def _answers(
     number: int,
     prompt: Prompt,
     ids: tuple[int, ...],
-    rests: _Rests,
 ) -> Iterator[MeasuredAnswer | tuple[str, str]]:
     """Yield all runners' answers to one prompt; the prompt's `number` decides who begins.
 
@@ -262,7 +200,6 @@ def _answers(
         for temperature, several in runners.items():
             first = turn % len(several)
             for runner in several[first:] + several[:first]:
-                rests.rest()
                 mx.reset_peak_memory()
                 try:
                     measured = runner.run(Workload(ids, options.max_tokens, temperature, seed))

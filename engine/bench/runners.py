@@ -104,9 +104,6 @@ class PromptReader:
         return self._read.copy()
 
 
-Peer = Callable[[LoadedModel, PromptReader], Runner]  # makes one more runner for a target
-
-
 class SlipstreamRunner:
     """Slipstream: a new conversation for each answer, with a drafter, one `policy` and one `rule`.
 
@@ -278,9 +275,8 @@ def make_runners(
     target: LoadedModel,
     temperature: float,
     load: Load,
-    peers: Sequence[Peer] = (),
 ) -> list[Runner]:
-    """Plain decoding of both, `peers`, ours with each drafter, its length and each rule, and
+    """Plain decoding of both, ours with each drafter, its length and each rule, and
     mlx-lm's with models."""
     rules = options.rules[:1] if temperature == 0.0 else options.rules
     readers = {rule: PromptReader(target, RULES[rule]) for rule in {*rules, "block"}}
@@ -297,7 +293,6 @@ def make_runners(
         runners += [plain]
         if options.baselines and target.alone:
             runners.append(MlxLmRunner(MLX_LM, target=target))
-    runners += [peer(target, readers["block"]) for peer in peers]
     for drafter, length in options.drafting:
         folder = written_path(drafter)
         make = drafter_maker(drafter, target.folder, load)

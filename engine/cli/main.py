@@ -309,10 +309,7 @@ class BenchCommand(TargetOptions, MacsOptions):
     runner: list[str] | None = _pair(None, "Both in one, as head/tree:8; repeatable.", "RUNNER")
     rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
     baselines: bool = option(True, "Run plain decoding too.", "", "--baselines/--no-baselines")
-    cool_down: float = option(15.0, "Rest if heat costs X %; 0: never.", "X", min=0, max=100)
-    prompts: Path | None = _question(None, "Question sets, or a file with a prompt a line.", "PATH")
-    set_: list[str] | None = _question(None, "Only this question set; repeatable.", "NAME", "--set")
-    attach: bool = _question(False, "Ask about documents, to copy from.", "", "--attach")
+    prompts: Path | None = _question(None, "A file with a prompt a line.", "PATH")
     per_category: int = _question(2, "Prompts from each category.", "N", min=1)
     max_tokens: int = _question(100, *MAX_TOKENS, min=2)
     temperature: list[float] | None = _question(None, "0: greedy; repeatable.", "X")
@@ -345,8 +342,6 @@ def bench(options: BenchCommand) -> None:
         lengths=() if alone else tuple(options.draft_length or ["auto", "4"]),
         runners=tuple(options.runner or ()),
         prompts=options.prompts,
-        attach=options.attach,
-        sets=tuple(options.set_ or ()),
         per_category=options.per_category,
         max_tokens=options.max_tokens,
         temperatures=tuple(options.temperature or [0.0, 0.8]),
@@ -354,7 +349,6 @@ def bench(options: BenchCommand) -> None:
         seed=options.seed,
         repeats=options.repeats,
         baselines=options.baselines,
-        cool_down=options.cool_down / 100,
         out=options.out,
     )
     macs = options.macs

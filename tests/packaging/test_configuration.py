@@ -107,7 +107,6 @@ def test_our_own_programs_for_making_things_stay_at_home():
     assert always("resources/icons/make_icon.py")
     assert always("engine/bench/results/starter.json")
     assert not always("resources/drafters/smollm2-135m/head.safetensors")
-    assert not always("resources/bench/lease.md")  # `slipstream bench` asks about it
     assert not always("app/__main__.py")
     without = prune.excluded("own", "own_without_starter")
     assert without("resources/drafters/smollm2-135m/head.safetensors")

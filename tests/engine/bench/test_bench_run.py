@@ -333,8 +333,8 @@ def test_speeds_are_compared_with_plain_decoding_alone(options: BenchOptions) ->
     assert "## Speed" in markdown(report)
 
 
-def test_a_peer_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
-    options: BenchOptions,
+def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing:
         name = "failing"
@@ -346,9 +346,10 @@ def test_a_peer_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
                 raise ValueError("enough")
             return None
 
-    failing = Failing()
+    failing, made = Failing(), runners.make_runners
+    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), failing])
     short = replace(options, drafters=(), temperatures=(0.0,), out=None)
-    measured = run_bench(short, progress=lambda line: None, peers=[lambda *_: failing])
+    measured = run_bench(short, progress=lambda line: None)
 
     assert failing.runs == 2
     assert measured.setup.refused == (("failing", "enough"),)

@@ -83,7 +83,7 @@ def test_a_benchmark_on_several_macs_measures_our_loop_alone(
     prompts.write_text(PROMPT)
     ended = run(
         *("bench", "--target", target, "--drafter", "lookup", "--draft-length", 2),
-        *("--prompts", prompts, "--max-tokens", 8, "--temperature", 0, "--cool-down", 0),
+        *("--prompts", prompts, "--max-tokens", 8, "--temperature", 0),
         *("--hosts", hosts, "--trust-network", "--mode", "tensor", "--out", out),
     )
     assert ended.code == 0, ended.err

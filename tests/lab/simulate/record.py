@@ -50,7 +50,6 @@ class RecordOptions:
     out: Path
     drafters: tuple[str, ...] = ("lookup", "head")
     prompts: Path | None = None
-    sets: tuple[str, ...] = ()
     per_category: int = 3
     temperatures: tuple[float, ...] = (0.0, 0.8)
     max_tokens: int = 112
@@ -64,7 +63,7 @@ def record(
 
     Raises `Problem`.
     """
-    prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
+    prompts = load_prompts(options.prompts, per_category=options.per_category)
     done = load_trace(options.out).answers if options.out.exists() else ()
     known = {(answer.id, answer.temperature) for answer in done}
     pair = _Pair(load(options.target), options.drafters)
@@ -106,7 +105,7 @@ def _ranked(
     for place, drafted in enumerate(places, start):
         ahead = tokens[place : place + _TALLEST]
         drafter.rewind(place - 1)
-        read = drafter._reader(tokens[:place], len(ahead))
+        read = drafter._reader(tokens[:place])
         ranks, before = [], tokens[place - 1]
         for token in ahead:
             (logits,) = read(mx.array([before]))
