@@ -3,7 +3,7 @@
 EAGLE-3 (arXiv 2503.01840) mixes the states of some layers; its first layer attends over them beside
 the embedding of the token that came next, and it has an output layer of its own, mostly for a part
 of the vocabulary. EAGLE (2401.15077; EAGLE-2, 2406.16858, has the same weights) mixes the embedding
-with the state behind the target's final norm, and borrows the target's output layer.
+with the state after the target's final norm, and borrows the target's output layer.
 
 How they are published is for `models.drafters.eagles`. The target's embedding is borrowed where it
 was not trained along.

@@ -169,8 +169,8 @@ class StateDrafter(Drafter):
         return self._network.logits(state)
 
     def _reader(self, tokens: list[int]) -> Callable[[mx.array], mx.array]:
-        """Return a function that gives the logits, (1, rows), of the tokens behind `tokens`,
-        in turn. It is called with the token before each, (1,)."""
+        """Return a function that gives the logits, (1, rows), of the tokens after `tokens`, in
+        turn. It is called with the token before each, (1,)."""
         state: mx.array | None = None
 
         def read(inputs: mx.array) -> mx.array:
@@ -181,7 +181,7 @@ class StateDrafter(Drafter):
         return read
 
     def _level_reader(self, tokens: list[int]) -> ReadLevel:
-        """Return a `ReadLevel` for a tree behind `tokens`."""
+        """Return a `ReadLevel` for a tree after `tokens`."""
         states = mx.zeros(())  # of the newest committed token, then of those that are read
         committed = 0
 
