@@ -15,7 +15,6 @@ from mlx_lm.utils import load_model
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from models.architectures import spelled
-from models.files import read_json_object
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _GRANITE = {
@@ -24,12 +23,11 @@ _GRANITE = {
 }  # its makers' words for kinds of layers
 
 
-def build_model(folder: Path) -> nn.Module:
-    """Return the model in a folder. Its tensors are read when they are used.
+def build_model(folder: Path, config: Mapping[str, Any]) -> nn.Module:
+    """Return the model in a folder with that `config`. Its tensors are read when they are used.
 
     Raises whatever mlx-lm raises: it checks little.
     """
-    config = read_json_object(folder / "config.json")
     model, _ = load_model(folder, lazy=True, model_config=as_mlx_lm_reads(config))
     return model
 

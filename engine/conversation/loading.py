@@ -78,7 +78,7 @@ def load(
             redirect_stdout(StringIO()) as printed,  # some modules print and exit
             without_byte_order_marks(folder.path) as place,
         ):
-            model = build_model(place)
+            model = build_model(place, folder.config)
             tokenizer = load_tokenizer(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
             )
@@ -120,7 +120,7 @@ def attends_to(caches: QuantizedCaches, folder: ModelFolder) -> bool:
     `load` says why."""
     try:
         with redirect_stdout(StringIO()), without_byte_order_marks(folder.path) as place:
-            model = build_model(place)
+            model = build_model(place, folder.config)
     except (Exception, SystemExit):
         return True
     return Timeline.quantizes(model, caches)

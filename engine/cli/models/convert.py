@@ -151,7 +151,8 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     said = StringIO()
     try:
         with redirect_stdout(said), without_byte_order_marks(source) as place:
-            model, config = build_model(place), load_config(place)  # some modules print and exit
+            config = load_config(place)
+            model = build_model(place, config)  # some modules print and exit
     except (Exception, SystemExit) as error:  # mlx-lm checks little
         reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__

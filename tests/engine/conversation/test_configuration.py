@@ -146,5 +146,5 @@ def test_a_folder_of_transformers_5_gives_the_same_model(tmp_path: Path) -> None
     found = []
     for written in (config, newer(config)):
         (tmp_path / "config.json").write_text(json.dumps(written))
-        found.append(build_model(tmp_path)(mx.array(_TOKENS)))
+        found.append(build_model(tmp_path, written)(mx.array(_TOKENS)))
     assert mx.array_equal(*found).item()

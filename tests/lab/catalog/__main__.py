@@ -95,7 +95,7 @@ def errors(catalog: Catalog) -> Iterator[str]:
         drafter = next((each for each in catalog.drafters if each.name == row.drafter), None)
         chip = chips.find(row.chip, row.memory_gb << 30)
         plain = expect(target.reads, None, chip=chip)
-        drafted = expect(target.reads, drafter and drafter.drafts_for(target), chip=chip)
+        drafted = expect(target.reads, drafter.drafts_for(target) if drafter else None, chip=chip)
         assert plain is not None
         assert drafted is not None
         pair = row.target.rpartition("/")[2]
