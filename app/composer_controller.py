@@ -21,7 +21,6 @@ from app.conversations.records import Message, Unsent
 from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
-from app.documents.planner import Noting
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
@@ -96,7 +95,6 @@ class ComposerController(QObject):
         composer.queued.edit_asked.connect(self._edit_queued)
         composer.queued.removal_asked.connect(self._take_from_queue)
         composer.queued.sending_asked.connect(self._send_queued)
-        composer.sent_by_section.connect(self._send_by_section)
         composer.stopped.connect(conversation.stop)
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
@@ -110,7 +108,6 @@ class ComposerController(QObject):
         self.documents.attachments.changed.connect(self._show_queue)
         conversation.opened.connect(self._on_opened)
         conversation.changed.connect(self._on_changed)
-        conversation.noted.connect(self.count)
         conversation.described.connect(self._on_described)
         conversation.refused.connect(self._give_back)
         answers.begun.connect(self._on_changed)
@@ -185,11 +182,7 @@ class ComposerController(QObject):
             self._conversation.edit_answer(found.id, text)
         self._keep()
 
-    def _send_by_section(self, text: str) -> None:
-        self._soon.stop()
-        self._say(text, self.documents.noting(text))
-
-    def _say(self, text: str, sent: Future[Sent] | Future[Noting] | None) -> None:
+    def _say(self, text: str, sent: Future[Sent] | None) -> None:
         self._settings.unsent = ""
         if sent is not None and self._of:  # this takes a moment, and the text must not be lost
             self._store.keep_unsent(self._of, text)

@@ -39,7 +39,6 @@ from app.chat.transcript import Transcript
 from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
-from app.documents.section_offers import SectionOffers
 from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
@@ -145,12 +144,6 @@ class Window(QMainWindow):
             loaded=lambda: application.loader.loaded,
             read=application.read,
             tools=application.tools,
-        )
-        self.section_offers = SectionOffers(
-            self.conversation,
-            self.answers,
-            self.transcript,
-            self.composer_controller.documents,
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
@@ -301,7 +294,6 @@ class Window(QMainWindow):
         """
         application = self.application
         self.loader.loaded_now.connect(self.composer_controller.use)
-        self.loader.loaded_now.connect(self.section_offers.refresh)
         self.theme.changed.connect(self._follow_theme)
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
@@ -583,7 +575,6 @@ class Window(QMainWindow):
         self.hide()  # at once, as the rest may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
-        self.section_offers.close()
         self.composer_controller.documents.close()
         self.words.close()
         event.accept()

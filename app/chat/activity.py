@@ -1,5 +1,5 @@
-"""The states of an answer before and while it is written: waiting, reading, making notes, writing,
-calling tools.
+"""The states of an answer before and while it is written: waiting, reading, writing, calling
+tools.
 
 `Answers` derives them from the engine's events. Everything that shows a state takes its words from
 here. Knows no widget.
@@ -55,31 +55,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class MakingNotes:
-    """The model makes a note on part `number` (from 1) of `among`. `place` is where the part is.
-
-    `part_share` of the note's prompt has been read. The earlier notes took `seconds`.
-    """
-
-    number: int
-    among: int
-    place: str
-    part_share: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def left_seconds(self) -> float | None:
-        """The estimated time until all notes are made; None during the first."""
-        done = self.number - 1
-        return (self.among - done) * self.seconds / done if done else None
-
-    @property
-    def share(self) -> float:
-        """The share of all parts that has been read, from 0 to 1."""
-        return (self.number - 1 + self.part_share) / self.among
-
-
-@dataclass(frozen=True, slots=True)
 class BeingWritten:
     """The prompt is read; rounds follow."""
 
@@ -104,14 +79,7 @@ class Stopping:
 
 
 Activity = (
-    AwaitingModel
-    | AwaitingTurn
-    | Reading
-    | MakingNotes
-    | BeingWritten
-    | AwaitingPerson
-    | RunningTool
-    | Stopping
+    AwaitingModel | AwaitingTurn | Reading | BeingWritten | AwaitingPerson | RunningTool | Stopping
 )
 
 
@@ -141,9 +109,6 @@ def long_status(activity: Activity) -> str:
                 return "The drafter is reading the prompt"
             rest = "" if seconds is None else f", {left(seconds)}"
             return f"Reading the prompt: {processed:,} of {total:,} tokens{rest}"
-        case MakingNotes(number=number, among=among, place=place, left_seconds=seconds):
-            rest = "" if seconds is None else f", {left(seconds)}"
-            return f"Making notes on part {number:,} of {among:,}: {one_line(place)}{rest}"
         case BeingWritten():
             return "Writing"
         case AwaitingPerson(tool=tool):
@@ -163,8 +128,6 @@ def short_status(activity: Activity) -> str:
             return "Waiting"
         case Reading():
             return f"Reading, {activity.share:.0%}"
-        case MakingNotes(number=number, among=among):
-            return f"Making notes, {number:,} of {among:,}"
         case BeingWritten():
             return "Writing"
         case AwaitingPerson():

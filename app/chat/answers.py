@@ -4,18 +4,13 @@ An answer goes on whichever conversation is shown. The store begins it before th
 so that it exists whatever happens. It stays in memory until its end is saved: a full disk delays
 that and loses nothing. Several answers are written at once, independently.
 
-Before some answers the model makes notes on every part of the documents: short answers, one after
-the other, that are stored with the question and have no trace. A note that cannot be saved is saved
-with the next note, or with the end of the answer.
-
 An answer that calls tools is written by several generations, of which each continues the last: the
 calls are `app.chat.tool_steps`'. Knows no widget.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -24,7 +19,6 @@ from app.chat.activity import (
     AwaitingModel,
     AwaitingPerson,
     AwaitingTurn,
-    MakingNotes,
     RunningTool,
     Stopping,
 )
@@ -33,15 +27,11 @@ from app.chat.tool_steps import ToolSteps
 from app.chat.writing import Writing
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
-from app.documents.planner import Noting
 from app.engine_client.engine_process import EngineProcess, EngineState
-from app.steps import Stepper, Steps, in_thread
-from engine.documents.by_section import THINKING, said_in
-from engine.documents.prompt import Sent
-from engine.events import Done, Event, Failed, Prefill, Text
+from app.steps import Stepper, Steps
+from engine.events import Done, Event, Failed
 from engine.process.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
-from engine.stretches import Stretch, extend, joined
 from engine.tools.calling import Calling
 from engine.tools.steps import must_answer
 from engine.tools.turn import Decision, Permissions, tools_json
@@ -50,48 +40,11 @@ from models.errors import Problem
 _FLUSH_MS = 1000
 
 
-@dataclass(slots=True)
-class _Notes:
-    """The notes to be made before an answer to `lines` is written."""
-
-    noting: Noting
-    lines: tuple[ChatMessage, ...]
-    request: Request
-    written: str = ""  # of the note
-    stretches: list[Stretch] = field(default_factory=list)  # of that text
-    began: float = 0.0  # by the clock `monotonic`
-    seconds: float = 0.0  # the time that the notes so far took
-
-    @property
-    def asked(self) -> tuple[tuple[ChatMessage, ...], Request]:
-        """The chat and the request for the next note, or finally for the answer."""
-        ask, before = self.noting.ask, self.lines[:-1]
-        if ask is None:
-            sent = self.noting.sent
-            said = ChatMessage("user", sent.text, attached=sent.attached)
-            return (*before, said), self.request
-        request = replace(
-            self.request,
-            max_tokens=min(self.request.max_tokens, ask.most_tokens),
-            thinking=THINKING,
-            grammar=None,
-            stops=(),
-            keep_as=(),
-        )
-        return (*before, ChatMessage("user", ask.prompt)), request
-
-    def progress(self, part_share: float) -> MakingNotes | None:
-        if (ask := self.noting.ask) is None:
-            return None
-        return MakingNotes(ask.number, ask.among, ask.place, part_share, self.seconds)
-
-
 class Answers(QObject):
     """All answers that are being written.
 
     Signals:
         begun(Writing): it is stored, and the engine is asked now or later.
-        noted(Writing, Sent): its question has more notes.
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
         stepped(Writing): a call began, went on or ended, or waits for a person.
@@ -105,7 +58,6 @@ class Answers(QObject):
     """
 
     begun = Signal(Writing)
-    noted = Signal(Writing, Sent)
     happened = Signal(Writing, object)
     activity_changed = Signal(Writing)
     stepped = Signal(Writing)
@@ -136,7 +88,6 @@ class Answers(QObject):
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message, in the order of the requests
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
-        self._notes: dict[int, _Notes] = {}  # by the message that the notes are for
         self._held = False
         self._calibrated = 0.0
         self._closing = False
@@ -186,13 +137,11 @@ class Answers(QObject):
         permissions: Permissions,
         continued: Sequence[ChatMessage] = (),
         before: Sequence[Event] = (),
-        noting: Noting | None = None,
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
         `lines` are the chat; `title` and `permissions` are the conversation's. `continued` are the
-        messages of the answer that this one continues, and `before` is its trace. With `noting`,
-        the engine makes these notes first, and they replace the last of `lines`. Calls on which a
+        messages of the answer that this one continues, and `before` is its trace. Calls on which a
         person had not decided are asked about again.
         """
         question = lines[-1].content[lines[-1].attached :] if lines else ""
@@ -206,8 +155,6 @@ class Answers(QObject):
         )
         self._writings[message.id] = writing
         self._timer.start()
-        if noting is not None:
-            self._notes[message.id] = _Notes(noting, tuple(lines), request)
         waits = writing.calling.take_up(len(writing.text))
         if not waits:
             self._ask_or_wait(writing, (*lines, *continued), request)
@@ -297,8 +244,6 @@ class Answers(QObject):
         for writing in self._writings.values():
             if writing.state == "streaming":
                 writing.state = "interrupted"
-            if writing.notes is not None and writing.message.parent is not None:
-                self._store.keep_notes(writing.message.parent, writing.notes)
             self._store.finish_answer(
                 writing.message.id,
                 writing.text,
@@ -330,21 +275,12 @@ class Answers(QObject):
             self._ask(writing, lines, request)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        conversation, tools = str(writing.message.conversation), writing.calling.tools
-        if (notes := self._notes.get(writing.message.id)) is not None:
-            lines, request = notes.asked
-            if notes.noting.ask is not None and notes.noting.ask.number == 1:
-                notes.began = monotonic()
-            notes.seconds = monotonic() - notes.began
-            writing.progress = notes.progress(0.0)
-            if notes.noting.ask is None:
-                del self._notes[writing.message.id]
-                writing.chat = lines
-            else:
-                tools = ()
         request = replace(request, may_call=not must_answer(writing.steps))
         writing.generation = self._engine.generate(
-            conversation, lines, request, tools=tools_json(tools)
+            str(writing.message.conversation),
+            lines,
+            request,
+            tools=tools_json(writing.calling.tools),
         )
 
     def _hear(self, event: Event) -> None:
@@ -354,9 +290,6 @@ class Answers(QObject):
                 return
 
     def _take(self, writing: Writing, event: Event) -> None:
-        if (notes := self._notes.get(writing.message.id)) is not None:
-            self._take_of_note(writing, notes, event)
-            return
         before = writing.progress
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
@@ -414,70 +347,7 @@ class Answers(QObject):
         """Return the answer with these calls, unless it has ended."""
         return next((one for one in self.unfinished if one.calling is calling), None)
 
-    # Notes
-
-    def _take_of_note(self, writing: Writing, notes: _Notes, event: Event) -> None:
-        match event:
-            case Prefill(processed=processed, total=total):
-                writing.progress = notes.progress(processed / total if total else 0.0)
-                self._review(writing)
-            case Text():
-                notes.written += event.delta
-                extend(notes.stretches, event.parts)
-            case Done(reason="cancelled"):
-                self._end(writing, "interrupted" if self._closing else "cancelled")
-            case Done():
-                writing.generation = ""  # the next part is not known yet
-                self._stepper.run(
-                    self._go_on(writing, notes),
-                    failed=lambda problem: self._fail(writing, problem),
-                )
-            case Failed():
-                del self._notes[writing.message.id]
-                self._take(writing, event)
-
-    def _go_on(self, writing: Writing, notes: _Notes) -> Steps:
-        """Store a note with the question, and ask for the next note or for the answer."""
-        said = said_in(notes.written, joined(notes.stretches))
-        notes.written, notes.stretches = "", []
-        yield in_thread(lambda: notes.noting.take(said))
-        if self._over or writing.message.parent is None:
-            return
-        writing.notes = notes.noting.sent
-        try:
-            yield from self._keep_notes(writing)
-        except Problem:
-            if notes.noting.ask is None:
-                raise
-        if writing.state != "streaming" or self._over:
-            return
-        if writing.stopping:  # too late for this note
-            self._end(writing, "cancelled")
-        else:
-            self._ask_or_wait(writing, notes.lines, notes.request)
-            self._review(writing)
-
-    def _keep_notes(self, writing: Writing) -> Steps:
-        """Store the notes that are not saved yet with the question. Raises Problem."""
-        notes, question = writing.notes, writing.message.parent
-        if notes is None or question is None:
-            return
-        try:
-            kept = yield self._store.keep_notes(question, notes)
-        except Problem as problem:
-            self._cannot_save(problem)
-            raise
-        self._can_save()
-        if writing.notes is notes:
-            writing.notes = None
-        self.noted.emit(writing, kept)
-
-    def _fail(self, writing: Writing, problem: Problem) -> None:
-        if self._notes.pop(writing.message.id, None) is not None:
-            self._take(writing, Failed("", problem.message, problem.remedy))
-
     def _end(self, writing: Writing, state: MessageState) -> None:
-        self._notes.pop(writing.message.id, None)
         self._tool_steps.stop(writing.calling)
         writing.state = state
         self._review(writing)
@@ -519,7 +389,6 @@ class Answers(QObject):
         meanwhile."""
         count, message, steps = len(writing.events), writing.message.id, writing.steps
         try:
-            yield from self._keep_notes(writing)
             if writing.state == "streaming":
                 yield self._store.flush_answer(
                     message, writing.text, tuple(writing.events), steps=steps

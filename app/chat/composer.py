@@ -58,7 +58,6 @@ class Composer(QWidget):
     Signals:
         sent(str): send this message. The field is empty already, and `changed` follows.
         to_queue(str): the same, when the answer that is being written has ended.
-        sent_by_section(str): send it after notes on every part of the documents.
         stopped: stop the answer (the button, or Esc).
         answer_now_asked: end the reasoning, so that the answer begins.
         changed(str): the unsent text. Not sent for `set_text`.
@@ -71,7 +70,6 @@ class Composer(QWidget):
 
     sent = Signal(str)
     to_queue = Signal(str)
-    sent_by_section = Signal(str)
     stopped = Signal()
     answer_now_asked = Signal()
     changed = Signal(str)
@@ -123,7 +121,6 @@ class Composer(QWidget):
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
         self.field.files_given.connect(self.files_given)
-        self.documents.offer_taken.connect(lambda: self._send(self.sent_by_section))
         self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
         self.field.files_held.connect(self.show_drop)
@@ -252,9 +249,9 @@ class Composer(QWidget):
         elif self.answering and self.queues and self.text.strip():
             self._give(self.to_queue)
         else:
-            self._send(self.sent)
+            self._send()
 
-    def _send(self, signal: SignalInstance) -> None:
+    def _send(self) -> None:
         if not self.text.strip():
             return
         if self.answering:
@@ -271,7 +268,7 @@ class Composer(QWidget):
         elif self.unready:
             self._notify(self.unready)
         else:
-            self._give(signal)
+            self._give(self.sent)
 
     def _give(self, signal: SignalInstance) -> None:
         """Empty the field, and send its text with this signal."""

@@ -17,7 +17,6 @@ from app.chat.listing import Listing
 from app.chat.writing import Writing
 from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
 from app.conversations.store import Store
-from app.documents.planner import Noting
 from app.steps import Stepper, Steps, in_thread
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
@@ -63,7 +62,6 @@ class OpenConversation(QObject):
         reached(int, str): the branch has the message that was looked for; with the words of the
             search, if any.
         changed(int): the branch changed; this many messages at its beginning are the same.
-        noted(Message): a question on the branch has more notes on its documents.
         described(): the record changed: its title, its settings or its queue.
         refused(str, Problem, Place): a text could not be stored. Give it back there.
         hid(int, int): so many messages after the one that has a newer version now are no longer
@@ -76,7 +74,6 @@ class OpenConversation(QObject):
     opened = Signal()
     reached = Signal(int, str)
     changed = Signal(int)
-    noted = Signal(Message)
     described = Signal()
     refused = Signal(str, Problem, Place)
     hid = Signal(int, int)
@@ -108,7 +105,6 @@ class OpenConversation(QObject):
         self._asked = 0  # number of conversations asked for: all but the last are ignored
         self._coming: int | None = None  # to be opened soon
         answers.begun.connect(self._on_begun)
-        answers.noted.connect(self._on_noted)
         answers.saved.connect(self._on_saved)
         answers.permitted.connect(self._on_permitted)
         listing.changed.connect(self._on_listed)
@@ -262,16 +258,10 @@ class OpenConversation(QObject):
 
     # Messages and answers
 
-    def say(
-        self,
-        text: str,
-        *,
-        queued: bool = False,
-        sent: Future[Sent] | Future[Noting] | None = None,
-    ) -> None:
+    def say(self, text: str, *, queued: bool = False, sent: Future[Sent] | None = None) -> None:
         """Send a message, or the first `queued` message, and have it answered.
 
-        `sent` gives what the model gets of it, if it has documents, or the notes to make before.
+        `sent` gives what the model gets of it, if it has documents.
         """
 
         # A queued one stays in the queue until it is stored.
@@ -315,12 +305,6 @@ class OpenConversation(QObject):
             )
 
         self._run(steps())
-
-    def note(self, message: int, noting: Future[Noting]) -> None:
-        """Ask a question again in another version, with notes on every part of its documents."""
-        place, found = replace(self.place, message=message), self.message(message)
-        if found is not None and not self.busy:
-            self._send(place, self._ask(place, found.content, noting))
 
     def regenerate(self, message: int) -> None:
         """Write another answer beside this one, or the first answer to a message without any."""
@@ -468,7 +452,7 @@ class OpenConversation(QObject):
         self,
         place: Place,
         text: str,
-        sent: Future[Sent] | Future[Noting] | Sent | None,
+        sent: Future[Sent] | Sent | None,
         *,
         queued: bool = False,
     ) -> Steps:
@@ -482,7 +466,6 @@ class OpenConversation(QObject):
             now = self._store.conversation(conversation)  # the store works in order
             made = yield sent
             as_of = yield now
-        noting = made if isinstance(made, Noting) else None
         target, drafter = self._names()  # which will write it
         asked = self._store.ask(
             conversation,
@@ -490,7 +473,7 @@ class OpenConversation(QObject):
             instead_of=place.message or None,
             queued=queued,
             as_of=as_of,
-            sent=made if noting is None else noting.sent,
+            sent=made,
             target=target,
             drafter=drafter,
             system_prompt=system_prompt,
@@ -508,7 +491,7 @@ class OpenConversation(QObject):
             self.described.emit()
         if as_of is not None:
             record = replace(record, system_prompt=as_of.system_prompt, settings=as_of.settings)
-        start_answer(self._answers, record, branch, noting)
+        start_answer(self._answers, record, branch)
 
     def _begin(
         self,
@@ -565,13 +548,6 @@ class OpenConversation(QObject):
         else:  # its question was sent from another window
             self._run(self._show_stored(self.place, message.conversation))
 
-    def _on_noted(self, writing: Writing, sent: Sent) -> None:
-        question = self.message(writing.message.parent or 0)
-        if question is not None:
-            question = replace(question, sent=sent)
-            self.branch = tuple(question if m.id == question.id else m for m in self.branch)
-            self.noted.emit(question)
-
     def _on_saved(self, message: Message) -> None:
         self.branch = tuple(message if m.id == message.id else m for m in self.branch)
 
@@ -620,7 +596,6 @@ def start_answer(
     answers: Answers,
     record: Conversation,
     branch: tuple[Message, ...],
-    noting: Noting | None = None,
     *,
     continued: Sequence[ChatMessage] = (),
     before: Sequence[Event] = (),
@@ -635,7 +610,6 @@ def start_answer(
         permissions=record.permissions,
         continued=continued,
         before=before,
-        noting=noting,
     )
 
 

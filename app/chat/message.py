@@ -40,8 +40,7 @@ from app.chat.scroll_keys import scroll_of
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
-from app.documents.chips import Chip, DocumentChips, OfferLine
-from app.documents.notes_fold import NotesFold
+from app.documents.chips import Chip, DocumentChips
 from app.documents.word_marks import WordMarks
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
@@ -160,7 +159,6 @@ class MessageWidget(QWidget):
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete the document…")
-        self.notes, self.offer = NotesFold(formats), OfferLine()
         self._title = plain_label(clean(name))
         self._ending = plain_label()
         self._ending.setWordWrap(True)
@@ -200,7 +198,7 @@ class MessageWidget(QWidget):
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
-        for button in (*self.buttons, self.go_on, self.notes.button, self.offer.button):
+        for button in (*self.buttons, self.go_on):
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         FocusRing(self.view, around=self)
 
@@ -214,8 +212,6 @@ class MessageWidget(QWidget):
         """The buttons that the arrow keys reach from the text, where Tab stops."""
         parts = (
             *self.documents.buttons,
-            self.notes.button,
-            self.offer.button,
             *self._actions.buttons,
             *(() if self.legend is None else self.legend.buttons),
             self.go_on,
@@ -312,15 +308,6 @@ class MessageWidget(QWidget):
         for button in self.documents.buttons:
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the arrow keys reach the chips
 
-    def set_notes(self, title: str, text: str) -> None:
-        """Show the notes on documents from which the answer is written, above its text. Hidden
-        without a title."""
-        self.notes.set_notes(clean(title), clean(text))
-
-    def set_offer(self, label: str, words: str) -> None:
-        """Show a button below the message, with words beside it. Hidden without a label."""
-        self.offer.show_offer(label, clean(words))
-
     def set_approval(self, approval: Approval | None) -> None:
         """Ask below the text whether a call may run, or no more."""
         if approval is None:
@@ -368,7 +355,6 @@ class MessageWidget(QWidget):
         if self._ahead is not None:
             self._ahead.set_colours(formats.colours)
         self.go_on.set_appearance(formats.font, formats.colours)
-        self.notes.set_formats(formats)
         self._show_formats()
         self.update()
 
@@ -480,7 +466,7 @@ class MessageWidget(QWidget):
         if self.role == "assistant":
             return
         most = round(_BUBBLE * width)
-        below = (self._words, self._note, self._ending, self.offer)
+        below = (self._words, self._note, self._ending)
         alone = self.documents.isHidden() and all(part.isHidden() for part in below)
         if alone and len(self.written) < _LONG:
             metrics = QFontMetricsF(self._formats.font)
@@ -515,7 +501,6 @@ class MessageWidget(QWidget):
         if answer:
             column.addLayout(self._head)
         column.addWidget(self.documents)
-        column.addWidget(self.notes)
         column.addWidget(self.view)
         column.addWidget(self._words)
         ending = QHBoxLayout()
@@ -523,7 +508,6 @@ class MessageWidget(QWidget):
         ending.addWidget(self._ending, 1)
         ending.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignTop)
         column.addLayout(ending)
-        column.addWidget(self.offer)
         if answer:
             column.addWidget(self.figures_line)
             footer = QHBoxLayout()
@@ -553,7 +537,6 @@ class MessageWidget(QWidget):
     def _show_formats(self) -> None:
         colours = self._formats.colours
         self.documents.setFont(self._formats.font)
-        self.offer.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
         self.figures_line.setFont(figures_font(small))
         set_ink(self.figures_line, colours.muted)

@@ -33,9 +33,8 @@ class MessageRow:
     the version's number and the number of versions; `figures`; `stretches`, of its text;
     `asides`, in its text; `approval`, a call that a person is asked about; `pieces`, the
     tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it;
-    `marks`, the hits of a search; `documents` of a question; `notes` on them from which an
-    answer is written, a title and a text; `offer`, a button's label and words below it; `words`
-    of an answer that documents have or lack, and `marked`, whether they are marked;
+    `marks`, the hits of a search; `documents` of a question; `words` of an answer that
+    documents have or lack, and `marked`, whether they are marked;
     `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are not
     shown, None as usual; `ahead`, what stands behind the text while it is written.
 
@@ -65,7 +64,6 @@ class MessageRow:
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.documents: tuple[Chip, ...] = ()
-        self.notes = self.offer = ("", "")
         self.words = AnswerWords()
         self.provenance = self.marked = self.calm = False
         self.fades_after = 0.0
@@ -167,18 +165,6 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_documents(documents)
 
-    def set_notes(self, title: str, text: str) -> None:
-        """Show the notes from which it is written."""
-        self.notes, self.measured = (title, text), False
-        if self.widget is not None:
-            self.widget.set_notes(title, text)
-
-    def set_offer(self, label: str, words: str) -> None:
-        """Show an offer below it."""
-        self.offer, self.measured = (label, words), False
-        if self.widget is not None:
-            self.widget.set_offer(label, words)
-
     def set_words(self, words: AnswerWords) -> None:
         """Mark words that documents have or lack."""
         self.words, self.measured = words, False
@@ -255,8 +241,6 @@ class MessageRow:
         widget.provenance.fades_after = self.fades_after
         self._show_reasoning()
         widget.set_documents(self.documents)
-        widget.set_notes(*self.notes)
-        widget.set_offer(*self.offer)
         widget.set_approval(self.approval)
         widget.set_words(self.words)
         widget.word_marks.set_shown(self.marked)

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from app.chat.activity import AwaitingPerson, MakingNotes, Reading, RunningTool, long_status
+from app.chat.activity import AwaitingPerson, Reading, RunningTool, long_status
 from app.chat.announce import Announcer
 from app.chat.answers import Answers
 from app.chat.approval_card import Approval
@@ -96,7 +96,6 @@ class ConversationPresenter(QObject):
         self._count.timeout.connect(self._count_reasoning)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
-        conversation.noted.connect(self._on_noted)
         answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
         answers.stepped.connect(self._on_stepped)
@@ -179,7 +178,6 @@ class ConversationPresenter(QObject):
         row.set_figures(message.figures)
         if message.sent is not None:
             row.set_documents(self._chips(message.sent))
-        self._show_notes(message)
         if writing is not None and streaming:
             self._writing = writing
             self._pace.clear()
@@ -232,27 +230,6 @@ class ConversationPresenter(QObject):
 
     def _chips(self, sent: Sent) -> tuple[Chip, ...]:
         return tuple(chip_of_sent(one, self._answers.pictures) for one in sent.documents)
-
-    def _on_noted(self, question: Message) -> None:
-        """Update a question that has more notes."""
-        self._shown = [question if m.id == question.id else m for m in self._shown]
-        row = self._row(question.id)
-        if row is not None and question.sent is not None:
-            row.set_documents(self._chips(question.sent))
-        for message in self._shown:
-            self._show_notes(message)
-
-    def _show_notes(self, message: Message) -> None:
-        """Show an answer with the notes of its question."""
-        question = next((m for m in self._shown if m.id == message.parent), None)
-        row = self._row(message.id)
-        if message.role != "assistant" or row is None or question is None or not question.sent:
-            return
-        noted = [one for one in question.sent.documents if one.noted]
-        if any(one.notes for one in noted):
-            title = f"From {' and '.join(dict.fromkeys(one.in_words for one in noted))}"
-            text = "".join(question.sent.given(one.number) for one in noted).strip()
-            self._transcript.set_notes(row, title, text)
 
     # The answer that is being written
 
@@ -322,7 +299,7 @@ class ConversationPresenter(QObject):
         if writing is not self._writing or (activity := writing.activity) is None:
             return
         if writing.fresh and not isinstance(activity, AwaitingPerson | RunningTool):
-            share = activity.share if isinstance(activity, Reading | MakingNotes) else None
+            share = activity.share if isinstance(activity, Reading) else None
             self._transcript.show_ahead(f"{long_status(activity)}\u2026", share=share)
 
     def _finish(self, writing: Writing) -> None:

@@ -50,7 +50,7 @@ class QueueSender(QObject):
         if (
             not record.queued
             or not ends_here
-            or any(one.passages or one.noted for one in documents)
+            or any(one.among for one in documents)
             or self._shown(record.id)
         ):
             return

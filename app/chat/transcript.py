@@ -182,20 +182,6 @@ class Transcript(QScrollArea):
             self._write_soon(row)
             self._place()
 
-    def set_notes(self, row: MessageRow, title: str, text: str) -> None:
-        """Show the notes from which an answer is written, with the next frame."""
-        if (title, text) != row.notes:
-            row.set_notes(title, text)
-            self._write_soon(row)
-            self._place()
-
-    def set_offer(self, row: MessageRow, label: str, words: str) -> None:
-        """Show a button with words below a message, with the next frame."""
-        if (label, words) != row.offer:
-            row.set_offer(label, words)
-            self._write_soon(row)
-            self._place()
-
     def set_asides(self, row: MessageRow, asides: tuple[Aside, ...]) -> None:
         """Show these asides in the text of a message, with the next frame."""
         if asides != row.asides:

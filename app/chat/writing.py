@@ -9,7 +9,6 @@ from app.chat.activity import (
     Activity,
     AwaitingTurn,
     BeingWritten,
-    MakingNotes,
     Reading,
     progress,
 )
@@ -17,7 +16,6 @@ from app.conversations.records import Message, MessageState
 from app.rounds.trace import Piece, TextTally, Trace
 from engine.conversation.loops import REACH, loops
 from engine.conversation.rounds import EventOrRound, Round
-from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch
@@ -32,8 +30,8 @@ class Writing:
 
     Attributes: `message`, as it was begun; `title`, of its conversation at that time; `text` and
     `events` so far; `activity`, None after the end; `state`, `streaming` until the end; `failure`,
-    if it failed; `notes`, the question with the notes that are not saved yet; `calling`, its calls
-    of tools; `chat`, up to the question, and `request`, as the engine is asked for each step.
+    if it failed; `calling`, its calls of tools; `chat`, up to the question, and `request`, as the
+    engine is asked for each step.
     """
 
     def __init__(
@@ -52,15 +50,13 @@ class Writing:
         self.calling = calling or Calling(steps=message.steps)
         self.chat, self.request = tuple(chat), request or Request()
         self.activity: Activity | None = None
-        # As given by its events, or by those of the notes before it.
-        self.progress: AwaitingTurn | Reading | MakingNotes | BeingWritten | None = None
+        self.progress: AwaitingTurn | Reading | BeingWritten | None = None  # by its events
         self.stopping = False
         self.tokens = 0  # committed so far, without the answer before
         self.generation = ""
         self.trace = Trace()
         self.state: MessageState = "streaming"
         self.failure: Failed | None = None
-        self.notes: Sent | None = None
         self.saving = False  # whether a save is under way
         self.saved = 0  # number of events
         self.saved_steps = message.steps
@@ -78,7 +74,7 @@ class Writing:
     @property
     def begun(self) -> bool:
         """Whether the engine has started on it."""
-        return isinstance(self.progress, Reading | MakingNotes | BeingWritten)
+        return isinstance(self.progress, Reading | BeingWritten)
 
     @property
     def last(self) -> Round | None:

@@ -106,18 +106,6 @@ def bring(
             _insert(connection, conversation, None, picture.number, _stored(connection, document))
 
 
-def keep_notes(connection: sqlite3.Connection, message: int, sent: Sent) -> Sent:
-    """Replace what a message has of its documents. Documents that were deleted meanwhile stay
-    deleted. Returns what is stored."""
-    row = connection.execute("SELECT sent FROM messages WHERE id = ?", (message,)).fetchone()
-    kept = unpacked(row[0]) if row else None
-    for document in kept.documents if kept else ():
-        if document.deleted:
-            sent = sent.without(document.number)
-    _renew(connection, message, sent)
-    return sent
-
-
 def _renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
     connection.execute("UPDATE messages SET sent = ? WHERE id = ?", (packed(sent), message))
 

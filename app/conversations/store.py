@@ -295,8 +295,6 @@ class Store:
             attachments.keep_copy(original, self.attachments, document)
         return number
 
-    keep_notes = _queued(attachments.keep_notes)
-
     def detach(self, conversation: int, number: int) -> Future[None]:
         """Detach a document from the unsent message."""
         return self._removing(self._without, attachments.detach, conversation, number)

@@ -20,8 +20,6 @@ _ENDS = re.compile(r"[.!?:](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
 _MOST_PLACES = 3  # places in a tooltip
 MISSING: dict[str, str] = {
     "number": "This number",
-    "date": "This date, as it is written here,",
-    "name": "This name",
     "quotation": "This quotation, word for word,",
 }
 

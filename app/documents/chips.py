@@ -62,13 +62,12 @@ class Chip:
 class DocumentChips(QWidget):
     """Chips below each other; hidden while there are none.
 
-    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index; `offer_taken`
-    and `choice_taken`: a button below them was pressed; `changed`: a chip or a line below changed.
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index;
+    `choice_taken`: the button below them was pressed; `changed`: a chip or a line below changed.
     """
 
     view_asked = Signal(int)
     remove_asked = Signal(int)
-    offer_taken = Signal()
     choice_taken = Signal()
     changed = Signal()
 
@@ -85,14 +84,10 @@ class DocumentChips(QWidget):
         self._remark.setContentsMargins(8, 0, 4, 0)
         self._remark.hide()
         self._column.addWidget(self._remark)
-        self.offer = OfferLine()
-        self.offer.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
-        self.offer.button.clicked.connect(self.offer_taken)
         self.choice = OfferLine()
-        self.choice.setContentsMargins(30, 0, 4, 2)
+        self.choice.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
         self.choice.button.clicked.connect(self.choice_taken)
         self._column.addWidget(self.choice)
-        self._column.addWidget(self.offer)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
         self.hide()
@@ -109,13 +104,8 @@ class DocumentChips(QWidget):
             self._remark.setVisible(bool(remark))
             self.changed.emit()
 
-    def propose(self, label: str, words: str) -> None:
-        """Show a button below the line, with words beside it; hidden without a label."""
-        if self.offer.show_offer(label, words):
-            self.changed.emit()
-
     def offer_choice(self, label: str, words: str) -> None:
-        """Show another button below that: it changes how much the model gets."""
+        """Show a button, with words: it changes how much the model gets. Hidden without a label."""
         if self.choice.show_offer(label, words):
             self.changed.emit()
 
@@ -137,7 +127,7 @@ class DocumentChips(QWidget):
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
         before: QWidget = self
-        for button in (*self.buttons, self.offer.button, self.choice.button):
+        for button in (*self.buttons, self.choice.button):
             QWidget.setTabOrder(before, button)  # otherwise Tab would reach it last of all
             before = button
         self.setVisible(bool(chips))

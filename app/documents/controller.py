@@ -7,7 +7,6 @@ it takes to read. Knows no file and no pixel; not which passages fit a question.
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -29,7 +28,7 @@ from app.documents.attachments import Attachment, Attachments, Read, Write
 from app.documents.chips import Chip, chip_of_sent, shortened
 from app.documents.picture_tokens import PictureTokens
 from app.documents.picture_view import PictureDialog
-from app.documents.planner import Count, MessageToPlan, Noting, Planner
+from app.documents.planner import Count, MessageToPlan, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
@@ -37,7 +36,6 @@ from app.settings import Settings
 from app.steps import Stepper, Steps
 from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
-from engine.documents.by_section import Ask
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, SentDocument
@@ -54,10 +52,8 @@ _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 _PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
-BY_SECTION = "Answer section by section"
 ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
 SHOW_PAGES = "Show pages as pictures"
-_NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
 _CANNOT_SEE = (
@@ -73,12 +69,10 @@ _DELETION = (
 
 
 class DocumentsController(QObject):
-    """Attribute: `attachments`. Signals: `changed()`: other texts are to be counted; `counted()`:
-    the texts are counted, so that no number is an estimate any more; `failed(Problem)`;
-    `remarked(str)`: a remark on the last command."""
+    """Attribute: `attachments`. Signals: `changed()`: other texts are to be counted;
+    `failed(Problem)`; `remarked(str)`: a remark on the last command."""
 
     changed = Signal()
-    counted = Signal()
     failed = Signal(Problem)
     remarked = Signal(str)
 
@@ -109,9 +103,10 @@ class DocumentsController(QObject):
         self._seconds = 0.0  # per token, as last measured
         self._in_passages = False  # a person chose passages for the unsent message
         self._plan: Plan | None = None
-        self._estimated = False  # whether the plan's tokens are estimates
+        # Whether the plan's tokens are estimates, as the target's tokenizer cannot be read, or not
+        # yet.
+        self._estimated = False
         self._refused: Problem | None = None
-        self._parts = ""  # how many notes would be made, if passages are not enough
         self._planning = False
         self._written: tuple[Path, str] | None = None  # the file of `attach_text`, and its text
         self._temporary: list[Path] = []  # folders of pictures that were in no file
@@ -154,11 +149,6 @@ class DocumentsController(QObject):
         found += [one for _, each in unsent if (one := picture_of(each, folder)) is not None]
         return sum(map(self._pictures.of, found))
 
-    @property
-    def estimates(self) -> bool:
-        """Whether tokens are estimated, as the target's tokenizer cannot be read, or not yet."""
-        return self._tokens.counting is None
-
     def use(self, loaded: Loaded) -> None:
         """Plan for this model from now on."""
         self._target, self._sees = loaded.target, loaded.sees
@@ -169,47 +159,17 @@ class DocumentsController(QObject):
     def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
         """Return what the model gets of a question and its documents; None if no document adds
         anything. Without `attached`, the attached documents stay for the next message."""
-        return self._send(question, self._planner.send, attached=attached)
 
-    def noting(self, question: str) -> Future[Noting] | None:
-        """Return the same with notes to make on every part of the attached documents; none is made
-        yet."""
-        return self._send(question, self._planner.note)
-
-    def noting_again(self, question: Message) -> Future[Noting]:
-        """Return notes to make on every part of the documents that a question on the branch was
-        sent with."""
-        numbers = {one.number for one in question.sent.documents} if question.sent else set()
-        conversation = question.conversation
-
-        def documents() -> dict[int, Document]:
-            stored = self._store.documents_of(conversation).result()
-            return {number: document for number, document in stored if number in numbers}
-
-        before = [message for message in self._still_read() if message.id < question.id]
-        return self._planner.note(
-            self._to_plan(question.content, documents, before, conversation=conversation)
-        )
-
-    def in_parts(self, first: Ask) -> str:
-        """Say how many parts there are to ask about, and how long they take to read."""
-        parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
-        size = f"{parts}, about {first.tokens:,} tokens"
-        return f"{size}{self._to_read(first.tokens)}"
-
-    def _send[T](
-        self, question: str, make: Callable[[MessageToPlan], Future[T]], *, attached: bool = True
-    ) -> Future[T] | None:
         new = self.attachments.ready if attached else ()
         message = self._message(question, new)
         if attached:
             self._plan, self._in_passages = None, False
             self.attachments.hide()
         if message is not None:
-            return make(message)
+            return self._planner.send(message)
         if not new:
             return None
-        refused: Future[T] = Future()  # a question is never sent without its attachments
+        refused: Future[Sent] = Future()  # a question is never sent without its attachments
         refused.set_exception(Problem(_NO_MODEL, "Wait for the model, then send it."))
         return refused
 
@@ -344,20 +304,13 @@ class DocumentsController(QObject):
         self._stepper.run(steps, failed=lambda problem: self._take(place, None, problem))
 
     def _steps(self, place: Place, message: MessageToPlan) -> Steps:
-        parts = ""
         planned = yield self._planner.plan(message)
-        if planned.about_all:
-            with suppress(Problem):  # there is not enough room for notes
-                noting: Noting = yield self._planner.note(message)
-                parts = self.in_parts(noting.ask) if noting.ask else ""
-        self._take(place, planned, parts=parts)
+        self._take(place, planned)
 
-    def _take(
-        self, place: Place, planned: Plan | None, refused: Problem | None = None, parts: str = ""
-    ) -> None:
-        self._planning, now = False, (planned, refused, parts)
-        if self._conversation.is_here(place) and now != (self._plan, self._refused, self._parts):
-            self._plan, self._refused, self._parts = now
+    def _take(self, place: Place, planned: Plan | None, refused: Problem | None = None) -> None:
+        self._planning, now = False, (planned, refused)
+        if self._conversation.is_here(place) and now != (self._plan, self._refused):
+            self._plan, self._refused = now
             self._show()
             self.changed.emit()
 
@@ -367,7 +320,7 @@ class DocumentsController(QObject):
         """Return the message to plan, with these new documents; None if it has no documents."""
         new, still_read = dict(attached), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
-        partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
+        partly = {d.number for sent in before for d in sent.documents if d.among}
         record, store = self._conversation.record, self._store
         if record is None or not self._context or not (new or partly):
             return None
@@ -376,7 +329,7 @@ class DocumentsController(QObject):
             stored = store.documents_of(record.id).result() if partly else ()
             return {number: document for number, document in stored if number in partly} | new
 
-        self._estimated = self.estimates
+        self._estimated = self._tokens.counting is None
         message = replace(
             self._to_plan(question, documents, still_read, conversation=record.id),
             picture_tokens={
@@ -444,7 +397,7 @@ class DocumentsController(QObject):
     def _on_opened(self) -> None:
         record = self._conversation.record
         self._plan = self._refused = None
-        self._parts, self._in_passages = "", False
+        self._in_passages = False
         self.attachments.show(record.id if record is not None else None)
         self._plan_soon()
 
@@ -478,7 +431,6 @@ class DocumentsController(QObject):
     def _on_counted(self) -> None:
         if self._estimated:
             self._plan_soon()
-        self.counted.emit()
 
     def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if isinstance(happening, Prefill):
@@ -522,8 +474,7 @@ class DocumentsController(QObject):
         if self._edited is not None:
             sent = self._edited.sent.documents if self._edited.sent else ()
             chips.show_chips([replace(self._chip_of(one), removes=False) for one in sent])
-            chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
-            chips.propose("", "")
+            chips.say("")
             chips.offer_choice("", "")
             self._composer.set_unready("")
             return
@@ -546,8 +497,7 @@ class DocumentsController(QObject):
             unready = refused = _CANNOT_SEE
         else:
             unready = refused
-        chips.say(refused or self._about_all())
-        chips.propose(BY_SECTION if self._parts and not unready else "", self._parts)
+        chips.say(refused or self._in_part())
         chips.offer_choice(*self._choice())
         self._composer.set_unready(unready)
 
@@ -574,21 +524,16 @@ class DocumentsController(QObject):
         self._in_passages = not self._in_passages
         self._begin()
 
-    def _about_all(self) -> str:
-        """Explain that passages cannot answer a question about all of a document."""
-        if self._plan is None or not self._plan.about_all:
+    def _in_part(self) -> str:
+        """Explain what passages cannot answer."""
+        if self._plan is None or not self._plan.in_part:
             return ""
+        only = "The model gets passages only, so it cannot count, list or summarize all of it."
         if self._in_passages:
-            return "The model gets passages only, so it cannot count, list or summarize all of it."
-        instead = (
-            "let it answer section by section"
-            if self._parts
-            else "ask about one part after another"
-        )
+            return only
         return (
-            "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "
-            f"that is about {self._plan.whole_tokens:,} tokens: choose a larger context (Engine, "
-            f"Context and memory), or {instead}."
+            f"{only} Whole, that is about {self._plan.whole_tokens:,} tokens: choose a larger "
+            "context (Engine, Context and memory), or ask part by part."
         )
 
     def _chip_of(self, sent: SentDocument) -> Chip:

@@ -4,13 +4,12 @@ The thread keeps the passages of one conversation's documents, so that they are 
 every key. Knows no store and no widget.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.documents import Document
-from engine.documents.by_section import Ask, Said, section_by_section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent
@@ -38,32 +37,6 @@ class MessageToPlan:
     picture_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
-class Noting:
-    """Notes on every part of documents, while a model makes them.
-
-    Attributes: `ask`, the next question to the model, None after the last part; `sent`, the message
-    with the notes so far.
-    """
-
-    def __init__(self, asks: Generator[Ask, Said, Sent]) -> None:
-        """Counts all tokens, which may take a while. Raises the Problem that `asks` raises."""
-        self._asks = asks
-        self._advance(None)
-
-    def take(self, said: Said) -> None:
-        """Take the model's answer to `ask`, and go on to the next part. Raises Problem."""
-        self._advance(said)
-
-    def _advance(self, said: Said | None) -> None:
-        self.ask: Ask | None
-        self.sent: Sent
-        try:
-            self.ask = next(self._asks) if said is None else self._asks.send(said)
-            self.sent = self.ask.sent
-        except StopIteration as end:
-            self.ask, self.sent = None, end.value
-
-
 class Planner:
     """Plans one message after the other. The window closes it."""
 
@@ -80,11 +53,6 @@ class Planner:
         """Return what is sent of the message. The future raises Problem, as above."""
         return self._thread.submit(lambda: self._plan(message).sent)
 
-    def note(self, message: MessageToPlan) -> Future[Noting]:
-        """Return notes to make on every part of the message's documents; none is made yet. The
-        future raises Problem."""
-        return self._thread.submit(self._note, message)
-
     def close(self) -> None:
         """Plan nothing more. Waits for the plan that is being made."""
         with suppress(RuntimeError):  # closed already
@@ -92,21 +60,7 @@ class Planner:
         self._thread.shutdown()
 
     def _plan(self, message: MessageToPlan) -> Plan:
-        return self._planned(message, message.documents())
-
-    def _note(self, message: MessageToPlan) -> Noting:
         documents = message.documents()
-        sent = self._planned(message, documents).sent
-        return Noting(
-            section_by_section(
-                message.question,
-                {one.number: documents[one.number] for one in sent.documents},
-                count=message.count,
-                room=message.room(message.count),
-            )
-        )
-
-    def _planned(self, message: MessageToPlan, documents: Mapping[int, Document]) -> Plan:
         return plan(
             message.question,
             documents,

@@ -5,7 +5,7 @@ was sent, and is never made again.
 """
 
 import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,6 @@ from rich.text import Text as Styled
 
 from engine.cli.sessions import AnySession
 from engine.documents import Document
-from engine.documents.by_section import THINKING, Ask, Said, said_in, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
@@ -27,7 +26,7 @@ from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled, Progress
 from engine.documents.slow import is_slow, room_in_time, to_read
-from engine.events import Event, Stats, Text, stretches_of
+from engine.events import Stats
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Picture, Request, chat
 from engine.virtual_ids import is_virtual
@@ -170,69 +169,11 @@ class Attachments:
                 f"{how} gives only what the question is about: {to_read(seconds)} at most.",
                 "yellow",
             )
-        if made.about_all:
-            _tell(
-                self._console,
-                _about_all(made, context=self._session.target.context_length),
-                "yellow",
-            )
+        if made.in_part:
+            line = _in_part(made, context=self._session.target.context_length)
+            _tell(self._console, line, "yellow")
         self._sent[made.sent.text] = made.sent
         return replace(asked, content=made.sent.text, attached=made.sent.attached)
-
-    def write_by_section(
-        self, question: str, request: Request, *, before: Sequence[ChatMessage]
-    ) -> ChatMessage:
-        """A message with the model's notes on every part of the documents, which it makes now. Each
-        note is printed; a Ctrl-C ends that. Raises Problem."""
-        if not self._documents:
-            raise Problem("No file is attached.", "/attach FILE attaches one.")
-        if self.pictures:
-            raise Problem("Pictures cannot be asked of by section.", "Ask of them in a message.")
-        room = self._room([*before, ChatMessage("user", question)], request, more=False)
-        asks = section_by_section(question, self._documents, count=self.count, room=room)
-        with noting(signal.SIGINT) as interrupted:
-            sent = self._make_notes(asks, request, before, interrupted)
-        self._sent[sent.text] = sent
-        return ChatMessage("user", sent.text, attached=sent.attached)
-
-    def _make_notes(
-        self,
-        asks: Generator[Ask, Said, Sent],
-        request: Request,
-        before: Sequence[ChatMessage],
-        interrupted: Callable[[], bool],
-    ) -> Sent:
-        """The message with the notes, or with those until a Ctrl-C."""
-        try:
-            ask = next(asks)
-            while True:
-                said = self._ask_of_part(ask, request, before, interrupted)
-                if interrupted():
-                    _tell(self._console, "Stopped. The answer is from the notes so far.", "yellow")
-                    return ask.sent
-                if said.note is not None:
-                    _tell(self._console, f"{ask.place}: {one_line(said.note)}")
-                ask = asks.send(said)
-        except StopIteration as end:
-            made: Sent = end.value
-            return made
-
-    def _ask_of_part(
-        self,
-        ask: Ask,
-        request: Request,
-        before: Sequence[ChatMessage],
-        interrupted: Callable[[], bool],
-    ) -> Said:
-        most = min(request.max_tokens, ask.most_tokens)
-        shorter = replace(request, max_tokens=most, thinking=THINKING, grammar=None, stops=())
-        asked = [*before, ChatMessage("user", ask.prompt)]
-        heard: list[Event] = []
-        doing = f"Making notes on part {ask.number} of {ask.among}: {ask.place}"
-        with self._console.status(escape(doing)):
-            heard += self._session.answer(asked, shorter, cancelled=interrupted)
-        reply = "".join(event.delta for event in heard if isinstance(event, Text))
-        return said_in(reply, stretches_of(heard))
 
     def learn(self, stats: Stats) -> None:
         """Learn from an answer how fast prompts are read."""
@@ -307,12 +248,10 @@ def _tell(console: Console, line: str, style: str = "dim") -> None:
     console.print(Styled(clean(line)), style=style, highlight=False, soft_wrap=True)
 
 
-def _about_all(made: Plan, *, context: int) -> str:
+def _in_part(made: Plan, *, context: int) -> str:
     names = " and ".join(each.name for each in made.sent.documents if each.passages)
     return (
-        f"This asks about all of {names}, and the model gets passages only: it cannot count or "
-        f"sum up what it does not get. All of it has about {made.whole_tokens:,} tokens, and the "
-        f"context {context:,}. A larger --context would hold it, where the model has one; "
-        "slipstream generate --section-by-section answers section by section, as does /sections in "
-        "a chat."
+        f"The model gets passages only of {names}: it cannot count or sum up what it does not get. "
+        f"All of it has about {made.whole_tokens:,} tokens, and the context {context:,}. Give a "
+        "larger --context, where the model has one, or ask part by part."
     )

@@ -48,7 +48,6 @@ _HELP = """\
 /image FILE          show a picture to the model, with the next message
 /attachments         the files; /attachments N prints what the model gets of one
 /passages QUESTION   give only passages of files that take long to read
-/sections QUESTION   ask it of each part of the files, then of the notes on them
 /tools               the tools that the model may ask for
 /save FILE           write the conversation to a .json or .md file
 /help                this list
@@ -134,8 +133,6 @@ class TerminalChat:
                 self._list(argument)
             case "/passages":
                 self._ask(argument, passages=True)
-            case "/sections":
-                self._ask_by_section(argument)
             case "/tools":
                 for tool in self._tools.given if self._tools else ():
                     said = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
@@ -158,12 +155,6 @@ class TerminalChat:
         asked = self._attachments.write(
             question, self._request, before=self._still_read, more=True, passages=passages
         )
-        self._answer([*self.messages, asked])
-
-    def _ask_by_section(self, question: str) -> None:
-        if not question:
-            raise Problem("There is no question.", "For example: /sections Which dates are named?")
-        asked = self._attachments.write_by_section(question, self._request, before=self._still_read)
         self._answer([*self.messages, asked])
 
     def _attach(self, argument: str) -> None:

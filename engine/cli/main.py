@@ -105,10 +105,6 @@ class GenerateOptions(AnswerOptions):
 
     prompt: str = option(MISSING, "What to answer; - reads it from standard input.", "TEXT")
     json: bool = option(False, "Print events, one a line.", "", "--json")
-    section_by_section: bool = option(
-        *(False, "Ask each part, then the notes, to sum up.", "", "--section-by-section"),
-        panel=Panel.DOCUMENTS,
-    )
     passages: bool = option(
         *(False, "Give passages where all of a file takes long to read.", "", "--passages"),
         panel=Panel.DOCUMENTS,
@@ -145,7 +141,7 @@ def generate(options: GenerateOptions) -> None:
     text = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    if (options.section_by_section or options.passages) and not options.attach:
+    if options.passages and not options.attach:
         raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     request = options.request()
@@ -159,12 +155,9 @@ def generate(options: GenerateOptions) -> None:
         for path in options.image or ():
             attachments.show_picture(path, normalize)
         before = [ChatMessage("system", options.system)] * bool(options.system)
-        if options.section_by_section:
-            asked = attachments.write_by_section(text, request, before=before)
-        else:
-            asked = attachments.write(
-                text, request, before=before, more=False, passages=options.passages
-            )
+        asked = attachments.write(
+            text, request, before=before, more=False, passages=options.passages
+        )
         answer = AnswerInSteps(
             lambda more, may_call: session.answer(
                 [*before, asked, *more],

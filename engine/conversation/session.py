@@ -23,7 +23,6 @@ from engine.conversation.overflow import fit, without
 from engine.conversation.pair import make_drafter
 from engine.conversation.pair_costs import PairCosts, Remark, plain_passes
 from engine.conversation.prompt_logprobs import prompt_logprobs
-from engine.conversation.skippable import skippable
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.conversation.template import (
@@ -354,9 +353,6 @@ class Session:
             if request.keep_as or request.keep_instructions
             else None,
             recurring=partial(self._recurring, read, tokens, about=bool(request.keep_as)),
-            skippable=lambda: sorted(
-                [*skippable(messages, sources), *pictures_in(tokens)], key=lambda gap: gap.start
-            ),
         )
 
     def _recurring(self, prompt: Prompt, tokens: list[int], *, about: bool) -> int:
@@ -564,7 +560,7 @@ class Session:
         self._tokens = list(prompt)
         self.decoder.rewind(held)
         self.drafter.rewind(held)
-        self.drafter.leave_out(answer.skippable)
+        self.drafter.leave_out(partial(pictures_in, prompt))
 
         first = Prefill(
             answer.generation,
@@ -639,8 +635,7 @@ class Answer:
     `sources`, where the others stand in it; `task` and `text`, what the loop writes and how it is
     read; `prediction`, tokens to draft from; `keep_as`, the digests of the documents with which
     what is read may be kept on disk, None if it may not be; `recurring` counts the tokens at the
-    beginning of the prompt that another question will have, too; `skippable` finds the tokens of
-    the prompt that a drafter need not read.
+    beginning of the prompt that another question will have, too.
     """
 
     generation: str
@@ -653,7 +648,6 @@ class Answer:
     prompt_logprobs: bool
     keep_as: frozenset[str] | None = None
     recurring: Callable[[], int] = int
-    skippable: Callable[[], Sequence[range]] = tuple
 
     @property
     def most_tokens(self) -> int:

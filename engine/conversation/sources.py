@@ -7,7 +7,7 @@ the prompt's own. This takes a little longer than encoding the prompt: it is don
 """
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -78,23 +78,6 @@ class Sources:
                 later = len(self._left_out) if stretch.message >= self._left_out.start else 0
                 return Source(stretch.message + later, start)
         return None
-
-    def tokens(self, message: int, start: int, end: int) -> list[range]:
-        """The tokens of the characters from `start` to `end` of this message, as far as they are
-        known: several ranges if the template repeats them. Without the prompt's last token."""
-        places = self._places
-        if places is None or message in self._left_out:
-            return []
-        number = message - len(self._left_out) * (message >= self._left_out.stop)
-        found: list[range] = []
-        for each in places.stretches:
-            if each.message == number:
-                moved = each.start - each.offset
-                first = bisect_left(places.begins, max(start + moved, each.start))
-                behind = min(end + moved, each.end)
-                last = bisect_left(places.begins, behind, hi=len(places.begins) - 1)
-                found.append(range(first, last - (places.begins[last] > behind)))
-        return [each for each in found if each]
 
     def _is_at(self, letters: str, place: int, text: str) -> bool:
         """Whether this token's text begins where `letters` do, or within the first one."""

@@ -1,7 +1,7 @@
 """Makes a prompt's tokens: from a chat with the model's template, from a text, or as given.
 
-A chat template is a program that came with the model, in Jinja's sandbox: it can reach nothing, but
-it could loop for ever or fill the memory. So its time and its memory are limited.
+A chat template is a program that came with the model, in Jinja's sandbox: it can reach nothing. It
+could loop for ever, or fill the memory: the engine is a child process that can be ended.
 
 Text that people, tools and clients write in a chat stays text, even if it spells a token that gives
 the chat its structure, such as `<|im_end|>`. So does the assistant's text, except for tokens that
@@ -9,19 +9,13 @@ are not special: the assistant may have written `<think>` itself.
 """
 
 import json
-import os
 import re
-import resource
-import signal
-import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from inspect import signature
 from itertools import chain, islice, repeat
-from types import FrameType
 from typing import Any
 
 from jinja2 import TemplateError
@@ -40,20 +34,13 @@ from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
-from models.in_words import size
 
-SECONDS = 5.0  # of the processor; templates take milliseconds
-MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice the messages' characters; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
 _ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # JSON's spelling
 _PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
 _MISTRAL = "[TOOL_CALLS]"
-
-
-class _TooLong(BaseException):
-    """The time is over. Not an `Exception`, so that no filter of the template catches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +162,11 @@ def pieces(tokenizer: Any, prompt: Prompt, shown: Shown | None = None) -> Iterat
         yield from filter(None, (piece[:1], piece[1:])) if plain else (piece,)
 
 
-def render(
-    tokenizer: Any, prompt: Prompt, *, seconds: float = SECONDS, more_bytes: int = MORE_BYTES
-) -> str:
+def render(tokenizer: Any, prompt: Prompt) -> str:
     """A chat as text, by the tokenizer's template. The assistant's last message is continued.
-
-    Raises `Problem` if the template refuses the messages, or takes more than `seconds` of processor
-    time or `more_bytes` of memory. The time is limited in the main thread only, the memory on
-    Linux only.
-    """
+    Raises `Problem` if the template refuses the messages, or writes far more than these have."""
     shield = _shield(tokenizer, prompt)
-    text = _rendered(tokenizer, prompt, shield, seconds=seconds, more_bytes=more_bytes)
+    text = _rendered(tokenizer, prompt, shield)
     return "".join(piece for piece, _ in shield.pieces(text))
 
 
@@ -204,37 +185,18 @@ def ends_of_answers(tokenizer: Any) -> frozenset[int]:
     return frozenset({found[max(found, key=len)]} if found else ())
 
 
-def _rendered(
-    tokenizer: Any,
-    prompt: Prompt,
-    shield: _Shield,
-    *,
-    seconds: float = SECONDS,
-    more_bytes: int = MORE_BYTES,
-) -> str:
+def _rendered(tokenizer: Any, prompt: Prompt, shield: _Shield) -> str:
     """The template's text of a chat, with the shield's marks in it."""
     tools = shield.over(read_json(prompt.tools, list, "tools") or [])
     options = shield.over(read_json(prompt.options, dict, "template options") or {})
     _refuse_own_parameters(options)
     messages = [shield.over_message(message) for message in prompt.messages]
     try:
-        with _limited_memory(more_bytes), _limited_time(seconds):
-            asking = _Asking(tokenizer, tools, options, shield)
-            *before, last = messages
-            if last.role == "assistant":
-                text = asking.go_on(before, last)
-            else:
-                text = asking.begin(messages)
-    except _TooLong:
-        raise Problem(
-            f"The model's chat template does not end: it was stopped after {seconds:g} seconds.",
-            _REMEDY,
-        ) from None
+        asking = _Asking(tokenizer, tools, options, shield)
+        *before, last = messages
+        text = asking.go_on(before, last) if last.role == "assistant" else asking.begin(messages)
     except MemoryError:
-        raise Problem(
-            f"The model's chat template wants more than {size(more_bytes)} of memory.",
-            _REMEDY,
-        ) from None
+        raise Problem("The model's chat template fills the memory.", _REMEDY) from None
     except Exception as error:  # whatever the program raises
         reason = " ".join(str(error).split()).rstrip(".")
         raise Problem(
@@ -258,7 +220,7 @@ class _Asking:
         self._tokenizer, self._tools, self._options = tokenizer, tools, options
         self._apart = shield.behind  # around what was written, which is encoded apart, as then
         self._ending = shield.ending
-        self._abilities = _tried(tokenizer, tools=bool(tools))
+        self._abilities = abilities_for(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
         found = self._abilities.notation if self._abilities.knows_tools else None
         self._syntax = reply_syntax(tokenizer, found=found)
@@ -431,25 +393,8 @@ def closing_of(able: TemplateAbilities, syntax: ReplySyntax) -> str:
     return able.between or (marks.closing + "\n\n" if marks else "")
 
 
-def abilities_for(
-    tokenizer: Any,
-    *,
-    tools: bool = False,
-    seconds: float = SECONDS,
-    more_bytes: int = MORE_BYTES,
-) -> TemplateAbilities:
-    """What the template can say that this tokenizer has for chats with or without tools.
-
-    Nothing for a template that exceeds the limits, which are those of `render`.
-    """
-    try:
-        with _limited_memory(more_bytes), _limited_time(seconds):
-            return _tried(tokenizer, tools=tools)
-    except (_TooLong, MemoryError):
-        return TemplateAbilities()
-
-
-def _tried(tokenizer: Any, *, tools: bool) -> TemplateAbilities:
+def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
+    """What the template can say that this tokenizer has for chats with or without tools."""
     if _program(tokenizer) is not None or not _template(tokenizer):
         return TemplateAbilities()
     template, names = _source(tokenizer, tools=tools)
@@ -610,41 +555,3 @@ def _begun(tokenizer: Any, tokens: list[int]) -> list[int]:
     if begin and begin == [tokenizer.bos_token_id] and tokens[:1] != begin:
         return begin + tokens
     return tokens
-
-
-@contextmanager
-def _limited_time(seconds: float) -> Iterator[None]:
-    """Raise `_TooLong` inside the block, by a signal: it interrupts long arithmetic too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def expire(number: int, frame: FrameType | None) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGPROF, expire)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        try:
-            signal.setitimer(signal.ITIMER_PROF, 0)  # it may come right here, the last time
-        finally:
-            signal.signal(signal.SIGPROF, before)
-
-
-@contextmanager
-def _limited_memory(more_bytes: int) -> Iterator[None]:
-    """Let allocations raise MemoryError inside the block, once the process grew by `more_bytes`."""
-    if not sys.platform.startswith("linux"):
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        held = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    lowest = min((held + more_bytes, *(one for one in (soft, hard) if one >= 0)))
-    resource.setrlimit(resource.RLIMIT_AS, (lowest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

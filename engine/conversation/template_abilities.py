@@ -135,7 +135,7 @@ class TemplateAbilities:
 
 
 def abilities_of(render: Render) -> TemplateAbilities:
-    """Try a template. A MemoryError, and whatever is no `Exception`, is passed on."""
+    """Try a template."""
 
     def shown(
         messages: Sequence[Message],
@@ -146,8 +146,6 @@ def abilities_of(render: Render) -> TemplateAbilities:
     ) -> str:
         try:
             return render(messages, tools, variables or {}, begin)
-        except MemoryError:
-            raise
         except Exception:  # whatever the program raises
             return ""
 

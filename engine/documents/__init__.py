@@ -15,8 +15,9 @@ from typing import Any, Literal
 from models.typed_json import decode
 
 Format = Literal[
-    "pdf", "docx", "xlsx", "pptx", "epub", "html", "mhtml", "webarchive", "eml", "msg",
-    "markdown", "csv", "notebook", "text", "folder", "picture",
+    "pdf", "docx", "xlsx", "pptx", "epub", "html", "webarchive", "eml", "markdown", "csv",
+    "notebook", "text", "folder", "picture",
+    "mhtml", "msg",  # stored by earlier versions
 ]  # fmt: skip
 SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
 

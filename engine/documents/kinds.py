@@ -25,9 +25,8 @@ _NAMES: dict[str, Format] = {
     ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
 _OF_APPLE = ("Index.zip", "index.xml", "index.xml.gz", "index.apxl", "index.apxl.gz")
-_MESSAGES: dict[str, Format] = {
-    ".eml": "eml", ".emlx": "eml", ".mbox": "eml", ".mht": "mhtml", ".mhtml": "mhtml",
-}  # fmt: skip
+_MESSAGES = (".eml", ".emlx", ".mbox")
+_SAVED_PAGES = (".mht", ".mhtml")
 _HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){3,}")
 _SAVED = (b"snapshot-content-location:", b"<saved by", b"mhtml:")
 _OF_OUTLOOK = "__substg1.0_".encode("utf-16-le")
@@ -41,8 +40,6 @@ def kind_of(name: str, data: bytes) -> Format:
         return "pdf"
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         return _kind_of_zip(data)
-    if start.startswith(_OLD_OFFICE) and _OF_OUTLOOK in data:
-        return "msg"
     if b"WebMainResource" in data[:_START] and start.startswith((b"bplist", b"<?xml")):
         return "webarchive"
     _refuse(data)
@@ -50,12 +47,13 @@ def kind_of(name: str, data: bytes) -> Format:
 
 
 def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
-    if suffix in _MESSAGES:
-        return _MESSAGES[suffix]
     headers = _HEADERS.match(data[:_MOST_HEADERS])
-    if headers and b"\nmime-version:" in headers[0].lower():
-        saved = any(sign in headers[0].lower() for sign in _SAVED)
-        return "mhtml" if saved else "eml"
+    head = headers[0].lower() if headers else b""
+    written = b"\nmime-version:" in head
+    if suffix in _SAVED_PAGES or (written and any(sign in head for sign in _SAVED)):
+        raise Problem("The file is a saved page (MHTML).", "Save it as PDF, and attach that.")
+    if suffix in _MESSAGES or written:
+        return "eml"
     words = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if suffix == ".ipynb" or (
         words.startswith(b"{") and b'"nbformat"' in data and b'"cells"' in data
@@ -92,6 +90,8 @@ def _refuse(data: bytes) -> None:
             raise Problem(
                 "The file is encrypted with a password.", "Save it without, and attach it again."
             )
+        if _OF_OUTLOOK in data:
+            raise Problem("The file is a message of Outlook (MSG).", "Save it as .eml or PDF.")
         raise Problem(
             "The file is of an old office program (DOC, XLS or PPT).",
             "Save it as DOCX, XLSX, PPTX or PDF.",

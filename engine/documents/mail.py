@@ -1,4 +1,4 @@
-"""Reads a message as a mail program shows it, and a web page that was saved as one file.
+"""Reads a message as a mail program shows it.
 
 A message is a part: who wrote it to whom, when and about what, and its text. Attachments are not
 read, but reported. A mailbox has a part for each of its messages.
@@ -17,11 +17,11 @@ from engine.documents import BETWEEN, Section
 from engine.documents.decoding import Decoded, decode, decode_declared
 from engine.documents.hidden import with_plain_lines
 from engine.documents.read import Read, left_out_line, unseen_line
-from engine.documents.web import decoded, page_sections, read_page, shortened
-from engine.documents.zips import damaged, reading
+from engine.documents.web import decoded, read_page, shortened
+from engine.documents.zips import reading
 from models.errors import Problem
 
-SHOWN = ("From", "To", "Cc", "Date", "Subject")
+_SHOWN = ("From", "To", "Cc", "Date", "Subject")
 
 _PAGES = ("text/html", "application/xhtml+xml")
 _OF_MAILBOX = re.compile(rb"^From [^\r\n]*\r?\n", re.MULTILINE)
@@ -39,18 +39,6 @@ def read_mail(data: bytes) -> Read:
         return Read(tuple(sections), left_out=lines + unseen_line(lost.unseen))
 
 
-def read_saved_page(data: bytes) -> Read:
-    """Read a web page with its pictures in one file (MHTML)."""
-    with reading("saved page"):
-        parts = [*_parsed(data).walk()]
-        pages = [part for part in parts if part.get_content_type() in _PAGES]
-        if not pages:
-            raise damaged("saved page is damaged: it has no text")
-        sheets = [_decoded(part).text for part in parts if part.get_content_type() == "text/css"]
-        page = _decoded(pages[0])
-        return page_sections(read_page(page.text, *sheets), remarks=page.remarks)
-
-
 @dataclass(slots=True)
 class _LeftOut:
     """Attachments, remarks on decoding, and the number of hidden characters."""
@@ -58,12 +46,6 @@ class _LeftOut:
     attached: list[str] = field(default_factory=list)
     remarks: dict[str, None] = field(default_factory=dict)
     unseen: int = 0
-
-
-def with_headers(headers: Iterator[tuple[str, str]], text: str) -> str:
-    """A message: a line for each header that has a value, and the text."""
-    lines = [f"{name}: {value}" for name, value in headers if value]
-    return BETWEEN.join(filter(None, ("\n".join(lines), text.strip("\n"))))
 
 
 def _messages(data: bytes, lost: _LeftOut) -> Iterator[tuple[str, str]]:
@@ -78,8 +60,9 @@ def _messages(data: bytes, lost: _LeftOut) -> Iterator[tuple[str, str]]:
         if piece.strip():
             message = _parsed(piece)
             text = BETWEEN.join(filter(None, _texts(message, lost)))
-            headers = ((name, _header(message, name)) for name in SHOWN)
-            yield _header(message, "Subject"), with_headers(headers, text)
+            headers = ((name, _header(message, name)) for name in _SHOWN)
+            lines = "\n".join(f"{name}: {value}" for name, value in headers if value)
+            yield _header(message, "Subject"), BETWEEN.join(filter(None, (lines, text.strip("\n"))))
 
 
 def _parsed(data: bytes) -> Message:

@@ -1,22 +1,21 @@
-"""Finds the numbers, dates, names and quotations of an answer that stand in no document.
+"""Finds the numbers and quotations of an answer that stand in no document.
 
-This is a word search and no judgement: a missing number may be right, a found one wrong. So it is
-lenient. 1,000 is 1000 and may be 1.000; a name is found if each of its words is; a date or a
-quotation must stand word for word, with any punctuation. Words of the person need not stand in a
-document, nor names of files and pages: `beside` makes a text of them. Code is not searched. Pure.
+This is a word search and not a judgement: a missing number may be right, a found one wrong. So it
+is lenient. 1,000 is 1000 and may be 1.000; a quotation must stand word for word, with any
+punctuation. What the user wrote need not stand in a document, nor names of files and pages:
+`beside` makes a text of them. Code is not searched. Pure.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from engine.documents import Document
 from engine.documents.copied import WordIndex
-from engine.documents.words import MARKS, WORD, Word, form_of, names, plain, words
+from engine.documents.words import WORD, Word, plain, words
 
-Kind = Literal["quotation", "date", "number", "name"]
+Kind = Literal["quotation", "number"]
 
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|(`+)[^`].*?\2", re.DOTALL | re.MULTILINE)
 _LINE_END = r"\n(?!\s*\n)"  # within a paragraph
@@ -28,21 +27,9 @@ _QUOTED = re.compile(
     rf"|(?<!{WORD})(?<!\u2019)\u2018([^\u2018\n]+?)\u2019(?!\w)|(?<!{WORD})\"([^\"\n]+)\"(?!\w)"
 )
 _LEFT_OUT = re.compile(r"\[[^\]\n]*\]|\.\.\.|\u2026")  # within a quotation
-_DATE = re.compile(
-    r"""\b(?:
-        \d{4}[-./]\d{1,2}[-./]\d{1,2}
-        | \d{1,2}[-./]\d{1,2}[-./](?:\d{4}|\d{2})
-        | \d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:(?:of|de)\s+)?(?:[^\W\d_]|[MARKS]){3,12}
-            \.?,?\s+(?:de\s+)?\d{4}
-        | [A-Z][^\W\d_]{2,9}\.?\s+\d{1,2}(?:st|nd|rd|th)?,\s+\d{4}
-        | \d{4}\s?[年년]\s?\d{1,2}\s?[月월]\s?\d{1,2}\s?[日일]
-    )(?!\d)""".replace("MARKS", MARKS),
-    re.VERBOSE,
-)
 _SPACES = " \u00a0\u2009\u202f"  # between groups of digits
 _GROUPED = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)")
 _NUMBER = re.compile(r"-?(\d+(?:[.,]\d+)*)")
-_HYPHENS = re.compile("[-\u2010\u2011]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +42,7 @@ class NotFound:
 
 
 def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
-    """An index of words that need not stand in a document: the person's messages `said`, the
+    """An index of words that need not stand in a document: the user's messages `said`, the
     documents' names and places."""
     named = (f"{each.name}\n" + "\n".join(s.place for s in each.sections) for each in documents)
     return WordIndex("\n".join((*named, *said)))
@@ -64,16 +51,14 @@ def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
 def not_found(answer: str, texts: Sequence[WordIndex]) -> tuple[NotFound, ...]:
     """The parts of the answer (Markdown) that stand in none of the texts, in order.
 
-    They do not overlap: a number within a missing quotation or date is not listed again.
+    They do not overlap: a number within a missing quotation is not listed again.
     """
     found = words(answer)
     code = [match.span() for match in _CODE.finditer(answer)]
     kept: list[NotFound] = []
     for each in (
-        *_phrases(answer, found, texts, pattern=_QUOTED, kind="quotation"),
-        *_phrases(answer, found, texts, pattern=_DATE, kind="date"),
+        *_missing_quotations(answer, found, texts),
         *_missing_numbers(answer, found, texts),
-        *_missing_names(answer, found, texts),
     ):
         others = (*code, *((other.start, other.end) for other in kept))
         if all(each.end <= start or end <= each.start for start, end in others):
@@ -81,22 +66,17 @@ def not_found(answer: str, texts: Sequence[WordIndex]) -> tuple[NotFound, ...]:
     return tuple(sorted(kept, key=lambda each: each.start))
 
 
-def _phrases(
-    answer: str,
-    found: Sequence[Word],
-    texts: Sequence[WordIndex],
-    *,
-    pattern: re.Pattern[str],
-    kind: Kind,
+def _missing_quotations(
+    answer: str, found: Sequence[Word], texts: Sequence[WordIndex]
 ) -> Iterator[NotFound]:
-    for match in pattern.finditer(answer):
+    for match in _QUOTED.finditer(answer):
         start, whole_end = match.span(match.lastindex or 0)
         ends = [(left.start(), left.end()) for left in _LEFT_OUT.finditer(answer, start, whole_end)]
         for end, next_start in (*ends, (whole_end, whole_end)):
             inside = [word for word in found if start <= word.start and word.end <= end]
             forms = [word.form for word in inside]
             if inside and not any(text.places(forms, most=1) for text in texts):
-                yield NotFound(inside[0].start, inside[-1].end, kind)
+                yield NotFound(inside[0].start, inside[-1].end, "quotation")
             start = next_start
 
 
@@ -142,32 +122,3 @@ def readings(written: str) -> set[str]:
 def _plain(whole: str, decimals: str) -> str:
     whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
     return f"{whole}.{decimals}" if decimals else whole
-
-
-def _missing_names(
-    answer: str, found: Sequence[Word], texts: Sequence[WordIndex]
-) -> Iterator[NotFound]:
-    named = set(names(answer, found))
-    named |= {  # HP-220
-        number
-        for number, word in enumerate(found)
-        if word.form[0].isalpha() and any(map(str.isdigit, word.form))
-    }
-    missing = [n for n in sorted(named) if not _is_known(answer, found[n], texts)]
-    start = 0
-    for place, (number, following) in enumerate(pairwise((*missing, -1)), start=1):
-        joined = following == number + 1 and answer[found[number].end : found[following].start]
-        if joined != " ":
-            yield NotFound(found[missing[start]].start, found[number].end, "name")
-            start = place
-
-
-def _is_known(answer: str, word: Word, texts: Sequence[WordIndex]) -> bool:
-    form = word.form.removesuffix("'s")
-    if any(form in text.forms or word.form in text.forms for text in texts):
-        return True
-    parts = _HYPHENS.split(answer[word.start : word.end])
-    return len(parts) > 1 and all(
-        not part[:1].isupper() or any(form_of(part) in text.forms for text in texts)
-        for part in parts
-    )

@@ -20,23 +20,18 @@ _ROMAN = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"),
     (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
 )  # fmt: skip
-_LETTERS = {
+_LETTERS = {  # of the lists that Word offers in these languages
     "Letter": "abcdefghijklmnopqrstuvwxyz",
     "russian": "абвгдежзиклмнопрстуфхцчшщыэюя",
     "hebrew": "אבגדהוזחטיכלמנסעפצקרשת",
-    "arabic": "أبتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "arabicAlpha": "أبتثجحخدذرزسشصضطظعغفقكلمنهوي",
     "ganada": "가나다라마바사아자차카타파하",
-    "chosung": "ㄱㄴㄷㄹㅁㅂㅅㅇㅈㅊㅋㅌㅍㅎ",
     "aiueo": (
         "アイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワヲン"
     ),
-    "iroha": (
-        "イロハニホヘトチリヌルヲワカヨタレソツネナラムウヰノオクヤマケフコエテアサキユメミシヱヒモセスン"
-    ),
     "ideographTraditional": "甲乙丙丁戊己庚辛壬癸",
-    "ideographZodiac": "子丑寅卯辰巳午未申酉戌亥",
 }
-_CHINESE = ("chinese", "taiwanese", "japaneseCounting", "ideographDigital")
+_CHINESE = ("chineseCounting", "taiwaneseCounting", "japaneseCounting")
 _DIGITS = "〇一二三四五六七八九"
 
 
@@ -246,14 +241,10 @@ def written(count: int, kind: str) -> str:
             return f"{count}{_ordinal_ending(count)}"
         case "decimalEnclosedCircle" | "decimalEnclosedCircleChinese" if count <= 20:
             return chr(0x2460 + count - 1)
-        case "decimalEnclosedParen" if count <= 20:
-            return chr(0x2474 + count - 1)
         case "decimalFullWidth" | "decimalFullWidth2":
             return str(count).translate({0x30 + digit: 0xFF10 + digit for digit in range(10)})
-        case "numberInDash":
-            return f"- {count} -"
     if kind.startswith(_CHINESE):
-        return _chinese(count, by_place="Digital" in kind)
+        return _chinese(count)
     for name, letters in _LETTERS.items():
         if name in kind:
             letter, times = letters[(count - 1) % len(letters)], (count - 1) // len(letters) + 1
@@ -279,9 +270,9 @@ def _ordinal_ending(count: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
 
 
-def _chinese(count: int, *, by_place: bool) -> str:
+def _chinese(count: int) -> str:
     digits = [_DIGITS[int(digit)] for digit in str(count)]
-    if by_place or count > 9999:
+    if count > 9999:
         return "".join(digits)
     units = ("千", "百", "十", "")[-len(digits) :]
     zero = _DIGITS[0]

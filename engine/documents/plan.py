@@ -21,7 +21,7 @@ from engine.documents.prompt import (
     in_passages,
     write_message,
 )
-from engine.documents.question import asks_about_all, looked_for
+from engine.documents.question import looked_for
 from engine.documents.tables import header_of
 from models.errors import Problem
 
@@ -40,8 +40,8 @@ class Plan:
     `tokens`: of each document in it. `words`: the words that passages were looked for by, and the
     names of places that were found, such as "page 88".
     `from_beginning`: the numbers of documents in which none was found; they are given from their
-    beginning. `whole_tokens`: of all documents that are given in passages, about. `about_all`: the
-    question is about all of a document, or of a place in it, and the message has a part of that.
+    beginning. `whole_tokens`: of all documents that are given in passages, about. `in_part`: places
+    that the question names are given only in part; if it names none, a new document is.
     """
 
     sent: Sent
@@ -49,7 +49,7 @@ class Plan:
     words: tuple[str, ...] = ()
     from_beginning: tuple[int, ...] = ()
     whole_tokens: int = 0
-    about_all: bool = False
+    in_part: bool = False
 
     def told(self, document: SentDocument) -> str:
         """Describe the part of a document that the model gets: "whole, 12,400 tokens"."""
@@ -133,7 +133,7 @@ def plan(
         search.words if chosen else (),
         tuple(n for n in search.from_beginning if n in chosen),
         sum(map(search.size, chosen)),
-        bool(chosen) and (asks_about_all(question) or search.misses(chosen)),
+        search.misses(chosen, new),
     )
 
 
@@ -194,9 +194,12 @@ class _Search:
     def _by_score(self, key: Key) -> tuple[float, Key]:
         return -self._scores.get(key, 0.0), key
 
-    def misses(self, chosen: Mapping[int, Sequence[Passage]]) -> bool:
-        """Whether a part of the places that the question names is in no message."""
-        return any(
+    def misses(self, chosen: Mapping[int, Sequence[Passage]], new: Collection[int]) -> bool:
+        """Whether a part of the places that the question names is in no message; if it names none,
+        of the `new` documents."""
+        if not self._at_places:
+            return not chosen.keys().isdisjoint(new)
+        return bool(chosen) and any(
             key not in self.without and self.passages[key[0]][key[1]] not in chosen.get(key[0], ())
             for key in self._at_places
         )

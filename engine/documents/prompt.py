@@ -14,8 +14,6 @@ from engine.documents import Document
 from engine.documents.tables import header_of
 from models.typed_json import decode
 
-_NO_NOTES = "These have nothing on the question."
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -51,10 +49,10 @@ class Range:
 class SentDocument:
     """The part of a document that a message has, at `start` to `end` of the message, with headings.
 
-    Given in passages: `passages` of `among`. As notes: `notes` on parts, of `among`, without
-    `ranges`. Whole: these are 0. Deleted: a line only, which says so. A picture has `pixels`, its
-    width and height, and no text: it stands before the message. `digest`: the `Document`'s; empty
-    once it is deleted, and in messages of earlier versions.
+    Given in passages: `passages` of `among`. Whole: these are 0. Deleted: a line only, which says
+    so. A picture has `pixels`, its width and height, and no text: it stands before the message.
+    `digest`: the `Document`'s; empty once it is deleted, and in messages of earlier versions, of
+    which some have a model's notes on `among` parts, without `ranges`.
     """
 
     number: int
@@ -65,17 +63,11 @@ class SentDocument:
     start: int = 0
     end: int = 0
     digest: str = ""
-    notes: int = 0
     pixels: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
         return self.pixels is not None or (bool(self.ranges) and not self.passages)
-
-    @property
-    def noted(self) -> bool:
-        """Whether there are notes on its parts."""
-        return not self.ranges and self.among > 0
 
     @property
     def deleted(self) -> bool:
@@ -86,38 +78,11 @@ class SentDocument:
         """Describes the part for people: "whole", "9 passages of 140", "deleted", ..."""
         if self.pixels is not None:
             return "picture {:,} × {:,}".format(*self.pixels)
-        if self.noted:
-            return in_notes(self.notes, self.among)
         if self.deleted:
             return "deleted"
-        return in_passages(self.passages, self.among) if self.passages else "whole"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A model's note on a part of a document, from the place `first` to the place `last`."""
-
-    first: str
-    last: str
-    text: str
-
-    @property
-    def place(self) -> str:
-        return " to ".join(dict.fromkeys((self.first, self.last)))
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A document of a conversation, by its number from 1, with notes on its parts.
-
-    `read` of all `among` parts were read; a part that has nothing on the question has no note.
-    """
-
-    number: int
-    document: Document
-    among: int
-    read: int = 0
-    notes: tuple[Note, ...] = ()
+        if self.passages:
+            return in_passages(self.passages, self.among)
+        return "notes on its parts" if self.among else "whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,33 +184,6 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
     return Sent(text + question, tuple(documents))
 
 
-def write_notes(question: str, noted: Sequence[Noted]) -> Sent:
-    """Write the notes, one document after the other, then the question."""
-    text, documents = "", []
-    for each in noted:
-        start = len(text)
-        text += f"[Document {each.number}: {each.document.name}, "
-        text += f"{in_notes(each.read, each.among)}]\n"
-        for note in each.notes:
-            text += f"\n[{note.place}]\n{note.text}\n"
-        if not each.notes:
-            text += f"\n{_NO_NOTES}\n"
-        text += f"[End of document {each.number}]\n\n"
-        documents.append(
-            SentDocument(
-                each.number,
-                each.document.name,
-                (),
-                among=each.among,
-                start=start,
-                end=len(text),
-                digest=each.document.digest,
-                notes=each.read,
-            )
-        )
-    return Sent(text + question, tuple(documents))
-
-
 def sent_from_json(text: str) -> Sent:
     """Read the JSON of `Sent.to_json`. Raises ValueError, also for places outside of its text."""
     value: Any = json.loads(text)
@@ -273,12 +211,6 @@ def _heading(attached: Attached) -> str:
 def in_passages(given: int, among: int) -> str:
     """Format the share of a document that is given: "9 passages of 140"."""
     return f"{given:,} passage{'s' * (given != 1)} of {among:,}"
-
-
-def in_notes(read: int, among: int) -> str:
-    """Format the share of a document that has notes: "notes on 3 of 9 parts"."""
-    of = f"{read:,} of " if read < among else "all " * (among > 1)
-    return f"notes on {of}{among:,} part{'s' * (among != 1)}"
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:

@@ -13,8 +13,6 @@ _READERS: dict[Format, tuple[str, str]] = {  # (module beside this one, its func
     "epub": ("books", "read_epub"),
     "html": ("web", "read_html"),
     "markdown": ("plain", "read_markdown"),
-    "mhtml": ("mail", "read_saved_page"),
-    "msg": ("outlook", "read_msg"),
     "notebook": ("notebook", "read_notebook"),
     "pdf": ("pdf", "read_pdf"),
     "pptx": ("slides", "read_pptx"),

@@ -89,8 +89,8 @@ class Drafter(Protocol):
     # See
 
     def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
-        """Called before each prompt. `skippable` finds the tokens that need not be read to draft an
-        answer. It takes a while, so only a drafter that is a whole model calls it."""
+        """Called before each prompt. `skippable` finds the tokens that no drafter can read: the
+        rows of pictures. Only a drafter that is a whole model calls it."""
         return None
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:

@@ -1,9 +1,4 @@
-"""The part of a text that a drafting model reads: not all of the prompt (RAPID, arXiv 2502.20330).
-
-Long documents cost a drafter time and memory, and confuse a small one. So it reads the passages
-that the question needs, while the target reads everything and verifies as always: the answer stays
-the target's. RAPID's other half, which mixes the drafter's distribution into the target's, would
-change the answer and is not here.
+"""The part of a text that a drafting model reads: all but pictures, which only the target sees.
 
 Knows places in a text; neither who chose the parts nor who reads the rest.
 """

@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")  # numbers look as cells show them, so they 
 _PARTS = re.compile(r"(word/(document|footnotes|endnotes)|ppt/slides/slide\d+)\.xml")
 _SUFFIXES = (
     *(".pdf", ".docx", ".xlsx", ".pptx", ".epub", ".html", ".htm", ".csv", ".txt", ".md"),
-    *(".eml", ".msg", ".mhtml", ".mht", ".webarchive", ".ipynb"),
+    *(".eml", ".webarchive", ".ipynb"),
 )
 
 

@@ -114,31 +114,6 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")
 
 
-@pytest.mark.slow  # quick with an engine that plays: `test_section_offers`
-def test_a_long_document_is_read_part_by_part_and_answered_from_the_notes(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
-    until(lambda: window.loader.loaded)
-    assert window.loader.loaded is not None
-    brief = Request(sampling=Sampling(), max_tokens=4)
-    window.conversation.configure(system_prompt="", settings=brief)
-    long = "The roof of the house leaks. " * (2 * window.loader.loaded.context_length // 29)
-    window.composer.set_text("Summarize it")
-    attach(window, until, file_in(tmp_path, "plan.txt", long))
-    offer = window.composer.documents.offer
-    until(lambda: offer.button.text())
-    offer.button.click()
-    until(lambda: len(window.conversation.branch) == 2 and not window.answers.busy)
-    question, answer = window.conversation.branch
-    until(lambda: window.answers.writing(answer.id) is None)
-    assert question.sent is not None
-    (document,) = question.sent.documents
-    assert document.notes == document.among > 1
-    events = window.store.trace(answer.id).result()
-    assert text_of(events) == window.conversation.branch[-1].content
-    assert tally(events).prompt_tokens >= len(question.sent.text)
-
-
 def test_a_document_is_read_once_whatever_is_asked_of_it(
     window: Window, until: Until, tmp_path: Path
 ) -> None:

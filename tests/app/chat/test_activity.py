@@ -4,7 +4,6 @@ from app.chat.activity import (
     AwaitingModel,
     AwaitingTurn,
     BeingWritten,
-    MakingNotes,
     Reading,
     Stopping,
     long_status,
@@ -35,15 +34,6 @@ def test_the_words_have_the_figures() -> None:
     assert "3" in long_status(AwaitingTurn(3))
     assert len({long_status(AwaitingTurn(ahead)) for ahead in (None, 0, 1, 2)}) == 4
     assert "40%" in long_status(AwaitingModel(0.4))
-
-
-def test_notes_are_told_by_their_part() -> None:
-    first = MakingNotes(1, 4, "lease.pdf, page 1 to page 9")
-    third = MakingNotes(3, 4, "lease.pdf, page 19 to page 27", part_share=0.5, seconds=80.0)
-    assert (first.left_seconds, first.share) == (None, 0.0)
-    assert (third.left_seconds, third.share) == (80.0, 2.5 / 4)
-    assert all(part in long_status(third) for part in ("3 of 4", "page 27", "left"))
-    assert "3 of 4" in short_status(third)
 
 
 def test_several_are_told_in_a_few_words() -> None:

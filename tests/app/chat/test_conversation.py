@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.chat.conversation import DEFAULTS, can_go_on
-from app.documents.planner import Noting
 from app.rounds.trace import Trace
 from engine.documents.prompt import Sent
 from engine.events import Done, Failed, Stats, Text
@@ -407,7 +406,6 @@ def here(talk: Talk) -> int | None:
 WAITING = {
     "a message": lambda open, first, sent: open.say("secret", sent=sent),
     "a queued message": lambda open, first, sent: open.say("secret", queued=True, sent=sent),
-    "a question with notes": lambda open, first, sent: open.note(first, sent),
     "an answer again": lambda open, first, sent: open.regenerate(first + 1),
     "an answer that goes on": lambda open, first, sent: open.go_on(first + 1),
 }
@@ -420,7 +418,7 @@ def test_what_waits_stays_where_it_was_sent(begin: Begin, waiting: str, then: st
     talk = begin("ready take load take text:half done serve")
     other = talk.store.create(title="other").result().id
     first = waiting not in WAITING
-    sent: Future[Any] = Future()
+    sent: Future[Sent] = Future()
     if first:
         if waiting == "one after a setting":
             talk.conversation.configure(system_prompt="Be brief.", settings=None)
@@ -443,11 +441,10 @@ def test_what_waits_stays_where_it_was_sent(begin: Begin, waiting: str, then: st
         talk.conversation.open(home)
         talk.until(lambda: here(talk) == home)
         assert talk.conversation.busy or "an answer" in waiting, "nothing else is sent there"
-    sent.set_result(Noting(no_notes(Sent("before"))) if "notes" in waiting else Sent("secret"))
+    sent.set_result(Sent("secret"))
     talk.until_told("saved", 1 if first else 2)
     talk.until(lambda: talk.conversation.shown == here(talk))
     theirs = {
-        "a question with notes": ["before", "served"],
         "an answer again": ["before", "served"],
         "an answer that goes on": ["before", "halfserved"],
     }
@@ -519,9 +516,3 @@ def test_a_first_message_that_was_refused_can_be_sent_again(
 
 def no_room(*arguments: object, **options: object) -> None:
     raise Problem("The disk is full.", "Make room.")
-
-
-def no_notes(sent: Sent) -> Any:
-    """The generator of no questions."""
-    return sent
-    yield

@@ -22,7 +22,7 @@ from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.documents import Document, Section
 from engine.documents.page_picture import png
-from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, write_notes
+from engine.documents.prompt import Attached, Sent, write_message
 from models.errors import Problem
 from tests.support.app.store_samples import raw
 
@@ -308,33 +308,6 @@ def test_half_a_character_is_sent_as_it_is_stored(store: Store) -> None:
     _, (question, _) = store.ask(conversation, "x", sent=sent, target="", drafter="").result()
     assert isinstance(question.sent, Sent)
     assert question.prompt.encode()
-
-
-def test_notes_bring_no_deleted_document_back(store: Store) -> None:
-    roof, cellar = document(), document("cellar.pdf", "It is dry.", b"%PDF-1.4 cellar")
-    record, question = sent_with(store, roof, cellar)
-    store.delete_document(record.id, 1).result()
-    notes = write_notes(
-        QUESTION,
-        [
-            Noted(1, roof, 4, 1, (Note("page 1", "page 2", "The roof leaks."),)),
-            Noted(2, cellar, 1, 1, (Note("page 1", "page 2", "Dry."),)),
-        ],
-    )
-    kept = store.keep_notes(question.id, notes).result()
-    assert kept == notes.without(1)
-    (found, _) = store.branch(record.id).result()
-    assert found.sent == kept
-    assert [one.digest for one in kept.documents] == ["", cellar.digest]
-    assert "leaks" not in kept.text
-
-
-def test_notes_are_kept_as_they_are_where_nothing_was_deleted(store: Store) -> None:
-    record, question = sent_with(store, document())
-    notes = write_notes(QUESTION, [Noted(1, document(), 4, 1)])
-    assert store.keep_notes(question.id, notes).result() == notes
-    (found, _) = store.branch(record.id).result()
-    assert found.sent == notes
 
 
 def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(

@@ -31,7 +31,7 @@ def of(answer: str, *said: str) -> AnswerWords:
 
 
 def test_copied_and_missing_words_are_told_with_their_places() -> None:
-    answer = f"It says: {COPY}, so Peter Stern says."
+    answer = f"It says: {COPY}, so “Peter Stern” says."
     found = of(answer)
     assert [answer[span.start : span.end] for span in found.copied] == [COPY]
     assert [answer[each.start : each.end] for each in found.missing] == ["Peter Stern"]
@@ -43,7 +43,7 @@ def test_copied_and_missing_words_are_told_with_their_places() -> None:
 
 
 def test_what_the_person_said_is_not_missing() -> None:
-    assert of("So Peter Stern says.", "What does Peter Stern say?").missing == ()
+    assert of("So “Peter Stern” says.", "What does Peter Stern say?").missing == ()
 
 
 def test_of_an_answer_with_nothing_of_either_there_is_no_line() -> None:

@@ -18,7 +18,7 @@ from app.documents.controller import ALL_OF_IT, ONLY_PASSAGES
 from app.documents.text_dialog import TextDialog
 from app.window import Window
 from engine.documents.plan import Plan
-from engine.documents.prompt import Sent
+from engine.documents.prompt import Sent, sent_from_json
 from engine.events import Prefill
 from engine.request import ChatMessage, Request
 from models.errors import Problem
@@ -128,6 +128,24 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     send(window, "Anything else?")
     until(answered(window, 4))
     assert seen[1][0] == line, "it is never made anew"
+
+
+def test_an_answer_from_notes_of_an_earlier_version_is_shown(opened: Opened, until: Until) -> None:
+    told = sent_from_json(
+        '{"text": "It leaks. What leaks?", "documents": [{"number": 1, "name": "plan.txt", '
+        '"ranges": [], "passages": 0, "among": 4, "start": 0, "end": 10, "digest": "00", '
+        '"notes": 2, "pixels": null}]}'
+    )
+    window = opened()
+    asked = window.store.ask(None, "What leaks?", sent=told, target="", drafter="").result()
+    record, (_, answer) = asked
+    window.store.finish_answer(answer.id, "The roof.", (), state="complete").result()
+    window.show_conversation(record.id)
+    until(lambda: len(window.transcript.messages) == 2)
+    assert question(window, 1).written == "The roof."
+    assert names(question(window)) == ["plan.txt, notes on its parts"]
+    send(window, "Anything else?")
+    until(answered(window, 4))
 
 
 @pytest.mark.slow
@@ -453,6 +471,8 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     attach(window, until, file_in(tmp_path, "lease.txt", LONG))
     window.composer.field.setPlainText("Who pays the deposit?")
     until(lambda: "passage" in chips(window)[0])
+    assert "part by part" in window.composer.documents.remark
+    assert not window.composer.unready
     window.composer.send()
     until(answered(window, 2))
     first = sent(window).documents[0]
@@ -462,26 +482,13 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     line = seen[0][0]
     window.composer.field.setPlainText("And what does clause 70 say about it?")
     until(lambda: chips(window) and "passage" in chips(window)[0])
+    assert window.composer.documents.remark == ""
     window.composer.send()
     until(answered(window, 4))
     assert seen[1][0] == line
     second = sent(window, 2).documents[0]
     assert (second.number, second.name) == (1, "lease.txt")
     assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}
-
-
-@pytest.mark.slow
-def test_a_question_about_all_of_it_is_told_what_passages_cannot_do(
-    opened: Opened, until: Until, tmp_path: Path
-) -> None:
-    window = opened()
-    attach(window, until, file_in(tmp_path, "lease.txt", LONG))
-    window.composer.field.setPlainText("What is said about the deposit?")
-    until(lambda: "passage" in chips(window)[0])
-    assert window.composer.documents.remark == ""
-    window.composer.field.setPlainText("Summarize the deposit clauses")
-    until(lambda: window.composer.documents.remark)
-    assert not window.composer.unready
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by r
 
 INDEXES = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
 ANSWER = (
-    "- **The Seller** warrants the pumps for 36 months, says Peter Stern.\n"
+    "- **The Seller** warrants the pumps for 36 months, says “Peter Stern”.\n"
     "- Heights are rounded to the nearest centimetre\n"
 )
 Underline = QTextCharFormat.UnderlineStyle

@@ -25,7 +25,7 @@ from tests.support.documents.pdfs import line, pdf
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by receiving")
 COPY = "The pumps are delivered in four lots of twelve"
-ANSWER = f"It says: {COPY}, and Peter Stern agrees."
+ANSWER = f"It says: {COPY}, and “Peter Stern” agrees."
 
 
 @pytest.fixture

@@ -23,9 +23,8 @@ from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled, Progress
-from engine.events import Done, Event, Prefill, Stats, Text, from_json
+from engine.events import Done, Event, Prefill, Stats, from_json
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
-from engine.stretches import Stretch
 from models.errors import Problem
 from models.model_folder import inspect
 from models.records import Fit
@@ -151,8 +150,6 @@ def test_files_are_listed_and_shown(table: Table) -> None:
         ("/attach other.pdf", "Look for it"),
         ("/attachments 3", "no document 3"),
         ("/attachments x", "no number"),
-        ("/sections", "no question"),
-        ("/sections Why?", "No file is attached"),
     ],
 )
 def test_what_cannot_be_done_is_a_line(line: str, words: str, table: Table) -> None:
@@ -182,57 +179,12 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None
     assert "About zebras" in table.asked[-1]
 
 
-def test_a_question_about_all_of_a_long_file_is_told_of(table: Table) -> None:
-    assert "asks about all" not in table.say("/attach note.pdf", "Summarize it")
-    assert "asks about all of long.pdf" in table.say("/attach long.pdf", "How many dragons?")
-
-
-def test_a_question_is_asked_of_each_part_then_of_the_notes(table: Table) -> None:
-    printed = table.say("/attach huge.pdf", "/sections How many dragons?")
-    parts = len(table.session.answers) - 1
-    assert parts > 1
-    assert printed.count("huge.pdf, page ") == parts
-    (asked,) = table.asked
-    assert asked.endswith("How many dragons?")
-    assert f"[Document 1: huge.pdf, notes on all {parts} parts]" in asked
-    assert "About dragons" not in asked, "that stands in a part"
-    (message, *_) = table.chat.messages
-    assert message.content[message.attached :] == "How many dragons?"
-    assert f"notes on all {parts} parts" in table.say("/attachments")
-    table.say("Tell me of dragons")
-    assert "About dragons" in table.asked[1]
-
-
-def test_of_a_model_that_reasons_the_notes_are_what_comes_behind(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given, asked, answer = table.session.answer, list[Request](), "Hm. </think>A dragon."
-    thought, mark = Stretch("reasoning", 3), Stretch("mark", 9)
-
-    def played(messages: Sequence[ChatMessage], request: Request, **more: Any) -> Iterator[Event]:
-        if not request.thinking:
-            yield from given(messages, request, **more)
-            return
-        assert request.thinking == "off"
-        asked.append(request)
-        if len(asked) == 1:
-            yield Text("", answer[:3], stretches=(thought,))
-        else:
-            yield Text("", answer, stretches=(thought, mark, Stretch("content", 9)))
-        yield Done("", "length", Stats())
-
-    monkeypatch.setattr(table.session, "answer", played)
-    table.say("/attach huge.pdf", "/sections How many dragons?")
-    assert table.asked[0].count("A dragon.") == len(asked) - 1
-    assert "Hm." not in table.asked[0]
-
-
-def test_ctrl_c_between_parts_keeps_the_notes_so_far(table: Table) -> None:
-    table.session.press = lambda event: isinstance(event, Done) and len(table.session.answers) == 2
-    printed = table.say("/attach huge.pdf", "/sections How many dragons?")
-    assert "the notes so far" in printed
-    assert len(table.session.answers) == 3
-    assert "huge.pdf, notes on 1 of " in table.asked[0]
+def test_what_passages_cannot_do_is_said_once_of_a_long_file(table: Table) -> None:
+    assert "passages only" not in table.say("/attach note.pdf", "Summarize it")
+    printed = table.say("/attach long.pdf", "How many dragons?")
+    assert "passages only of long.pdf" in printed
+    assert "part by part" in printed
+    assert "passages only" not in table.say("And how many bridges?")
 
 
 def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
@@ -389,17 +341,7 @@ def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> No
     assert first["total"] > 200
 
 
-def test_generate_asks_section_by_section(generate: Command, tmp_path: Path) -> None:
-    file = tmp_path / "long.txt"
-    file.write_text("\n".join("a " * 30 for _ in range(36)))
-    ended = generate("--attach", file, "--section-by-section", "--context", 1400)
-    assert ended.code == 0
-    assert ended.err.count("long.txt, line ") > 1
-    assert ended.out
-
-
-def test_section_by_section_and_passages_need_a_file(generate: Command) -> None:
-    assert_refused(generate("--section-by-section"), "--attach")
+def test_passages_need_a_file(generate: Command) -> None:
     assert_refused(generate("--passages"), "--attach")
 
 

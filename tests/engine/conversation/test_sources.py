@@ -116,32 +116,6 @@ def test_all_that_is_said_is_found(
         assert {each.offset for each in found if each.message == number} == wanted
 
 
-@given(messages=CHATS, template=st.sampled_from(sorted(TEMPLATES)), data=st.data())
-def test_the_tokens_of_some_characters_are_theirs(
-    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str, data: st.DataObject
-) -> None:
-    tokenizer.chat_template = TEMPLATES[template]
-    sources, tokens = sources_of(tokenizer, messages)
-    number = data.draw(st.integers(0, len(messages) - 1))
-    edges = st.integers(0, len(messages[number].content))
-    start, end = sorted(data.draw(st.tuples(edges, edges)))
-    found = sources.tokens(number, start, end)
-    assert all(0 <= run.start < run.stop < len(tokens) for run in found)
-    for place in (place for run in found for place in run):
-        source = sources.of(place)
-        assert source is None or (source.message, source.offset in range(start, end)) == (
-            number,
-            True,
-        )
-    if len(tokenizer.get_vocab()) < 300 and tokenizer.backend_tokenizer.normalizer is None:
-        named = {place: sources.of(place) for place in range(len(tokens) - 1)}
-        assert {place for run in found for place in run} >= {
-            place
-            for place, source in named.items()
-            if source and source.message == number and start <= source.offset < end
-        }
-
-
 def test_what_stands_where(tokenizer: Any) -> None:
     tokenizer.chat_template = TEMPLATES["stripped"]
     messages = (
@@ -161,13 +135,13 @@ def test_tokens_where_messages_are_left_out(tokenizer: Any) -> None:
     prompt = Prompt(messages=(messages[0], messages[3]))
     tokens = encode_prompt(tokenizer, prompt)
     sources = Sources(tokenizer, prompt, tokens, left_out=range(1, 3))
-    texts = TokenTexts(tokenizer)
-    assert sources.tokens(1, 0, 3) == sources.tokens(2, 0, 5) == []
-    for number in (0, 3):
-        ((run,)) = sources.tokens(number, 0, len(messages[number].content))
-        said = "".join(texts.text_of(tokens[place]) for place in run)
-        assert said.strip() in messages[number].content
-        assert len(said) > 1
+    texts, found = TokenTexts(tokenizer), set[int]()
+    for place, token in enumerate(tokens):
+        if source := sources.of(place):
+            found.add(source.message)
+            rest = messages[source.message].content[source.offset :]
+            assert rest.startswith(texts.text_of(token).strip())
+    assert found == {0, 3}
 
 
 def test_a_message_that_spells_the_marks(tokenizer: Any) -> None:

@@ -2,9 +2,6 @@
 text becomes a special token by them."""
 
 import json
-import resource
-import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, encode_prompt, render, with_thinking
-from engine.conversation.template_abilities import TemplateAbilities
 from engine.replies.parser import ReplyParser
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
 from engine.replies.syntax import syntax_of
@@ -26,20 +22,6 @@ from tests.engine.replies.reading import read
 from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
-LOOP = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
-DOUBLING = (
-    "{% set it = namespace(s='a') %}{% for i in range(60) %}"
-    "{% set it.s = it.s ~ it.s %}{% endfor %}{{ it.s }}"
-)
-
-
-@pytest.fixture(autouse=True)
-def limits_are_put_back() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)
-    yield
-    after = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)
-    assert after == before
-    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
 
 
 def _with_template(tokenizer: Any, template: str) -> Any:
@@ -54,23 +36,11 @@ def own_tokenizer(tmp_path: Path) -> Any:
     return load_tokenizer(tmp_path, eos_token_ids=[256])
 
 
-@pytest.mark.parametrize("template", [LOOP, "{{ 9 ** (9 ** 9) }}"], ids=["a loop", "a power"])
-def test_one_that_does_not_end(own_tokenizer: Any, template: str) -> None:
-    with pytest.raises(Problem) as raised:
-        render(_with_template(own_tokenizer, template), QUESTION, seconds=0.05)
-    assert abilities_for(own_tokenizer, seconds=0.05) == TemplateAbilities()
-    assert "does not end" in raised.value.message
-    assert "another model" in raised.value.remedy
-
-
-@pytest.mark.parametrize(
-    "template", [DOUBLING, "{{ 'a' * 10 ** 12 }}"], ids=["bit by bit", "at once"]
-)
-def test_one_that_fills_the_memory(own_tokenizer: Any, template: str) -> None:
-    with pytest.raises(Problem) as raised:
-        render(_with_template(own_tokenizer, template), QUESTION, more_bytes=100_000_000)
-    assert abilities_for(own_tokenizer, more_bytes=100_000_000) == TemplateAbilities()
-    assert "memory" in raised.value.message
+def test_one_that_fills_the_memory(own_tokenizer: Any) -> None:
+    template = "{{ 'a' * 10 ** 15 }}"
+    with pytest.raises(Problem, match="memory"):
+        render(_with_template(own_tokenizer, template), QUESTION)
+    assert abilities_for(own_tokenizer).notation is None
 
 
 def test_one_that_writes_a_book(own_tokenizer: Any) -> None:

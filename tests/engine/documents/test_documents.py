@@ -69,3 +69,9 @@ def test_the_place_of_a_character_has_its_line_or_row() -> None:
     ):
         document = Document("a", "text", "00", (Section(kind, first, "x\ny\nz", "a"),))
         assert document.place(document.text.index("z")) == place
+
+
+def test_documents_of_formats_that_earlier_versions_read_are_read_from_the_store() -> None:
+    for kind in ("msg", "mhtml"):
+        stored = f'{{"name": "a", "format": "{kind}", "digest": "00", "sections": []}}'
+        assert document_from_json(stored).format == kind

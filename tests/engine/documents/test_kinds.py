@@ -8,7 +8,7 @@ import pytest
 
 from engine.documents.kinds import kind_of
 from models.errors import Problem
-from tests.support.documents.messages import eml, mhtml, msg, webarchive
+from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.pdfs import pdf
 
 NOTEBOOK = b'{"cells": [], "nbformat": 4}'
@@ -52,12 +52,9 @@ def test_the_kind() -> None:
         ("a.emlx", b"12\nSubject: x\n", "eml"),
         ("a", eml("x"), "eml"),
         ("a.txt", b"From: Ada\nTo: Ben\nSubject: no mail program wrote this\n\nHello", "text"),
-        ("a.mht", b"<p>x", "mhtml"),
-        ("a", mhtml("<p>x"), "mhtml"),
         ("a", webarchive("<p>x"), "webarchive"),
         ("a", webarchive("<p>x", binary=False), "webarchive"),
         ("a.plist", plistlib.dumps({"a": 1}), "text"),
-        ("a.bin", msg({"0037001F": b"x\0"}), "msg"),
     ):
         assert kind_of(name, data) == kind
 
@@ -86,8 +83,12 @@ def test_what_cannot_be_read_is_named() -> None:
         (zipped("a.txt")[:40], "damaged"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "old office"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "password"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "__substg1.0_".encode("utf-16-le"), "Outlook"),
+        (eml("x", headers={"Snapshot-Content-Location": "https://example.org/"}), "MHTML"),
         (b"{\\rtf1 Hello}", "RTF"),
     ):
         with pytest.raises(Problem, match=said) as caught:
             kind_of("a.txt", data)
         assert caught.value.remedy
+    with pytest.raises(Problem, match="MHTML"):
+        kind_of("a.mht", b"<p>x")

@@ -7,10 +7,9 @@ import pytest
 
 from engine.documents.child import read_bytes
 from engine.documents.mail import read_mail
-from engine.documents.outlook import read_msg
 from engine.documents.web import read_webarchive
 from models.errors import Problem
-from tests.support.documents.messages import compound, eml, mhtml, msg, webarchive
+from tests.support.documents.messages import eml, webarchive
 
 HEADERS = (
     "From: Zoë Müller <zoe@example.org>\nTo: Ada <ada@example.org>\n"
@@ -104,7 +103,7 @@ def test_a_message_as_its_reader_sees_it_and_what_is_left_out() -> None:
     assert read.left_out == ("1 characters that utf-8 does not have, shown as \ufffd.",)
 
 
-@pytest.mark.parametrize("make", [mhtml, webarchive, lambda page: webarchive(page, binary=False)])
+@pytest.mark.parametrize("make", [webarchive, lambda page: webarchive(page, binary=False)])
 def test_saved_pages(make: Callable[[str], bytes]) -> None:
     document = read_bytes("page", make(PAGE))
     assert [(each.label, each.text) for each in document.sections] == [
@@ -114,45 +113,10 @@ def test_saved_pages(make: Callable[[str], bytes]) -> None:
 
 def test_styles_of_a_saved_page_stand_in_files_of_their_own() -> None:
     page = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
-    message = EmailMessage()
-    message["Snapshot-Content-Location"], message["Subject"] = "https://example.org/", "A page"
-    message.set_content(page, subtype="html")
-    message.add_related(b".x{display:none}", maintype="text", subtype="css", cid="<a>")
-    for data in (message.as_bytes(), webarchive(page, css=".x{display:none}")):
-        assert read_bytes("page", data).text == "yes"
+    assert read_bytes("page", webarchive(page, css=".x{display:none}")).text == "yes"
 
 
-def test_a_message_of_outlook() -> None:
-    def text(value: str) -> bytes:
-        return value.encode("utf-16-le")
-
-    streams = {
-        "0037001F": text("Größe"),
-        "0C1A001F": text("Zoë"),
-        "5D01001F": text("zoe@example.org"),
-        "0E04001F": text("Ada; Ben"),
-        "1000001F": text("Es sind 30 m².\r\n" * 300),
-    }
-    head = (
-        "From: Zoë <zoe@example.org>\nTo: Ada; Ben\nDate: 2026-03-02 08:30 UTC\nSubject: Größe\n\n"
-    )
-    document = read_bytes("a.msg", msg(streams, attached=("Übersicht.pdf", "b.png")))
-    assert (document.format, document.left_out) == ("msg", ("Attachments: Übersicht.pdf, b.png.",))
-    assert document.text == head + "\n".join(["Es sind 30 m²."] * 300)
-    paged = read_msg(msg({**streams, "10130102": PAGE.encode()})).sections[0]
-    assert paged.text == f"{head}Plan\n\nCafé | 3 m²"
-    older = read_msg(msg({"0037001E": "Größe".encode("cp1252"), "1000001E": b"a\r\nb\0"})).sections[
-        0
-    ]
-    assert (older.label, older.text.splitlines()[-2:]) == ("Größe", ["a", "b"])
-
-
-def test_what_is_no_message() -> None:
-    for read, data in (
-        (read_msg, compound({"a": b"b"})[:600]),
-        (read_msg, b"\xd0\xcf\x11\xe0"),
-        (read_webarchive, b"bplist00WebMainResource"),
-        (read_webarchive, b"bplist00"),
-    ):
+def test_what_is_no_saved_page() -> None:
+    for data in (b"bplist00WebMainResource", b"bplist00"):
         with pytest.raises(Problem):
-            read(data)
+            read_webarchive(data)

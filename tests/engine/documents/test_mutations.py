@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 KINDS = (
     *("pdf", "text", "markdown", "csv", "notebook", "docx", "xlsx", "pptx", "epub", "html"),
-    *("eml", "mhtml", "webarchive", "msg"),
+    *("eml", "webarchive"),
     *("png", "jpeg", "webp", "gif", "bmp", "tiff"),
 )
 

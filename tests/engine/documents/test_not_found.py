@@ -1,4 +1,4 @@
-"""Which numbers, dates, names and quotations of an answer stand in no document."""
+"""Which numbers and quotations of an answer stand in no document."""
 
 # ruff: noqa: RUF001
 
@@ -27,14 +27,12 @@ def test_what_the_documents_say_is_found() -> None:
 
 def test_an_invented_word_of_each_kind_is_named() -> None:
     answer = (
-        "On 13 March 2024 **Maria Keller** and Peter Stern agreed on EUR 1,285,000.00 for the "
+        "On 12 March 2027 **Maria Keller** and Peter Stern agreed on EUR 1,285,000.00 for the "
         "HP-221: “The Seller shall … never deliver”."
     )
     assert of(answer) == [
-        ("13 March 2024", "date"),
-        ("Peter Stern", "name"),
+        ("2027", "number"),
         ("1,285,000.00", "number"),
-        ("HP-221", "name"),
         ("never deliver", "quotation"),
     ]
 
@@ -64,8 +62,7 @@ def test_scripts_with_signs_and_points_are_read_as_words() -> None:
         ("Das gilt: „يَدْفَعُ الإيجار“", "يدفع الإيجار"),
     ):
         assert of(written, text) == []
-    for date in ("15 दिसंबर 2025", "१५ दिसंबर २०२५", "15 ธันวาคม 2568", "2025년 12월 15일"):
-        assert of(date, "ledger") == [(date, "date")]
+    assert of("१५ दिसंबर २०२५", "15 June") == [("२०२५", "number")]
 
 
 def test_other_numbers_are_not() -> None:
@@ -82,19 +79,6 @@ def test_what_a_number_may_be() -> None:
     assert readings("1,000") == {"1", "1000"}
     assert readings("1.284.000,50") == {"1284000.5"}
     assert readings("3.50") == readings("3,5") == {"3.5"}
-
-
-def test_dates_stand_as_they_are_written() -> None:
-    for date in ("12 March 2024", "4. Juni 2023", "15 septembre 2024", "31 December 2025"):
-        assert of(f"It was on {date}, I think.") == []
-        assert of(f"It was on {date}, I think.", "2024-03-12 and 04.06.2023") == [(date, "date")]
-
-
-def test_a_date_is_missing_as_a_whole() -> None:
-    for date in ("March 13, 2024", "13.03.2024", "2024-03-13", "3/13/24", "13th of March 2024"):
-        assert of(f"It was on {date}, I think.", "on 12 March 2024, 13, 2024, 3, 24") == [
-            (date, "date")
-        ]
 
 
 def test_quotations_stand_as_they_are_written() -> None:
@@ -132,20 +116,6 @@ def test_what_the_person_said_and_names_of_files_need_not_stand_there() -> None:
     ):
         assert of(answer, "nothing")
         assert not_found(answer, [WordIndex("nothing"), NOTED]) == ()
-
-
-def test_beginnings_of_sentences_are_no_names() -> None:
-    assert of("Perhaps so. Nobody knows: Everything else is open, I’m sure.\n\n- Alas!") == []
-
-
-def test_german_nouns_are_no_names() -> None:
-    assert of("Das ist die Meinung der Stadt, und der Turm wird nicht mit einem Kran gebaut.") == []
-
-
-def test_a_name_with_a_hyphen_is_found_by_its_parts() -> None:
-    assert of("It is a London-based firm of Keller-Ashdown and Keller-Marsh.") == [
-        ("Keller-Marsh", "name")
-    ]
 
 
 @given(st.text(alphabet='aB1 .,-/“”"`*[]\n«»年', max_size=60), st.text(max_size=20))

@@ -55,7 +55,7 @@ def test_documents_that_fit_are_given_whole(index: PassageIndex) -> None:
     ]
     assert pages(one, 1) == list(range(1, 9))
     assert sum(one.tokens) == count(one.sent.text) - count("Which apples?")
-    assert (one.words, one.whole_tokens, one.about_all) == ((), 0, False)
+    assert (one.words, one.whole_tokens, one.in_part) == ((), 0, False)
 
 
 def test_of_one_that_does_not_fit_the_passages_are_given_that_were_asked_for(
@@ -152,23 +152,13 @@ def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(
     assert later.words == words
 
 
-@pytest.mark.parametrize(
-    ("question", "all_of_it"),
-    [
-        ("Summarize the chapters about forests", True),
-        ("How many forests are there?", True),
-        ("List every forest", True),
-        ("Where are the forests?", False),
-        ("How do I leave the forest with all that is in it?", False),
-    ],
-)
-def test_a_question_about_all_of_a_document_is_noticed(
-    question: str, all_of_it: bool, index: PassageIndex
-) -> None:
-    one = plan(question, {1: LONG}, index=index, count=count, room=900)
-    assert one.about_all == all_of_it
-    whole = plan(question, {1: LONG}, index=index, count=count, room=9000)
-    assert not whole.about_all
+def test_a_document_that_is_given_in_part_is_named_once(index: PassageIndex) -> None:
+    first = plan("forests?", {1: LONG}, index=index, count=count, room=900)
+    assert first.in_part
+    assert not plan("forests?", {1: LONG}, index=index, count=count, room=9000).in_part
+    later = plan("hammers?", {1: LONG}, index=index, count=count, room=900, before=[first.sent])
+    assert later.sent.documents
+    assert not later.in_part
 
 
 def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
@@ -179,7 +169,7 @@ def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
     ):
         one = plan(question, {1: LONG}, index=index, count=count, room=1000)
         assert set(wanted) <= set(pages(one, 1, {1: LONG})), question
-        assert not one.about_all
+        assert not one.in_part
     alone = plan("What is on page 5?", {1: LONG}, index=index, count=count, room=1000)
     assert pages(alone, 1) == [5]
     assert (alone.words, alone.from_beginning) == (("page 5",), ())
@@ -208,7 +198,7 @@ def test_a_place_that_is_given_is_not_given_again(index: PassageIndex) -> None:
 def test_of_a_place_that_does_not_fit_it_is_told(index: PassageIndex) -> None:
     one = plan("Summarize pages 1 to 8", {1: LONG}, index=index, count=count, room=1000)
     assert pages(one, 1) == [1, 2]
-    assert one.about_all
+    assert one.in_part
 
 
 def test_each_new_document_is_given_something_beside_a_place(index: PassageIndex) -> None:

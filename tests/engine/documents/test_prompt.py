@@ -81,14 +81,11 @@ def test_how_much_there_is_of_a_document_is_told_in_words() -> None:
     sent = {
         "whole": SentDocument(1, "a", (part,)),
         "9 passages of 140": SentDocument(1, "a", (part,), passages=9, among=140),
-        "notes on 0 of 3 parts": SentDocument(1, "a", (), among=3),
-        "notes on 2 of 3 parts": SentDocument(1, "a", (), among=3, notes=2),
-        "notes on 1 part": SentDocument(1, "a", (), among=1, notes=1),
+        "notes on its parts": SentDocument(1, "a", (), among=3),
         "deleted": SentDocument(1, "a", ()),
     }
     assert [one.in_words for one in sent.values()] == list(sent)
     assert [one.whole for one in sent.values()].count(True) == 1
-    assert [one.noted for one in sent.values()].count(True) == 3
     assert [one.deleted for one in sent.values()].count(True) == 1
 
 

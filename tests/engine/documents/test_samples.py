@@ -3,7 +3,7 @@
 import pytest
 
 from engine.documents.child import read_bytes
-from tests.support.documents.messages import eml, mhtml, webarchive
+from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.office import epub, page
 from tests.support.documents.samples import SAMPLES
 
@@ -25,5 +25,5 @@ def test_what_a_page_names_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("socket.socket", "socket.getaddrinfo", "builtins.open"):
         monkeypatch.setattr(name, None)
     book = epub({"a.xhtml": page(html)})
-    for data in (html.encode(), eml("a", page=html), mhtml(html), webarchive(html), book):
+    for data in (html.encode(), eml("a", page=html), webarchive(html), book):
         assert read_bytes("a.html", data).text.endswith("a")

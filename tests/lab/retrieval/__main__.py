@@ -2,13 +2,13 @@
 
 `python -m tests.lab.retrieval` makes 22 documents, reads them as the product does, plans a message
 for each question, and prints tables by kind, language, size and style of question in Markdown, then
-the questions that were missed, and questions about all of a document that were not noticed. The
-questions were written before any result was seen, and the code is not tuned to them.
+the questions that were missed. The questions were written before any result was seen, and the code
+is not tuned to them.
 """
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,9 +16,7 @@ from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import plan
-from engine.documents.question import asks_about_all
 from models.errors import Problem
-from tests.lab.retrieval.about_all import ABOUT_ALL, NOT_ABOUT_ALL
 from tests.lab.retrieval.case import Case, Question
 from tests.lab.retrieval.contracts import contracts
 from tests.lab.retrieval.handbooks import handbooks
@@ -126,13 +124,6 @@ def _counting(tokenizer: str) -> Count:
     return lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
 
 
-def _noticed(name: str, questions: Iterable[str], *, wanted: bool) -> Iterator[str]:
-    asked = list(questions)
-    wrong = [each for each in asked if asks_about_all(each) != wanted]
-    yield f"{name}: {len(asked) - len(wrong)} of {len(asked)} are right."
-    yield from (f"- {each}" for each in wrong)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokenizer", default="", help="tokenizer.json; otherwise estimated")
@@ -145,9 +136,6 @@ def main() -> None:
     for each in found:
         if not each.found:
             print(f"- {each.case.name}, {each.question.style}: {each.question.text}")
-    print()
-    print("\n".join(_noticed("About all", ABOUT_ALL, wanted=True)))
-    print("\n".join(_noticed("Not about all", NOT_ABOUT_ALL, wanted=False)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.documents import Format
-from tests.support.documents.messages import eml, mhtml, msg, webarchive
+from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.pdfs import Page, line, lines, pdf, unicode_line
 
 
@@ -224,25 +224,6 @@ SAMPLES = (
         b"From a\n" + eml("first") + b"\nFrom b\n" + eml("second", headers={"Cc": "Ben"}),
         (("first", "Größe des Büros"), ("Cc: Ben", "Größe des Büros")),
     ),
-    Sample("mhtml", "saved.mhtml", mhtml(_PAGE), (("Café | 3 m²", "Plan"),)),
     Sample("webarchive", "saved.webarchive", webarchive(_PAGE), (("Café | 3 m²", "Plan"),)),
     Sample("webarchive", "older.webarchive", webarchive(_PAGE, binary=False), (("Café", "Plan"),)),
-    Sample(
-        "msg",
-        "offer.msg",
-        msg(
-            {
-                "0037001F": "Größe".encode("utf-16-le"),
-                "1000001F": "30 m²\r\n".encode("utf-16-le") * 500,
-            },
-            attached=("plan.pdf",),
-        ),
-        (("Date: 2026-03-02 08:30 UTC", "Größe"), ("30 m²", "Größe")),
-    ),
-    Sample(
-        "msg",
-        "page.msg",
-        msg({"0037001E": b"Plan", "10130102": _PAGE.encode()}),
-        (("Café | 3 m²", "Plan"),),
-    ),
 )
