@@ -41,7 +41,7 @@ PairStatus = Literal["empty", "loading", "loaded", "failed"]
 LONGEST_DRAFT = 16
 _TREES = (4, 8, 16, 32)  # tokens
 _FIND, _OPEN_FOLDER, _OPEN_FILE = "find", "open folder", "open file"
-_COMBINE, _OPEN_DRAFTER = "combine", "open drafter"
+_OPEN_DRAFTER = "open drafter"
 _PAGE_WIDTH = 400  # pixels
 _BETWEEN_ANSWERS = "You can change this when the answer has finished."
 _MEANING = (
@@ -70,7 +70,6 @@ class PairBar(QWidget):
             length; the latter two in the format of `engine.conversation.pair`.
         open_folder_asked, open_file_asked: ask for a target's folder, or for a GGUF file.
         open_drafter_asked: ask for a drafter's folder.
-        combine_asked: show the dialog that combines drafters.
         library_asked, more_drafters_asked: show all models or all drafters, downloaded or not.
         memory_asked: show the settings of context and memory.
         retry_asked: load again after a failure.
@@ -80,7 +79,6 @@ class PairBar(QWidget):
     open_folder_asked = Signal()
     open_file_asked = Signal()
     open_drafter_asked = Signal()
-    combine_asked = Signal()
     library_asked = Signal()
     more_drafters_asked = Signal()
     memory_asked = Signal()
@@ -169,7 +167,6 @@ class PairBar(QWidget):
             choices,
             tasks=(
                 (_FIND, "Compare all draft models…"),
-                (_COMBINE, "Combine several…"),
                 (_OPEN_DRAFTER, "Load a draft model\u2019s folder…"),
             ),
         )
@@ -267,7 +264,6 @@ class PairBar(QWidget):
             _FIND: self.more_drafters_asked,
             _OPEN_FOLDER: self.open_folder_asked,
             _OPEN_FILE: self.open_file_asked,
-            _COMBINE: self.combine_asked,
             _OPEN_DRAFTER: self.open_drafter_asked,
         }[task].emit()
 

@@ -10,7 +10,6 @@ from app.chat.activity import long_status, status_of_several
 from app.chat.answers import Answers
 from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess, EngineState
-from app.models.combine_dialog import CombineDialog
 from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.loader import ModelLoader
@@ -51,7 +50,6 @@ class PairController(QObject):
         bar.open_folder_asked.connect(self.ask_for_folder)
         bar.open_file_asked.connect(self.ask_for_file)
         bar.open_drafter_asked.connect(self._ask_for_drafter)
-        bar.combine_asked.connect(self._combine)
         answers.begun.connect(self._mark_answering)
         answers.finished.connect(self._mark_answering)
         answers.activity_changed.connect(self._show_activity)
@@ -81,13 +79,6 @@ class PairController(QObject):
             "Choose the folder of a smaller model, or of a head",
             self._choice.open_drafter,
         )
-
-    def _combine(self) -> None:
-        """Show the dialog that combines the drafters that work."""
-        choices = self._drafter_choices(self._loader.pair.drafter)
-        dialog = CombineDialog(choices, self._loader.pair.drafter, parent=self._bar)
-        dialog.chosen.connect(self._choice.use_drafter)
-        dialog.open()
 
     def _change(self, target: str, drafter: str, length: str) -> None:
         self._choice.change(Pair("" if target == _STARTER else target, drafter, length))

@@ -133,8 +133,6 @@ def test_tasks_are_not_choices(
         choose(bar, "Model", "Load a GGUF file…")
     with qtbot.waitSignal(bar.open_drafter_asked):
         choose(bar, "Draft model", "Load a draft model’s folder…")
-    with qtbot.waitSignal(bar.combine_asked):
-        choose(bar, "Draft model", "Combine several…")
     with qtbot.waitSignal(bar.more_drafters_asked):
         choose(bar, "Draft model", "Compare all draft models…")
     assert box(bar, "Model").currentText() == "Small"

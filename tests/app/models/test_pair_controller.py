@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 
-from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
 from models.answers import Offered, Rated
 from tests.support.app.fake_commands import commands_of
@@ -115,29 +114,12 @@ def test_opened_folders_can_be_taken_off_the_list(
     assert box(window, "Draft model").findText("drafters") == -1
 
 
-def test_drafters_are_combined(open_window: Open, until: Until) -> None:
+def test_combined_drafters_of_the_settings_are_named(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_bar.combine_asked.emit()
-    (dialog,) = window.pair_bar.findChildren(CombineDialog)
-    for row in range(dialog.list.count()):
-        if (item := dialog.list.item(row)).data(Qt.ItemDataRole.UserRole) in (
-            "lookup",
-            "early-exit",
-        ):
-            item.setCheckState(Qt.CheckState.Checked)
-    dialog.layers.setValue(4)
-    assert dialog.value == "lookup+early-exit:4"
-    dialog.list.setCurrentRow(0)
-    while dialog.value != "early-exit:4+lookup":
-        dialog.move_current(1)
-    dialog.accept()
+    window.loader.draft(drafter="early-exit:4+lookup")
     until(lambda: drafting(window)[0] == "early-exit:4+lookup")
     assert box(window, "Draft model").currentText() == "Early exit (4 layers), then Lookup"
-    window.pair_bar.combine_asked.emit()
-    again = window.pair_bar.findChildren(CombineDialog)[-1]
-    assert (again.value, again.layers.value()) == ("early-exit:4+lookup", 4)
-    again.reject()
 
 
 def test_progress_is_shown_while_the_starter_downloads(open_window: Open, until: Until) -> None:
