@@ -1,9 +1,9 @@
 """Conversations as text: written as Markdown or JSON, read from JSON of several kinds.
 
 It reads our own JSON, which has the whole tree; OpenAI's messages, as a list, as
-`{"messages": [...]}` or as a list of such; the exports of ChatGPT, Claude and Open WebUI; LM
-Studio's conversations and Jan's threads. All of these may be in a .zip. What we write is itself
-`{"messages": [...]}` to others, with the tree beside it.
+`{"messages": [...]}` or as a list of such; the exports of ChatGPT and Claude; LM Studio's
+conversations. All of these may be in a .zip. What we write is itself `{"messages": [...]}` to
+others, with the tree beside it.
 
 Whatever is in a file, reading it gives chats or one `Problem`. Knows nothing of the store.
 """
@@ -13,14 +13,12 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from html import escape
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from app.conversations import chatgpt, claude, jan, lm_studio, open_webui, openai, slipstream_json
+from app.conversations import chatgpt, claude, lm_studio, openai, slipstream_json
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.markdown_part import part, unloaded
 from app.conversations.reading import Unreadable, at
@@ -32,8 +30,8 @@ from models.errors import Problem
 LARGEST_BYTES = 256 << 20
 NOWHERE = Path("/nonexistent")
 _KINDS = (
-    "Choose an export of Slipstream, ChatGPT, Claude or Open WebUI, a conversation of LM Studio or "
-    "Jan, or OpenAI messages in JSON."
+    "Choose an export of Slipstream, ChatGPT or Claude, a conversation of LM Studio, or OpenAI "
+    "messages in JSON."
 )
 _ZIP = b"PK\x03\x04"
 _EXPORTED = re.compile(r"conversations(-\d+)?\.json")  # of ChatGPT, and of Claude
@@ -43,17 +41,19 @@ _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 
 def read_chats(path: Path) -> tuple[ExportedChat, ...]:
-    """Return the chats in the file at `path`; of one of Jan's threads, either file will do. Raises
-    Problem."""
-    if path.name in (jan.THREAD, jan.MESSAGES) and (path.parent / jan.MESSAGES).is_file():
-        thread, messages = (_data_of(path.parent / name) for name in (jan.THREAD, jan.MESSAGES))
-        return _some(_parse_thread(thread, messages))
-    if path.suffix.lower() == ".jsonl":
-        return _some(_parse_thread(b"", _data_of(path)))
-    with _reading(path), path.open("rb") as file:
-        if file.read(len(_ZIP)) == _ZIP:
-            return _read_zip(file)
-    return parse(_data_of(path))
+    """Return the chats in the file at `path`, at least one. Raises Problem."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_ZIP)) == _ZIP:
+                return _read_zip(file)
+            file.seek(0)
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that it is a file and that you may read it.",
+        ) from error
+    return parse(data)
 
 
 def parse(data: bytes) -> tuple[ExportedChat, ...]:
@@ -62,7 +62,7 @@ def parse(data: bytes) -> tuple[ExportedChat, ...]:
 
 
 def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
-    """Return the chats in a .zip: of an export, of Jan's threads, or of all its JSON files."""
+    """Return the chats in a .zip: of an export, or of all its JSON files."""
     chats: list[ExportedChat] = []
     try:
         with zipfile.ZipFile(file) as archive:
@@ -72,13 +72,13 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
                 if "__MACOSX" not in info.filename
             }
             exported = (path for path in inside if _EXPORTED.fullmatch(path.name))
-            chosen = (
-                [path for path in exported if path.with_suffix(".md") not in inside]  # not ours
-                or [path for path in inside if path.name == jan.MESSAGES]
-                or [path for path in inside if path.suffix.lower() == ".json"]
-            )
+            chosen = [
+                path
+                for path in exported
+                if path.with_suffix(".md") not in inside  # not ours
+            ] or [path for path in inside if path.suffix.lower() == ".json"]
             for path in chosen:
-                chats += _read_packed(archive, inside[path], inside.get(path.with_name(jan.THREAD)))
+                chats += _read_packed(archive, inside[path])
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise Problem("The .zip file is damaged.", "Download it again.") from error
     except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a rare way
@@ -90,18 +90,14 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
     return _some(tuple(chats))
 
 
-def _read_packed(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, about: zipfile.ZipInfo | None
-) -> tuple[ExportedChat, ...]:
-    """Return the chats in a file of a .zip; `about` is the file about Jan's thread, if any."""
-    name = PurePosixPath(info.filename).name
+def _read_packed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[ExportedChat, ...]:
+    """Return the chats in a file of a .zip."""
     try:
-        if max(info.file_size, about.file_size if about else 0) > LARGEST_BYTES:
+        if info.file_size > LARGEST_BYTES:
             raise _too_large()
-        if name == jan.MESSAGES:
-            return _parse_thread(archive.read(about) if about else b"", archive.read(info))
         return _parse_json(archive.read(info))
     except Problem as problem:
+        name = PurePosixPath(info.filename).name
         raise Problem(f"{name} in the .zip: {problem.message}", problem.remedy) from problem
 
 
@@ -112,49 +108,12 @@ def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
     return chats
 
 
-def _data_of(path: Path) -> bytes:
-    """Return the bytes of a file, and one more than may be; none if it is not there."""
-    with _reading(path), suppress(FileNotFoundError), path.open("rb") as file:
-        return file.read(LARGEST_BYTES + 1)
-    return b""
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that it is a file and that you may read it.",
-        ) from error
-
-
-def _parse_thread(thread: bytes, messages: bytes) -> tuple[ExportedChat, ...]:
-    """Return the chat of one of Jan's threads; none if it has no messages."""
-
-    def parse() -> tuple[ExportedChat, ...]:
-        about = json.loads(thread.decode("utf-8-sig")) if thread.strip() else {}
-        lines = [json.loads(line) for line in messages.decode("utf-8-sig").splitlines() if line]
-        chat = jan.read(about if isinstance(about, dict) else {}, lines)
-        return (chat,) if chat.entries else ()
-
-    return _parsed(len(thread) + len(messages), parse)
-
-
 def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
-    """Return the chats in the bytes of a JSON file; none if it has no messages."""
-    return _parsed(len(data), lambda: _chats(json.loads(data.decode("utf-8-sig"))))
-
-
-def _parsed(
-    size_bytes: int, parse: Callable[[], tuple[ExportedChat, ...]]
-) -> tuple[ExportedChat, ...]:
-    """Return what `parse` returns. Raises Problem for what it raises."""
-    if size_bytes > LARGEST_BYTES:
+    """Return the chats in the bytes of a JSON file; none if it has no messages. Raises Problem."""
+    if len(data) > LARGEST_BYTES:
         raise _too_large()
     try:
-        return parse()
+        return _chats(json.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise Problem(f"Byte {error.start:,} of the file is not UTF-8 text.", _KINDS) from error
     except RecursionError as error:
@@ -262,12 +221,8 @@ def _chat(value: Any) -> ExportedChat:
         return chatgpt.read(value)
     if isinstance(value, dict) and "chat_messages" in value:
         return claude.read(value)
-    if isinstance(value, dict) and open_webui.is_chat(value):
-        return open_webui.read(value)
     if isinstance(value, dict) and lm_studio.is_chat(value):
         return lm_studio.read(value)
-    if isinstance(value, list) and jan.is_messages(value):
-        return jan.read({}, value)
     if isinstance(value, list) or (isinstance(value, dict) and "messages" in value):
         return openai.read(value)
     raise Unreadable("No messages were found")

@@ -6,7 +6,7 @@ are no tools here to continue with.
 
 from typing import Any
 
-from app.conversations.reading import Unreadable, at, moment, parts, text
+from app.conversations.reading import Unreadable, at, moment, objects, parts, text
 from app.conversations.records import Entry, ExportedChat, without_marks
 from engine.request import Role
 
@@ -61,4 +61,6 @@ def _message(value: Any) -> tuple[Role | None, str]:
     content = value.get("content")
     if not isinstance(content, (str, list, type(None))):
         raise Unreadable("The content is neither a text nor a list of parts")
+    if any(isinstance(part.get("text"), dict) for part in objects(content)):
+        raise Unreadable("The text of a part is an object")
     return ROLES[role], parts(content)

@@ -323,7 +323,7 @@ class SidebarController(QObject):
             self._sidebar,
             "Import conversations",
             self.import_files,
-            kinds="Conversations (*.json *.jsonl *.zip)",
+            kinds="Conversations (*.json *.zip)",
         )
 
     def _show_list(self) -> None:

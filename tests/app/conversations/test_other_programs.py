@@ -1,4 +1,4 @@
-"""Conversations of LM Studio, Claude, Jan and Open WebUI: made as those programs write them."""
+"""Conversations of LM Studio and Claude: made as those programs write them."""
 
 import io
 import json
@@ -129,91 +129,14 @@ CLAUDE: dict[str, Any] = {
         {"uuid": "4", "sender": "human", "text": "Thanks.", "parent_message_uuid": "2"},
     ],
 }
-WEB_UI: dict[str, Any] = {
-    "id": "w",
-    "title": "Primes",
-    "pinned": True,
-    "archived": False,
-    "created_at": SECONDS,
-    "updated_at": SECONDS,
-    "chat": {
-        "title": "Primes",
-        "models": ["qwen3:8b"],
-        "params": {"system": "Be brief."},
-        "history": {
-            "currentId": "d",
-            "messages": {
-                "a": {
-                    "id": "a",
-                    "parentId": None,
-                    "childrenIds": ["b", "c"],
-                    "role": "user",
-                    "content": "Which primes?",
-                    "timestamp": SECONDS,
-                    "files": [{"type": "file", "name": "plan.pdf"}],
-                },
-                "b": {
-                    "id": "b",
-                    "parentId": "a",
-                    "childrenIds": ["d"],
-                    "role": "assistant",
-                    "model": "qwen3:8b",
-                    "content": '<details type="reasoning" done="true" duration="3">\n'
-                    "<summary>Thought for 3 seconds</summary>\n&gt; Let me see.\n</details>\n"
-                    '<details type="tool_calls" done="true">noise</details>\n2 and 3.',
-                    "done": True,
-                },
-                "c": {
-                    "id": "c",
-                    "parentId": "a",
-                    "childrenIds": [],
-                    "role": "assistant",
-                    "model": "llama",
-                    "content": "Two",
-                    "done": False,
-                },
-                "d": {
-                    "id": "d",
-                    "parentId": "b",
-                    "childrenIds": [],
-                    "role": "user",
-                    "content": "Thanks.",
-                },
-            },
-        },
-    },
+UNKNOWN: dict[str, str] = {  # as Open WebUI and Jan write them
+    "web.json": json.dumps(
+        [{"title": "Primes", "chat": {"history": {"messages": {}}, "messages": [{"role": "user"}]}}]
+    ),
+    "thread.json": '{"id": "t", "object": "thread", "title": "Primes"}',
+    "messages.jsonl": '{"role": "user", "content": []}\n{"role": "assistant", "content": []}\n',
+    "messages.json": '[{"role": "user", "content": [{"type": "text", "text": {"value": "Hi"}}]}]',
 }
-JAN: dict[str, Any] = {
-    "id": "t",
-    "object": "thread",
-    "title": "Primes",
-    "assistants": [{"instructions": "Be brief.", "model": {"id": "qwen3-8b"}}],
-    "created": SECONDS,
-    "updated": SECONDS,
-}
-JAN_MESSAGES: list[dict[str, Any]] = [
-    {
-        "object": "thread.message",
-        "role": "assistant",
-        "content": [
-            {"type": "reasoning", "text": {"value": "Let me see.", "annotations": []}},
-            {"type": "tool_call", "tool_name": "x", "output": "noise"},
-            {"type": "text", "text": {"value": "2 and 3.", "annotations": []}},
-        ],
-        "status": "stopped",
-        "created_at": SECONDS + 1,
-    },
-    {
-        "object": "thread.message",
-        "role": "user",
-        "content": [
-            {"type": "text", "text": {"value": "Which primes?", "annotations": []}},
-            {"type": "image_url", "image_url": {"url": "data:"}},
-        ],
-        "status": "ready",
-        "created_at": SECONDS,
-    },
-]
 THOUGHT = "<think>\nLet me see.\n</think>\n\n2 and 3."
 
 
@@ -228,10 +151,6 @@ def zipped(files: dict[str, str]) -> bytes:
         for name, text in files.items():
             archive.writestr(name, text)
     return data.getvalue()
-
-
-def lines(values: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(value) + "\n" for value in values)
 
 
 def test_lm_studio(tmp_path: Path) -> None:
@@ -270,49 +189,18 @@ def test_claude() -> None:
     assert exchange.parse(zipped(files)) == (chat,)
 
 
-def test_open_webui() -> None:
-    chat = parsed([WEB_UI])
-    assert (chat.title, chat.system_prompt, chat.pinned) == ("Primes", "Be brief.", True)
-    assert (chat.created, chat.archived) == (MADE, False)
-    assert chat.entries == (
-        Entry(None, "user", "[file: plan.pdf]\n\nWhich primes?", created=MADE),
-        Entry(0, "assistant", THOUGHT, target="qwen3:8b"),
-        Entry(0, "assistant", "Two", "interrupted", "llama"),
-        Entry(1, "user", "Thanks."),
-    )
-    assert chat.leaf == 3
-
-
-def test_jan(tmp_path: Path) -> None:
-    folder = tmp_path / "threads" / "t"
-    folder.mkdir(parents=True)
-    (folder / "thread.json").write_text(json.dumps(JAN))
-    (folder / "messages.jsonl").write_text(lines(JAN_MESSAGES))
-    (chat,) = exchange.read_chats(folder / "thread.json")
-    assert (chat.title, chat.system_prompt, chat.created) == ("Primes", "Be brief.", MADE)
-    assert [(e.parent, e.role, e.content, e.state, e.target) for e in chat.entries] == [
-        (None, "user", "Which primes?\n\n[file: image]", "complete", ""),
-        (0, "assistant", THOUGHT, "cancelled", "qwen3-8b"),
-    ]
-    assert exchange.read_chats(folder / "messages.jsonl") == (chat,)
-    alone = tmp_path / "alone.jsonl"
-    alone.write_text(lines(JAN_MESSAGES))
-    assert [e.content for e in exchange.read_chats(alone)[0].entries] == [
-        entry.content for entry in chat.entries
-    ]
-    two = {
-        f"threads/{name}/{file}": text
-        for name in "ab"
-        for file, text in (
-            ("thread.json", json.dumps(JAN)),
-            ("messages.jsonl", lines(JAN_MESSAGES)),
-        )
-    }
-    assert exchange.parse(zipped(two)) == (chat, chat)
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_other_programs_write_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(UNKNOWN[name])
+    for read in (lambda: exchange.read_chats(path), lambda: exchange.parse(zipped(UNKNOWN))):
+        said = refusal(read)
+        assert "Choose an export of" in said
+        assert "\n" not in said
 
 
 def test_what_was_imported_survives_our_own_export(store: Store) -> None:
-    for value in (LM_STUDIO, [CLAUDE], [WEB_UI]):
+    for value in (LM_STUDIO, [CLAUDE]):
         (record,) = store.add([parsed(value)]).result()
         stored = store.chat(record.id).result()
         (again,) = exchange.parse(exchange.to_json(stored).encode())
@@ -352,18 +240,8 @@ def refusal(read: Callable[[], object]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("value", [LM_STUDIO, [CLAUDE], [WEB_UI]])
+@pytest.mark.parametrize("value", [LM_STUDIO, [CLAUDE]])
 def test_damaged_files_give_what_is_whole_or_one_clear_line(value: Any) -> None:
     for damaged in spoilt(value):
         data = json.dumps(damaged).encode()
         assert "\n" not in refusal(lambda data=data: exchange.parse(data))
-
-
-def test_a_damaged_thread_is_refused_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "messages.jsonl"
-    for damaged in spoilt(JAN_MESSAGES):
-        path.write_text(lines(damaged) if isinstance(damaged, list) else "{}")
-        assert "\n" not in refusal(lambda: exchange.read_chats(path))
-    for text in ("{", "", "[1]", '{"object": "thread.message"}\nnot json'):
-        path.write_text(text)
-        assert refusal(lambda: exchange.read_chats(path))
