@@ -5,23 +5,19 @@ Knows the server, the panel and what is loaded; no process, and no pixels.
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 
-from app.chat.activity import Activity, AwaitingTurn, BeingWritten, Reading
 from app.models.formatting import target_name
-from app.server.following import GenerationNow
 from app.server.local_server import LocalServer, ServerState
 from app.server.panel import ServerPanel
-from app.server.request_list import RequestShown
 from app.settings import Settings
 from app.theme.labels import Tone
 from engine.process.protocol import Loaded
 from engine.server.clients import client_setups
-from engine.server.status import RequestStatus
 from engine.server.target import name_of
 from models.errors import Problem
 
-_FRAME_MS = 100  # between two looks at the newest rounds
+_NONE_ASKED = "What programs ask is shown here."
 _OFF = "Off. Other programs on this machine can ask the model once it is on."
 
 
@@ -38,8 +34,6 @@ class ServerController(QObject):
     ) -> None:
         super().__init__(panel)
         self._panel, self._server, self._settings, self._loaded = panel, server, settings, loaded
-        self._frame = QTimer(self, interval=_FRAME_MS)
-        self._frame.timeout.connect(self._show_requests)
         panel.switched.connect(server.switch)
         panel.restart_asked.connect(server.restart)
         panel.port_chosen.connect(self._use_port)
@@ -72,12 +66,10 @@ class ServerController(QObject):
         asked = ", ".join(
             f"{one.client or 'without a name'} ({one.requests:,})" for one in server.status.clients
         )
-        panel.clients.say(f"Have asked since it was switched on: {asked}." if asked else "")
-        self._show_requests()
-        if server.status.requests:
-            self._frame.start()
-        else:
-            self._frame.stop()
+        panel.show_requests(
+            server.status.requests,
+            asked=f"Have asked since it was switched on: {asked}." if asked else _NONE_ASKED,
+        )
 
     def _line(self) -> tuple[str, Tone]:
         server = self._server
@@ -108,28 +100,6 @@ class ServerController(QObject):
                 name = target_name(loaded.target)
                 return f"On. Programs on this machine can ask {name}, with the key.", "good"
 
-    def _show_requests(self) -> None:
-        on = self._server.state is ServerState.ON
-        shown = [self._shown(request) for request in self._server.status.requests]
-        self._panel.requests.show_requests(shown, on=on)
-        self._panel.set_count(len(shown))
-
-    def _shown(self, request: RequestStatus) -> RequestShown:
-        """A request with what the engine does for it; it may have several answers."""
-        now = self._server.following.now
-        found = [now[id] for id in request.generations if id in now]
-        speeds = [rate for one in found if (rate := one.tokens_per_second) is not None]
-        return RequestShown(
-            request.id,
-            request.endpoint,
-            request.client,
-            _foremost(found) or _activity(request),
-            tokens=max(request.tokens, sum(one.tokens for one in found)),
-            tokens_per_second=sum(speeds) if speeds else None,
-            round=next((one.round for one in found if one.round is not None), None),
-            model=request.model if len(self._server.status.models) > 1 else "",
-        )
-
     def _use_port(self, port: int) -> None:
         if port != self._settings.server_port:
             self._settings.server_port = port
@@ -146,24 +116,3 @@ class ServerController(QObject):
 
     def _use_at_start(self, on: bool) -> None:
         self._settings.server_at_start = on
-
-
-def _foremost(found: list[GenerationNow]) -> Activity | None:
-    """Return the work at the answer that has come furthest."""
-    activities = [one.activity for one in found]
-    for kind in (BeingWritten, Reading):
-        for activity in activities:
-            if isinstance(activity, kind):
-                return activity
-    return activities[0] if activities else None
-
-
-def _activity(request: RequestStatus) -> Activity:
-    """Return the work at a request, as far as the server knows it."""
-    match request.state:
-        case "waiting":
-            return AwaitingTurn()
-        case "reading":
-            return Reading(0, request.prompt_tokens, 0, 0.0)
-        case "writing":
-            return BeingWritten()

@@ -16,11 +16,10 @@ from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
-from app.server.following import Following
 from app.server.relay import Relay
 from app.settings import Settings
 from engine.process.client import Question
-from engine.process.protocol import LONGEST_LINE_BYTES, Generate
+from engine.process.protocol import LONGEST_LINE_BYTES
 from engine.process.supervision import Supervisor
 from engine.server.keys import read_key
 from engine.server.status import ModelStatus, ServerStatus
@@ -50,8 +49,7 @@ class LocalServer(QObject):
     """Off until `switch`.
 
     Attributes: `on`, whether a person wants it to be on; `status`, as the server told it last;
-    `following`, what the engine does for its requests; `problem`, why it cannot be asked, in a line
-    or two, empty where nothing is wrong.
+    `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
 
     Signals: `changed()`: its state, its status or its problem.
     """
@@ -87,10 +85,8 @@ class LocalServer(QObject):
         self._process.ended.connect(self._on_ended)
         self.on = False
         self.status = _OFF
-        self.following = Following()
         self.problem = ""
         self._relay.asked.connect(self._on_asked)
-        self._relay.told.connect(self.following.push)
 
     @property
     def state(self) -> ServerState:
@@ -162,7 +158,6 @@ class LocalServer(QObject):
 
     def _on_ended(self, reason: str, status: int | None) -> None:
         self._relay.end()
-        self.following.clear()
         self.status = _OFF
         if self._process.death is not None:
             words = self._process.last_words
@@ -171,5 +166,3 @@ class LocalServer(QObject):
 
     def _on_asked(self, question: Question) -> None:
         self._log.hide(texts_of(question.prompt))
-        if isinstance(question, Generate):
-            self.following.begin(question.id)

@@ -20,17 +20,24 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.copying import CopyButton, CopyField
-from app.server.model_list import ModelList
-from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
 from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
+from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
-from engine.server.status import ModelStatus
+from engine.server.status import ModelState, ModelStatus, RequestStatus
+from models.in_words import size
 
+_NAMELESS = "A program without a name"
+_NAMES_WIDE = 340  # pixels
+_STATES: dict[ModelState, str] = {
+    "loaded": "Loaded",
+    "loading": "Loading\u2026",
+    "not loaded": "Not loaded",
+}
 _OTHER_MODELS = (
     "A program chooses one by its name. It is unloaded after 10 minutes without a request, or when "
     "another needs the memory."
@@ -58,9 +65,9 @@ class ServerPanel(Dialog):
         self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
         self.port = QSpinBox()
         self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
-        self.requests = RequestList()
+        self.requests = RowTree("Requests", wide=_NAMES_WIDE)
         self.other_models = EdgedCheckBox("Load other models of the Library when a program asks")
-        self.models = ModelList()
+        self.models = RowTree("Models", wide=_NAMES_WIDE)
         self.clients = ToneLabel(tone="muted")
         self.programs = ChoiceBox("Program")
         self.where = ToneLabel(tone="muted")
@@ -179,7 +186,7 @@ class ServerPanel(Dialog):
     def show_models(self, models: Sequence[ModelStatus], *, others: bool) -> None:
         """Show what programs can ask for. `others`: more than the window's own model."""
         self.other_models.setChecked(others)
-        self.models.show_models(models)
+        self.models.show_lines([(model.name, _state(model)) for model in models])
 
     def show_setups(self, setups: Sequence[ClientSetup]) -> None:
         """Offer these lines to copy."""
@@ -191,9 +198,12 @@ class ServerPanel(Dialog):
         self.programs.set_value(chosen)
         self._show_setup()
 
-    def set_count(self, requests: int) -> None:
-        """Show the number of requests in their tab."""
-        self._tabs.setTabText(0, f"Requests ({requests:,})" if requests else "Requests")
+    def show_requests(self, requests: Sequence[RequestStatus], *, asked: str) -> None:
+        """Show what is answered now, and a line about the programs that have `asked`."""
+        self.requests.show_lines([(one.client or _NAMELESS, _progress(one)) for one in requests])
+        self.clients.say(asked)
+        count = len(requests)
+        self._tabs.setTabText(0, f"Requests ({count:,})" if count else "Requests")
 
     def show_page(self, place: int) -> None:
         """Open a page, from 0."""
@@ -204,3 +214,21 @@ class ServerPanel(Dialog):
             if one.name == self.programs.value:
                 self.where.say(f"{one.where[:1].upper()}{one.where[1:]}.")
                 self.lines.setPlainText(one.lines)
+
+
+def _state(model: ModelStatus) -> str:
+    """Return whether a model is loaded, and the memory that it takes."""
+    held = size(model.needed_bytes) if model.needed_bytes and model.state == "loaded" else ""
+    return ", ".join(filter(None, (_STATES[model.state], held)))
+
+
+def _progress(request: RequestStatus) -> str:
+    """Return what is asked, and how far its answer is."""
+    match request.state:
+        case "waiting":
+            progress = "waiting"
+        case "reading":
+            progress = f"reading {request.prompt_tokens:,} tokens"
+        case "writing":
+            progress = f"{request.tokens:,} token{'' if request.tokens == 1 else 's'} written"
+    return " \u00b7 ".join(filter(None, (request.endpoint, request.model, progress)))

@@ -39,12 +39,10 @@ _REFUSED = "A local server may only ask for answers and counts, with ids of its 
 class Relay(QObject):
     """Passes lines on while there is a server, from `begin` to `end`.
 
-    Signals: `asked(Question)`: the server asks the engine for something. `told(Event)`: what the
-    engine tells it of a generation.
+    Signal: `asked(Question)`: the server asks the engine for something.
     """
 
     asked = Signal(object)
-    told = Signal(object)
 
     def __init__(
         self, engine: EngineProcess, loader: ModelLoader, *, parent: QObject | None = None
@@ -157,8 +155,6 @@ class Relay(QObject):
         if isinstance(answer, Done | Failed):
             self._open.discard(answer.generation)
         self._tell(answer)
-        if not isinstance(answer, Counted):
-            self.told.emit(answer)
 
     def _tell(self, response: Response) -> None:
         if self._write is not None:

@@ -1,10 +1,18 @@
 """A tree of rows that may be ticked: a name, and a muted line about it."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QTreeWidget
+from PySide6.QtWidgets import (
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTreeWidget,
+    QTreeWidgetItem,
+)
 
 from app.theme.style import zoomed
+from models.in_words import one_line
 
 _STYLE = """
 QTreeWidget {
@@ -29,6 +37,16 @@ class RowTree(QTreeWidget):
         self.setHeaderHidden(True)
         self.setAllColumnsShowFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_lines(self, lines: Sequence[tuple[str, str]]) -> None:
+        """Show these rows without branches, each a name and the line about it."""
+        self.setRootIsDecorated(False)
+        while self.topLevelItemCount() > len(lines):
+            self.takeTopLevelItem(len(lines))
+        for place, texts in enumerate(lines):
+            item = self.topLevelItem(place) or QTreeWidgetItem(self)
+            for column, text in enumerate(texts):
+                item.setText(column, one_line(text))
 
 
 class _Quiet(QStyledItemDelegate):

@@ -63,7 +63,6 @@ def test_it_outlives_the_engine(serve: Serve) -> None:
     kinds = [type(answer) for answer in one.received()[2:]]
     assert kinds == [Text, Failed, Unloaded, Ready, Loading, Loaded]
     assert one.server.state is ServerState.ON
-    assert not one.server.following.now
 
 
 def test_an_engine_that_hangs_is_restarted_for_a_program(serve: Serve) -> None:
@@ -79,7 +78,6 @@ def test_an_engine_that_hangs_is_restarted_for_a_program(serve: Serve) -> None:
     (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
     assert (failed.generation, failed.cause) == ("http-1", "engine")
     assert one.engine.pid != first
-    assert not one.server.following.now
 
 
 def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
@@ -97,7 +95,6 @@ def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
     one.until(lambda: "http-3" in [a.generation for a in one.received() if isinstance(a, Done)])
     one.until(lambda: any(isinstance(answer, Counted) for answer in one.received()))
     assert len(one.heard.all("loaded")) == 2
-    assert not one.server.following.now
 
 
 def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> None:
@@ -114,7 +111,6 @@ def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> N
     (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
     assert failed.generation == "http-1"
     assert not one.server.can_wake
-    assert not one.server.following.now
 
 
 def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
@@ -125,7 +121,6 @@ def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
     assert "broken" in one.server.problem
     assert one.engine.cancelled == ["http-1"]
     assert one.server.on
-    assert not one.server.following.now
     one.server.restart()
     one.until_state(ServerState.ON)
     assert one.server.problem == ""
@@ -150,7 +145,6 @@ def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve: Serve) -> None:
     one.server.switch(False)
     one.until_state(ServerState.OFF)
     assert not one.engine.answering
-    assert not one.server.following.now
 
 
 def test_off_and_on_again_there_is_one(serve: Serve) -> None:

@@ -17,15 +17,12 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
 )
-from pytestqt.qtbot import QtBot
 
-from app.chat.activity import AwaitingTurn, BeingWritten, Reading
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
-from app.server.request_list import RequestList, RequestShown, RoundStrip
 from app.settings import Settings
+from app.theme.row_tree import RowTree
 from app.window import Window
-from tests.support.app.traces import made_round, tree_round
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
     Until,
@@ -65,6 +62,12 @@ def open_panel(
     return open_panel
 
 
+def rows(tree: RowTree) -> dict[str, str]:
+    """The names, each with the line about it."""
+    items = (tree.topLevelItem(place) for place in range(tree.topLevelItemCount()))
+    return {item.text(0): item.text(1) for item in items}
+
+
 def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel("listen take take rest")
     server = window.application.server
@@ -79,23 +82,19 @@ def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
     assert panel.line.tone == "muted"
 
 
-def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, until: Until) -> None:
-    asked = "generate:1 generate:2 generate:3"
-    told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:Codex"
-    _, panel = open_panel(
-        f"listen {asked} {told} rest",
-        "ready take load take take take as:2 text:a as:3 reading:5:20 as:4 waiting:2 take",
-    )
+def test_what_is_asked_is_shown(open_panel: OpenPanel, until: Until) -> None:
+    told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:<b>Codex</b>"
+    _, panel = open_panel(f"listen {told} rest")
     panel.switch.click()
-    until(lambda: len(panel.requests.rows) == 3)
-    until(lambda: "2" in panel.requests.rows["3"].accessibleDescription())
-    assert [row.accessibleName().split(", ")[1] for row in panel.requests.rows.values()] == [
-        "Zed",
-        "Aider",
-        "Codex",
-    ]
-    assert "5 of 20" in panel.requests.rows["2"].accessibleDescription()
+    until(lambda: panel.requests.topLevelItemCount() == 3)
+    asked = "/chat/completions \u00b7 tiny \u00b7 "
+    assert rows(panel.requests) == {
+        "Zed": f"{asked}7 tokens written",
+        "Aider": f"{asked}reading 5 tokens",
+        "<b>Codex</b>": f"{asked}waiting",
+    }
     assert all(name in panel.clients.words for name in ("Zed", "Aider", "Codex"))
+    panel.grab()
 
 
 def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
@@ -104,9 +103,9 @@ def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path
         f"listen request:1:waiting request:2:waiting wait:{over} over take take rest"
     )
     panel.switch.click()
-    until(lambda: len(panel.requests.rows) == 2)
+    until(lambda: panel.requests.topLevelItemCount() == 2)
     over.touch()
-    until(lambda: not panel.requests.rows)
+    until(lambda: not rows(panel.requests))
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.OFF)
 
@@ -155,10 +154,10 @@ def test_a_model_that_rests_is_not_shown_as_loaded(open_panel: OpenPanel, until:
     """Its server is not told of that."""
     window, panel = open_panel("listen model:loaded:tiny model:loaded:small rest", "ready serve")
     panel.switch.click()
-    until(lambda: len(panel.models.rows) == 2)
+    until(lambda: len(rows(panel.models)) == 2)
 
     def shown() -> list[str]:
-        return [row.accessibleDescription().split(",")[0] for row in panel.models.rows.values()]
+        return [line.split(",")[0] for line in rows(panel.models).values()]
 
     assert shown() == ["Loaded", "Loaded"]
     window.loader.unload()
@@ -189,18 +188,18 @@ def test_other_models_are_offered_where_that_was_chosen(
     window, panel = open_panel(f"{alone} -- {several}")
     server = window.application.server
     panel.switch.click()
-    until(lambda: [*panel.models.rows] == ["tiny"])
+    until(lambda: [*rows(panel.models)] == ["tiny"])
     assert "--allow" not in psutil.Process(server.pid).cmdline()
     panel.other_models.click()
-    until(lambda: len(panel.models.rows) == 3)
+    until(lambda: len(rows(panel.models)) == 3)
     assert window.settings.server_models
     assert "--allow" in psutil.Process(server.pid).cmdline()
     assert "2 other models" in panel.line.text
-    (request,) = panel.requests.rows.values()
-    assert "Zed asks tiny" in [label.text() for label in request.findChildren(QLabel)]
-    assert {
-        name: row.accessibleDescription().split(", ") for name, row in panel.models.rows.items()
-    } == {"tiny": ["Loaded", "4.20 GB"], "org/big": ["Loading…"], "small": ["Not loaded"]}
+    assert rows(panel.models) == {
+        "tiny": "Loaded, 4.20 GB",
+        "org/big": "Loading…",
+        "small": "Not loaded",
+    }
     panel.show_page(2)
     panel.grab()
 
@@ -271,38 +270,6 @@ def test_everything_has_a_name_and_is_reached_by_tab(open_panel: OpenPanel) -> N
     }
     assert panel.switch.focusPolicy() & Qt.FocusPolicy.TabFocus
     assert not any(one.autoDefault() for one in panel.findChildren(QPushButton))
-
-
-def test_a_request_is_shown_as_far_as_it_is(qtbot: QtBot) -> None:
-    listed = RequestList()
-    qtbot.addWidget(listed)
-    listed.resize(600, 400)
-    listed.show()
-    judged = made_round(3, " one", " two", accepted=1)[1]
-    waiting = RequestShown("1", "/chat/completions", "Zed", AwaitingTurn(1))
-    listed.show_requests([waiting])
-    row = listed.rows["1"]
-    strip = row.findChild(RoundStrip)
-    assert strip is not None
-    assert not strip.isVisibleTo(row)
-    listed.show_requests([RequestShown("1", "/chat/completions", "", Reading(5, 20, 0, 0.1))])
-    assert listed.rows["1"] is row
-    listed.show_requests(
-        [RequestShown("1", "/chat/completions", "Zed", BeingWritten(), 7, 41.26, judged)]
-    )
-    assert strip.isVisibleTo(row)
-    assert "1 of 2 accepted" in strip.accessibleDescription()
-    assert "41.3" in row.accessibleDescription()
-    alone = strip.grab().toImage()
-    tree = tree_round(3, (" one", -1, 0.5), (" two", 0, 0.5), (" no", 0, 0.5), path=(0,))[1]
-    strip.show_round(tree)
-    assert "·one ·two and 1 more in other branches: 1 of 3" in strip.accessibleDescription()
-    assert strip.grab().toImage() != alone, "the third is counted"
-    listed.grab()
-    listed.resize(90, 400)
-    listed.grab()
-    listed.show_requests(())
-    assert not listed.rows
 
 
 def test_settings_of_the_server_are_checked(tmp_path: Path) -> None:

@@ -16,18 +16,15 @@ from PySide6.QtWidgets import QApplication
 
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
-from engine.events import Draft
-from tests.lab.pictures.__main__ import RACE_ANSWER, SIMULATED
-from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import events_file, fake_host, fake_server, make_window
+from tests.lab.pictures.__main__ import SIMULATED
+from tests.support.app.window_maker import fake_host, fake_server, make_window
 
 SIZES = ((900, 600), (1600, 1000))
-_ASKED = " ".join(f"generate:{id}" for id in "123")
 _STATES = "request:1:writing:Zed request:2:reading:claude-cli request:3:waiting:Aider"
 SERVERS = {
     "on": "listen rest",
-    "requests": f"listen {_ASKED} {_STATES} rest",
-    "models": f"listen {_ASKED} {_STATES} model:loaded:smollm2-135m-instruct "
+    "requests": f"listen {_STATES} rest",
+    "models": f"listen {_STATES} model:loaded:smollm2-135m-instruct "
     "model:loaded:mlx-community/Qwen3-8B-4bit model:loading:mlx-community/gemma-3-12b-it-4bit "
     "model:not_loaded:mlx-community/Llama-3.3-70B-Instruct-4bit rest",
     "problem": "listen:Port_8737_is_in_use_by_another_program._Choose_another_one. exit:1",
@@ -49,20 +46,14 @@ def main() -> None:
 
 def draw(application: QApplication, home: Path, folder: Path, *, state: str, dark: bool) -> None:
     """One state, in two sizes, beside and in front of its window."""
-    events = made_trace(RACE_ANSWER)
-    begun = max(
-        number
-        for number, event in enumerate(events[: len(events) // 2], start=1)
-        if isinstance(event, Draft) and len(event.tokens) > 4
-    )
-    path = events_file(home, events)
-    steps = (
-        f"ready take load take take take as:2 part:{begun + 1}:{path} "
-        "as:3 reading:1920:5447 as:4 waiting:0 take"
-    )
     server = fake_server(home, SERVERS.get(state, "rest"))
     window = make_window(
-        application, home, fake_host(home, steps), target=SIMULATED, dark=dark, server=server
+        application,
+        home,
+        fake_host(home, "ready take load serve"),
+        target=SIMULATED,
+        dark=dark,
+        server=server,
     )
     window.settings.server_models = state == "models"
     window.show()
