@@ -2,21 +2,14 @@
 
 import ctypes
 import os
-import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from models.errors import Problem
 
-_CONNECT_SECONDS = 2.0
 _PROBE_SECONDS = 120  # only if it hangs
 _CORE_GRAPHICS = "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics"
-_X_DISPLAY = re.compile(r"(?:unix|(?P<host>[^/:]+))?:(?P<number>\d+)(?:\.\d+)?")
-_X_SOCKETS = "/tmp/.X11-unix"
-_FIRST_X_PORT = 6000
 _PROBE = """\
 try:
     from PySide6.QtGui import QGuiApplication
@@ -33,12 +26,12 @@ PACKAGES = (
 
 
 class QtCannotStart(Problem):
-    """There is a display, but Qt cannot open a window on it. `complaint` is Qt's message."""
+    """A display is named, but Qt cannot open a window on it. `complaint` is Qt's message."""
 
     def __init__(self, complaint: str) -> None:
         super().__init__(
             "Qt cannot open a window on this display.",
-            "Install the packages that it needs, or chat in the terminal: slipstream chat.",
+            "Chat in the terminal, slipstream chat, or install the packages that Qt needs.",
         )
         self.complaint = complaint
 
@@ -64,7 +57,7 @@ def has_display(
         return True  # the person chose it
     if platform == "darwin":
         return _has_window_server()
-    if not (_wayland_answers(environment) or _x_answers(environment)):
+    if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
         return False
     if complaint := _qt_complaint(environment):
         raise QtCannotStart(complaint)
@@ -80,34 +73,6 @@ def _has_window_server() -> bool:
         return True
     session.restype = ctypes.c_void_p
     return session() is not None
-
-
-def _wayland_answers(environment: Mapping[str, str]) -> bool:
-    name, folder = environment.get("WAYLAND_DISPLAY"), environment.get("XDG_RUNTIME_DIR", "")
-    return bool(name) and _answers(socket.AF_UNIX, str(Path(folder, name or "")))
-
-
-def _x_answers(environment: Mapping[str, str]) -> bool:
-    named = environment.get("DISPLAY", "")
-    found = _X_DISPLAY.fullmatch(named)
-    if found is None:
-        return bool(named)  # in another notation, which Qt may know
-    number, host = int(found["number"]), found["host"]
-    if host:
-        return _answers(socket.AF_INET, (host, _FIRST_X_PORT + number))
-    path = f"{_X_SOCKETS}/X{number}"
-    return _answers(socket.AF_UNIX, path) or _answers(socket.AF_UNIX, f"\0{path}")
-
-
-def _answers(family: int, address: str | tuple[str, int]) -> bool:
-    """Whether a display listens there. The environment may name a display that is gone."""
-    with socket.socket(family) as probe:
-        probe.settimeout(_CONNECT_SECONDS)
-        try:
-            probe.connect(address)
-        except (OSError, OverflowError):
-            return False
-    return True
 
 
 def _qt_complaint(environment: Mapping[str, str]) -> str:
