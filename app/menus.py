@@ -3,11 +3,9 @@
 Knows the name and the keys of a command, not what it does.
 """
 
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QShortcut
@@ -18,7 +16,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMainWindow,
     QMenu,
-    QMenuBar,
     QPlainTextEdit,
     QScrollArea,
     QTextEdit,
@@ -188,8 +185,7 @@ class Menus:
                 menus[command].addSeparator()
                 continue
             if command.menu not in menus:
-                menus[command.menu] = menu = self._bar.addMenu(command.menu)
-                menu.aboutToShow.connect(partial(mark_letters, menu))
+                menus[command.menu] = self._bar.addMenu(command.menu)
             action = given.get(command.name) or QAction(command.text, window)
             action.setMenuRole(command.role)
             action.setCheckable(command.checkable)
@@ -197,9 +193,6 @@ class Menus:
                 action.setShortcuts(_sequences(command.keys))
             menus[command.menu].addAction(action)
             self.actions[command.name] = action
-        mark_letters(self._bar)
-        for menu in menus.values():
-            mark_letters(menu)
         self._windows = menus["Window"]
         self._windows.aboutToShow.connect(self._list_windows)
         self._listed: list[QAction] = []
@@ -278,35 +271,6 @@ def can_undo(widget: QWidget | None) -> bool:
             return not widget.isReadOnly() and widget.document().isUndoAvailable()
         case _:
             return False
-
-
-def mark_letters(menu: QMenu | QMenuBar) -> None:
-    """Give each entry a letter that chooses it, on platforms that show such letters.
-
-    Repeated before each showing, as entries change their texts: "Pin" and "Unpin".
-    """
-    actions = [action for action in menu.actions() if action.text()]
-    for action, text in zip(actions, with_letters([a.text() for a in actions]), strict=True):
-        if action.text() != text:
-            action.setText(text)
-
-
-def with_letters(texts: Sequence[str]) -> list[str]:
-    """Return the texts with "&" before the letter that chooses each: the first letter of a word if
-    it is free, or another letter. Entries beyond the alphabet have none."""
-    taken: set[str] = set()
-    marked: list[str] = []
-    for text in texts:
-        plain = re.sub("&(.)", r"\1", text)
-        starts = [n for n in range(len(plain)) if n == 0 or plain[n - 1] == " "]
-        for place in (*starts, *range(len(plain))):
-            letter = plain[place].lower()
-            if letter.isascii() and letter.isalpha() and letter not in taken:
-                taken.add(letter)
-                plain = f"{plain[:place]}&{plain[place:]}"
-                break
-        marked.append(plain)
-    return marked
 
 
 def _sequences(keys: Keys | tuple[Keys, ...]) -> list[QKeySequence]:

@@ -4,8 +4,6 @@ import re
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -21,13 +19,13 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.chat.prompt_edit import PromptEdit
-from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo, with_letters
+from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(
     *OFFSCREEN_COMPLAINTS, "does not support raise", "does not support grabbing"
 )
-CONTROL, ALT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
+CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 class Made:
@@ -73,7 +71,7 @@ def test_the_window_menu_lists_the_windows(made: Made, qtbot: QtBot) -> None:
     (menu,) = (each.menu() for each in made.window.menuBar().actions() if "indow" in each.text())
     for _ in range(2):  # each time anew
         menu.aboutToShow.emit()
-        listed = {a.text().replace("&", ""): a for a in menu.actions() if a.isCheckable()}
+        listed = {a.text(): a for a in menu.actions() if a.isCheckable()}
         assert list(listed) == ["Accra", "Vienna"]
         assert [a.isChecked() for a in listed.values()] == [False, True]
     listed["Accra"].trigger()
@@ -89,41 +87,13 @@ def test_menus_and_entries_are_in_sentence_case() -> None:
             assert later <= names, command.text
 
 
-def test_every_entry_has_a_letter_of_its_own(made: Made) -> None:
-    bar = made.window.menuBar()
-    for menu in (bar, *(action.menu() for action in bar.actions())):
-        texts = [action.text() for action in menu.actions() if action.text()]
-        letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
-        assert len(set(letters)) == len(letters) == len(texts)
-
-
-@given(st.lists(st.text(st.characters(exclude_characters="&"), min_size=1), max_size=40))
-def test_letters_change_no_text_and_are_marked_once(texts: list[str]) -> None:
-    marked = with_letters(texts)
-    assert [text.replace("&", "") for text in marked] == texts
-    assert with_letters(marked) == marked
-
-
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac's menu bar is the system's")
-def test_alt_and_a_letter_opens_a_menu_and_f10_the_first(made: Made) -> None:
+def test_f10_opens_the_first_menu(made: Made) -> None:
     first = made.window.menuBar().actions()[0].menu()
     made.prompt.setFocus()
-    QTest.keyClick(made.prompt, Qt.Key.Key_F, ALT)
-    assert first.isVisible()
-    assert made.prompt.text() == ""
-    first.close()
     QTest.keyClick(made.prompt, Qt.Key.Key_F10)
     assert first.isVisible()
     first.close()
-
-
-def test_an_entry_that_changes_its_text_has_a_letter_when_it_is_shown(made: Made) -> None:
-    pin = made.menus.actions["pin"]
-    pin.setText("Unpin")
-    menu = next(a.menu() for a in made.window.menuBar().actions() if pin in a.menu().actions())
-    menu.popup(made.window.pos())
-    assert pin.text().count("&") == 1
-    menu.close()
 
 
 def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made: Made) -> None:
