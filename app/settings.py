@@ -127,8 +127,6 @@ class Settings(_Keys):
     """Minutes after which an unused model is unloaded. 0: it stays while a window is open."""
     parallel = _number("parallel", USUAL_PARALLEL, least=1, most=MOST_PARALLEL)
     """How many answers may be written at once."""
-    exact = _switch("exact")
-    """Whether each of several answers at once is rounded as if it were written alone."""
     learn = _switch("learn")
     """Whether answers are kept, so that later answers can be drafted from them."""
     keep_documents = _switch("keep_documents", True)

@@ -128,7 +128,7 @@ class SettingsDialog(Dialog):
             "Drafts in the text", _DRAFTS, self._settings.drafts_in_text, self._choose_drafts
         )
         form.add("Drafts in the text", drafts)
-        form.add("Answers at once", self._parallel_row())
+        form.add("Answers at once", self._parallel_box())
         form.add("Earlier answers", self._learn_box())
         form.add("Documents", self._keep_box())
         form.add("Tools", self._tools_row())
@@ -203,23 +203,14 @@ class SettingsDialog(Dialog):
         button.clicked.connect(lambda: self._opening(folder))
         return _row(path, button)
 
-    def _parallel_row(self) -> QWidget:
+    def _parallel_box(self) -> QWidget:
         numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
         choices = tuple(Choice(number, number) for number in numbers)
         box = _choices(
             "Answers at once", choices, str(self._settings.parallel), self._choose_parallel
         )
         box.setToolTip("Each takes memory. Changes load the model again.")
-        exact = EdgedCheckBox("Write each as if it were alone")
-        exact.setAccessibleName(exact.text())
-        exact.setToolTip(
-            "Each answer has its own passes, so that the rounding of its numbers does not "
-            "depend on the others. Slower while several are written."
-        )
-        exact.setAccessibleDescription(exact.toolTip())
-        exact.setChecked(self._settings.exact)
-        exact.toggled.connect(self._choose_exact)
-        return _row(box, exact)
+        return box
 
     def _learn_box(self) -> QWidget:
         return _explained_box(
@@ -289,10 +280,6 @@ class SettingsDialog(Dialog):
 
     def _choose_parallel(self, chosen: str) -> None:
         self._settings.parallel = int(chosen)
-        self.changed.emit()
-
-    def _choose_exact(self, on: bool) -> None:
-        self._settings.exact = on
         self.changed.emit()
 
     def _choose_learn(self, on: bool) -> None:

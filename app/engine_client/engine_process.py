@@ -200,7 +200,6 @@ class EngineProcess(QObject):
         draft_length: str = "auto",
         memory: Memory = _MEMORY,
         parallel: int = 4,
-        exact: bool = False,
         learn: bool = False,
         keep_bytes: int | None = None,
         macs: Macs = _THIS_MAC,
@@ -221,9 +220,8 @@ class EngineProcess(QObject):
             draft_length,
             memory,
             parallel,
-            exact,
-            learn,
-            keep_bytes,
+            learn=learn,
+            keep_bytes=keep_bytes,
             macs=macs,
         )
         had_model, lost = False, list[Delivery]()

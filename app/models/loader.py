@@ -138,9 +138,9 @@ class ModelLoader(QObject):
         return self.loaded is not None and self._asked != self._wanted
 
     @property
-    def _wanted(self) -> tuple[int, bool, bool, bool]:
+    def _wanted(self) -> tuple[int, bool, bool]:
         wanted = self._settings
-        return wanted.parallel, wanted.exact, wanted.learn, wanted.keep_documents
+        return wanted.parallel, wanted.learn, wanted.keep_documents
 
     def measure_again(self) -> None:
         """Calibrate the pair again, and replace the stored calibration of this machine."""
@@ -205,14 +205,13 @@ class ModelLoader(QObject):
             self._ask(folder)
 
     def _ask(self, target: Path) -> None:
-        parallel, exact, learn, keep = self._asked = self._wanted
+        parallel, learn, keep = self._asked = self._wanted
         self._engine.load(
             target,
             drafter=self.pair.drafter,
             draft_length=self.pair.draft_length,
             memory=self.memory,
             parallel=parallel,
-            exact=exact,
             learn=learn,
             keep_bytes=None if keep else 0,
             macs=self._settings.macs,
