@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from app.conversations import schema
 from app.conversations.database import check_sound, problems
 from models.errors import Problem
 from models.files import publish, replacing
@@ -117,13 +118,17 @@ def _period(made: datetime, age: timedelta) -> tuple[object, ...] | None:
 
 
 def newest_good(folder: Path) -> Backup | None:
-    """The newest backup that is sound."""
+    """Return the newest backup that is sound and not of a version before the first release."""
     for backup in backups(folder):
         address = f"{backup.path.absolute().as_uri()}?mode=ro&immutable=1"
-        with suppress(Problem, sqlite3.Error):
-            with problems(), closing(sqlite3.connect(address, uri=True)) as connection:
-                check_sound(connection)
-            return backup
+        with (
+            suppress(Problem, sqlite3.Error),
+            problems(),
+            closing(sqlite3.connect(address, uri=True)) as connection,
+        ):
+            check_sound(connection)
+            if schema.version(connection) >= schema.VERSION:
+                return backup
     return None
 
 

@@ -1,4 +1,4 @@
-"""Opens the file in any state: damaged, missing, old, newer, or another program's.
+"""Opens the file in any state: damaged, missing, of another version, or another program's.
 
 A damaged file is moved aside, never repaired in place and never deleted; the newest sound backup
 takes its place. If the process is killed at any point, the next start continues: a missing file is
@@ -22,11 +22,10 @@ from models.errors import Problem
 
 
 def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | None]:
-    """Return a connection to a sound file of the newest version, and a notice for the person, if
-    any.
+    """Return a connection to a sound file of this version, and a notice for the person, if any.
 
-    Raises Problem if the file is newer than this version, another program's, in use, or not
-    writable. The file is then unchanged.
+    Raises Problem if the file is of another version, another program's, in use, or not writable.
+    The file is then unchanged.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -34,10 +33,10 @@ def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | 
         if _is_lost(path) and backup.backups(backups):
             notice = _replace(path, backups, what="was missing")
         try:
-            return _open(path, backups=backups), notice
+            return _open(path), notice
         except Damaged:
             notice = _replace(path, backups, what="was damaged")
-            return _open(path, backups=backups), notice
+            return _open(path), notice
     except OSError as error:
         raise Problem(
             f"The conversations cannot be opened ({error.strerror or error}).",
@@ -45,7 +44,7 @@ def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | 
         ) from error
 
 
-def _open(path: Path, *, backups: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     try:
         with problems():
@@ -54,10 +53,7 @@ def _open(path: Path, *, backups: Path) -> sqlite3.Connection:
             if lacking := schema.lacking(connection):
                 raise damaged(f"it lacks {min(lacking)}")
             make_writable(connection)
-            schema.migrate(
-                connection,
-                back_up=lambda: backup.make_backup(connection, backups, now=datetime.now(UTC)),
-            )
+            schema.make(connection)
     except BaseException:
         connection.close()
         raise

@@ -1,6 +1,6 @@
 """An answer as one text, its reasoning between <think> and </think>: to edit, to export, to import.
 
-Answers of earlier versions are stored so, or with the marks of their models.
+Answers that were imported or edited are stored so, or with the marks of their models.
 """
 
 import json

@@ -114,7 +114,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, clock: Callable[[], datetime] = now_utc) -> Self:
-        """Open the file, or create it. Blocks until it is checked and brought to this version.
+        """Open the file, or create it. Blocks until it is checked.
 
         Answers that were being written when the app died become `interrupted`. `clock` returns the
         time with its zone. Raises Problem if the file cannot be used; it is then unchanged.

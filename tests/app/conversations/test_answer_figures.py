@@ -1,10 +1,7 @@
 """The figures of an answer: derived from its events, stored with it, missing in older ones."""
 
-from pathlib import Path
-
 import pytest
 
-from app.conversations import schema
 from app.conversations.answer_figures import (
     AnswerFigures,
     figures_from_json,
@@ -13,7 +10,7 @@ from app.conversations.answer_figures import (
 )
 from app.conversations.store import Store
 from engine.events import Done, DoneReason, Event, Failed, Prefill, Stats, Text
-from tests.support.app.store_samples import answered, asked, raw, round_of
+from tests.support.app.store_samples import answered, asked, round_of
 
 ROUNDS = (*round_of(1), *round_of(2))  # two tokens each, 0.011 s each
 READ = (Prefill("g", 0, 5, 0, 0.0), Prefill("g", 5, 5, 0, 0.25))
@@ -83,23 +80,3 @@ def test_they_are_stored_where_the_answer_ends(store: Store) -> None:
     assert store.branch(done.conversation).result()[1].figures == done.figures
     begun = store.begin_answer(asked(store).id, target="t", drafter="").result()
     assert begun.figures is None
-
-
-def test_an_answer_from_before_has_none(path: Path) -> None:
-    with raw(make_folder(path)) as connection:
-        schema.migrate(connection, back_up=pytest.fail, steps=schema.STEPS[:2])
-        connection.execute(
-            "INSERT INTO conversations (title, created_ms, updated_ms) VALUES ('', 1, 1)"
-        )
-        connection.execute(
-            "INSERT INTO messages (conversation, role, state, created_ms, content) "
-            "VALUES (1, 'assistant', 'complete', 1, 'ancient')"
-        )
-    with Store.open(path) as store:
-        old = store.message(1).result()
-        assert (old.content, old.figures) == ("ancient", None)
-
-
-def make_folder(path: Path) -> Path:
-    path.parent.mkdir(parents=True)
-    return path

@@ -20,7 +20,7 @@ from engine.stretches import Stretch
 from engine.tools.steps import Step, StepCall
 from engine.tools.turn import Permissions
 from models.errors import Problem
-from tests.support.app.store_samples import asked, raw
+from tests.support.app.store_samples import asked
 
 CALL = '<tool_call>{"name": "read_file", "arguments": {"path": "notes.md"}}</tool_call>'
 THINKS = "<think>Hm.</think>"
@@ -157,23 +157,3 @@ def test_a_page_has_each_call_as_text(store: Store, paper: bool) -> None:
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert page.count("<details>") == (0 if paper else 3)
-
-
-def test_a_file_from_before_there_were_tools_is_brought_on(path: Path) -> None:
-    with Store.open(path) as store:
-        answer = stored(store, ())
-    with raw(path) as connection:
-        connection.execute("DROP VIEW message_texts")
-        for table, columns in (
-            ("messages", ("steps",)),
-            ("conversations", ("tools", "taken_from", "taken_parent", "spliced")),
-            ("folders", ("deleted_ms",)),
-        ):
-            for column in columns:
-                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute("CREATE VIEW message_texts AS SELECT id, content FROM messages")
-        connection.execute("PRAGMA user_version = 10")
-    with Store.open(path) as store:
-        assert store.message(answer.id).result().steps == ()
-        assert [hit.message for hit in store.search("look").result()] == [answer.id]
-        assert store.search("tool_call").result() == ()

@@ -232,7 +232,7 @@ def test_a_broken_index_is_made_anew(path: Path) -> None:
 def filled() -> Iterator[sqlite3.Connection]:
     """A database in memory, so that many queries can be tried."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        schema.migrate(connection, back_up=lambda: None)
+        schema.make(connection)
         for content in ("Why is the sky blue?", "a\0b \x02c\x03", "日本語 🎉 NEAR(x, y)", "", "\n"):
             chat = conversation_table.create(
                 connection, title="", system_prompt="", settings=None, now_ms=1
