@@ -281,11 +281,6 @@ class LibraryController(QObject):
             self._loading = ""
             self.view.line.say(str(problem), "warning")
 
-    @property
-    def following(self) -> bool:
-        """Whether it checks for downloads of other processes."""
-        return self._watch.isActive()
-
     def follow(self) -> None:
         """Check again while another process is downloading. Stop when a person has left it."""
         if not self.view.isVisible():

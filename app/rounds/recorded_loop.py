@@ -105,11 +105,6 @@ class RecordedLoop(QWidget):
         self.setAccessibleDescription(recording.text)
 
     @property
-    def moving(self) -> bool:
-        """Whether the loop plays."""
-        return self._timer.isActive()
-
-    @property
     def seconds(self) -> float:
         """The length of the loop."""
         return len(self._rounds) * _ROUND_SECONDS + _REST_SECONDS

@@ -183,9 +183,13 @@ def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
     opened.answer(downloads=(replace(there, status="paused"),))
     opened.window.library_controller.follow()
     assert not opened.commands.waits("list")
+
+
+def test_they_are_followed_only_while_the_library_is_seen(opened: Opened) -> None:
+    opened.answer(downloads=(Download("a/a", "", "running", 1, 4),))
     opened.view.leave()
     opened.window.library_controller.follow()
-    assert not opened.window.library_controller.following
+    assert not opened.commands.waits("list")
 
 
 def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
