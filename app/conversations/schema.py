@@ -91,7 +91,7 @@ _CONVERSATIONS = (
     ) STRICT
     """,
     # `titled` is 0 while the model may replace the title. `queued`: the texts that wait for the end
-    # of an answer, as a list in JSON. `tools`: what a person decided on tools, as JSON. Both are
+    # of an answer, as a list in JSON. `tools`: what the user decided on tools, as JSON. Both are
     # empty for none.
     # Deleted messages are kept in a hidden conversation of their own, `taken_from` the one that
     # they were said in, below the message `taken_parent`. Those after a message that was `spliced`
@@ -121,7 +121,7 @@ _CONVERSATIONS = (
     ) STRICT
     """,
     # `figures`: as `app.conversations.answer_figures` writes them. `sent`: as
-    # `app.conversations.attachments` does. `edited` is 1 if a person changed an answer's text.
+    # `app.conversations.attachments` does. `edited` is 1 if the user changed an answer's text.
     # `stretches`: what in an answer's text is reasoning, as `app.conversations.spelled` writes it;
     # NULL if only the text's marks show that, as in an answer that is imported. `steps`: the calls
     # of an answer, as `app.conversations.answer_steps` writes them; empty for none.
