@@ -99,12 +99,6 @@ class GcScheduler(QObject):
         if gc.get_count()[0] >= _FEW:
             gc.collect(1)
 
-    def close(self) -> None:
-        """Let Python collect again."""
-        self._timer.stop()
-        gc.unfreeze()
-        gc.enable()
-
 
 def leave_texts() -> None:
     """Copy the clipboard's texts to the system, before the application quits.

@@ -121,11 +121,6 @@ class Provenance(QObject):
         # Not at once: the view is being painted.
         view.seen_changed.connect(self.refresh, Qt.ConnectionType.QueuedConnection)
 
-    @property
-    def shown(self) -> bool:
-        """Whether the provenance is shown."""
-        return self._shown
-
     def set_shown(self, shown: bool) -> None:
         """Show or hide the provenance. Takes effect with the next steps."""
         self._shown = shown

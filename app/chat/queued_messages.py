@@ -46,11 +46,6 @@ class QueuedMessages(QWidget):
         self.setAccessibleName("Queued messages")
         self.hide()
 
-    @property
-    def reason(self) -> str:
-        """Why the messages wait."""
-        return self._reason.words
-
     def show_queue(self, texts: Sequence[str], reason: str, *, sends: bool) -> None:
         """Show these messages, why they wait, and whether a person can send the first one."""
         if tuple(texts) != self.texts:

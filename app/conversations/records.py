@@ -178,11 +178,6 @@ class Message:
         """The text to be edited or exported: see `app.conversations.spelled`."""
         return spelled(self.content, self.stretches) if self.role == "assistant" else self.content
 
-    @property
-    def prompt(self) -> str:
-        """The text that the model gets, with documents as they were sent."""
-        return self.content if self.sent is None else self.sent.text
-
     def pictures(self, folder: Path) -> tuple[Picture, ...]:
         """The pictures that the model sees with the message; `folder` has the store's copies."""
         found = (picture_of(one, folder) for one in (self.sent.documents if self.sent else ()))

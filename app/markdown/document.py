@@ -156,11 +156,6 @@ class TextDocument:
             self._rewind(self._stream.place_of(min(changed)))
             self._stale = True
 
-    @property
-    def asides(self) -> tuple[Aside, ...]:
-        """The asides in the text."""
-        return self._stream.asides
-
     def finish(self) -> None:
         """End the text, and so colour code that was not closed."""
         self._stream.finish()

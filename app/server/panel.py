@@ -205,10 +205,6 @@ class ServerPanel(Dialog):
         count = len(requests)
         self._tabs.setTabText(0, f"Requests ({count:,})" if count else "Requests")
 
-    def show_page(self, place: int) -> None:
-        """Open a page, from 0."""
-        self._tabs.setCurrentIndex(place)
-
     def _show_setup(self) -> None:
         for one in self._setups:
             if one.name == self.programs.value:

@@ -28,11 +28,6 @@ class FocusRing(QObject):
         if self._around is not part:
             self._around.installEventFilter(self)
 
-    @property
-    def shown(self) -> bool:
-        """Whether there is a ring now."""
-        return self._ring is not None and not self._ring.isHidden()
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         match event.type():
             case QEvent.Type.FocusIn if watched is self.parent():

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
+from app.theme.labels import ShortenedLabel
 from app.window import Window
 from engine.documents.prompt import Sent
 from engine.stretches import Stretch
@@ -402,7 +403,8 @@ def test_a_queue_outlasts_what_ends_the_answer(
     until(lambda: len(texts(window)) == 2 and window.conversation.writing is None)
     assert queued(window) == ("second",)
     reason = {"closed": "was interrupted", "failed": "failed", "stopped": "was stopped"}[how]
-    until(lambda: reason in window.composer.queued.reason)
+    labels = window.composer.queued.findChildren(ShortenedLabel)
+    until(lambda: any(reason in label.words for label in labels))
     press(window, "Send the first queued message now")
     until(answered(window, 4))
     assert texts(window)[2:] == ["second", "served"]

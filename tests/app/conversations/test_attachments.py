@@ -74,7 +74,7 @@ def test_a_message_keeps_what_was_sent_of_it(path: Path) -> None:
         (found, _) = store.branch(record.id).result()
         assert found == question
         assert found.sent == write_message(QUESTION, [Attached(1, document())])
-        assert (found.content, found.prompt) == (QUESTION, found.sent.text)
+        assert (found.content, found.as_chat[0].content) == (QUESTION, found.sent.text)
         assert store.unsent_documents(record.id).result() == ()
         assert store.documents_of(record.id).result() == ((1, document()),)
 
@@ -201,13 +201,13 @@ def test_a_deleted_document_leaves_a_line_and_nothing_else(
     store.delete_document(record.id, 1).result()
     (question, _) = store.branch(record.id).result()
     assert question.sent is not None
-    assert "roof" not in question.prompt
+    assert "roof" not in question.as_chat[0].content
     deleted, kept = question.sent.documents
     assert (deleted.name, deleted.ranges) == ("plan.pdf", ())
     assert question.sent.given(1).count("\n") == 2
     whole = write_message(QUESTION, [Attached(2, other)]).given(2)
     assert question.sent.given(2) == whole
-    assert question.sent.source(question.prompt.index("garden")) == (2, 4)
+    assert question.sent.source(question.as_chat[0].content.index("garden")) == (2, 4)
     assert kept.ranges
     assert store.documents_of(record.id).result() == ((2, other),)
     assert store.copy_of(document()) is None
@@ -247,8 +247,8 @@ def test_an_export_has_the_names_and_what_was_sent(store: Store) -> None:
     store.finish_answer(answer.id, "It leaks.", (), state="complete").result()
     chat = store.chat(record.id).result()
     written = exchange.to_json(chat)
-    assert json.loads(written)["messages"][0]["content"] == question.prompt
-    assert question.prompt in exchange.to_markdown(chat)
+    assert json.loads(written)["messages"][0]["content"] == question.as_chat[0].content
+    assert question.as_chat[0].content in exchange.to_markdown(chat)
     (imported,) = store.add(exchange.parse(written.encode())).result()
     (same, _) = store.branch(imported.id).result()
     assert (same.content, same.sent) == (question.content, question.sent)
@@ -307,7 +307,7 @@ def test_half_a_character_is_sent_as_it_is_stored(store: Store) -> None:
     sent = write_message("x", [Attached(number, broken)])
     _, (question, _) = store.ask(conversation, "x", sent=sent, target="", drafter="").result()
     assert isinstance(question.sent, Sent)
-    assert question.prompt.encode()
+    assert question.as_chat[0].content.encode()
 
 
 def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(
@@ -328,7 +328,7 @@ def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(
     change = store.delete_message(question.id).result()
     store.delete_document(record.id, 1).result()
     store.undo(change).result()
-    assert "roof" not in store.message(question.id).result().prompt
+    assert "roof" not in store.message(question.id).result().as_chat[0].content
     store.erase(store.delete_message(question.id).result()).result()
     assert store.copy_of(document()) is None
 

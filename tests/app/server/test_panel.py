@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
+    QTabWidget,
 )
 
 from app.server.local_server import ServerState
@@ -200,7 +201,7 @@ def test_other_models_are_offered_where_that_was_chosen(
         "org/big": "Loading…",
         "small": "Not loaded",
     }
-    panel.show_page(2)
+    panel.findChild(QTabWidget).setCurrentIndex(2)
     panel.grab()
 
 
@@ -221,7 +222,7 @@ def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
     assert {"Zed", "Continue", "Aider", "Codex", "Claude Code", "Xcode"} <= set(names)
     panel.programs.setCurrentIndex(names.index("Aider"))
     panel.programs.activated.emit(names.index("Aider"))
-    panel.show_page(1)
+    panel.findChild(QTabWidget).setCurrentIndex(1)
     (copy,) = (
         one for one in panel.findChildren(QPushButton) if one.accessibleName() == "Copy the lines"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QTabWidget
 
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
@@ -62,6 +62,7 @@ def draw(application: QApplication, home: Path, folder: Path, *, state: str, dar
     window.menus.actions["server"].trigger()
     panel = window.findChild(ServerPanel)
     assert panel is not None
+    pages = panel.findChild(QTabWidget)
     if state != "off":
         panel.switch.click()
         wanted = ServerState.FAILED if state == "problem" else ServerState.ON
@@ -71,11 +72,11 @@ def draw(application: QApplication, home: Path, folder: Path, *, state: str, dar
         panel.resize(width, height)
         QTest.qWait(500)
         panel.grab().save(str(folder / f"server-{state}-{name}-{width}.png"))
-    panel.show_page(1)
+    pages.setCurrentIndex(1)
     panel.resize(panel.minimumSize())
     QTest.qWait(200)
     panel.grab().save(str(folder / f"server-{state}-{name}-programs.png"))
-    panel.show_page(2)
+    pages.setCurrentIndex(2)
     QTest.qWait(200)
     panel.grab().save(str(folder / f"server-{state}-{name}-models.png"))
     panel.resize(panel.sizeHint())
