@@ -57,11 +57,6 @@ class FindBar(QWidget):
         self.set_count(0, 0, looking=False)
         self.hide()
 
-    @property
-    def count(self) -> str:
-        """The count that is shown."""
-        return self._count.text()
-
     def set_count(self, number: int, total: int, *, looking: bool) -> None:
         """Show that hit `number` of `total` is current; 0 for none. `looking`: there may be
         more."""
