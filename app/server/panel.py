@@ -32,7 +32,6 @@ from engine.server.status import ModelState, ModelStatus, RequestStatus
 from models.in_words import size
 
 _NAMELESS = "A program without a name"
-_NAMES_WIDE = 340  # pixels
 _STATES: dict[ModelState, str] = {
     "loaded": "Loaded",
     "loading": "Loading\u2026",
@@ -65,9 +64,9 @@ class ServerPanel(Dialog):
         self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
         self.port = QSpinBox()
         self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
-        self.requests = RowTree("Requests", wide=_NAMES_WIDE)
+        self.requests = RowTree("Requests", wide=200)
         self.other_models = EdgedCheckBox("Load other models of the Library when a program asks")
-        self.models = RowTree("Models", wide=_NAMES_WIDE)
+        self.models = RowTree("Models", wide=340)
         self.clients = ToneLabel(tone="muted")
         self.programs = ChoiceBox("Program")
         self.where = ToneLabel(tone="muted")
