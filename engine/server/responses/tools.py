@@ -18,7 +18,6 @@ from engine.server.responses.bodies import (
     Namespace,
     Tool,
 )
-from engine.server.responses.lark import NotRegular, expression_of
 
 INPUT = "input"  # the argument that holds the text
 
@@ -27,7 +26,7 @@ INPUT = "input"  # the argument that holds the text
 class KnownTool:
     """A tool by the client's names, and the `function` that the model sees.
 
-    `pattern`: a regular expression for a custom tool's text, if the client gives one.
+    `pattern`: a regular expression that holds a custom tool's text, if the client gives one.
     """
 
     name: str
@@ -87,15 +86,11 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 
 
 def _pattern(tool: CustomTool) -> str:
-    """The regular expression of a custom tool's text; "" if its grammar is not regular: then the
-    model only reads the grammar."""
-    if not isinstance(tool.format, GrammarFormat):
+    """The regular expression that holds a custom tool's text; "" if it has none that can hold it,
+    or a Lark grammar: then the model only reads it."""
+    if not isinstance(tool.format, GrammarFormat) or tool.format.syntax == "lark":
         return ""
-    source = tool.format.definition
-    try:
-        pattern = expression_of(source) if tool.format.syntax == "lark" else source
-    except NotRegular:
-        return ""
+    pattern = tool.format.definition
     schema = json.dumps({"type": "string", "pattern": f"^(?:{pattern})$"})
     refused, _ = LLMatcher.validate_grammar_with_warnings(
         LLMatcher.grammar_from_json_schema(schema)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from httpx2 import AsyncClient, Response
-from llguidance import LLMatcher, LLTokenizer
 
 from engine.process.protocol import Count, Generate
 from tests.support.engine.asking import asking, events, run
@@ -151,42 +150,16 @@ def test_codex_gets_the_text_of_a_patch(model: str) -> None:
     assert found[-1][1]["response"]["output"] == items
 
 
-@pytest.mark.parametrize("family", ["hermes", "mistral_args", "harmony", "qwen_xml"])
-def test_a_patch_of_codex_is_held_to_its_grammar_where_calls_are_json(
-    family: str, tmp_path: Path
-) -> None:
-    template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
-    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
-    _, commands = answered("codex", target=str(tmp_path))
-    grammar = commands[-1].request.grammar
-    assert grammar is not None
-    assert grammar.kind == "lark"
-    assert ("Add File" in grammar.source) == (family != "qwen_xml")
-    refused, words = LLMatcher.validate_grammar_with_warnings(
-        LLMatcher.grammar_from_lark(grammar.source)
-    )
-    assert not refused, words
-
-
-@pytest.mark.parametrize(
-    ("patch", "allowed"),
-    [
-        ('*** Begin Patch\n*** Add File: a\n+"ä\\n"\n*** End Patch\n', True),
-        ("*** Begin Patch\n*** Delete File: a\n*** End Patch", True),
-        ("*** Begin Patch\n+a\n*** End Patch\n", False),
-        ("--- a\n+++ b\n", False),
-    ],
-)
-def test_what_a_patch_of_codex_may_be(model: str, patch: str, allowed: bool) -> None:
-    _, commands = answered("codex", target=model)
-    grammar = commands[-1].request.grammar
-    assert grammar is not None
-    call = {"name": "apply_patch", "arguments": {"input": patch}}
-    written = json.dumps(call, ensure_ascii=False, separators=(", ", ": "))
-    tokenizer = LLTokenizer("byte")
-    tokens = tokenizer.tokenize_str(f"So.<tool_call>\n{written}\n</tool_call>")
-    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(grammar.source))
-    assert (matcher.validate_tokens(tokens) == len(tokens)) == allowed, matcher.get_error()
+def test_codex_describes_the_form_of_a_patch_to_the_model() -> None:
+    _, first, _ = answered("codex")[1]
+    (patch,) = [
+        tool["function"]
+        for tool in json.loads(first.prompt.tools)
+        if tool["function"]["name"] == "apply_patch"
+    ]
+    described = patch["parameters"]["properties"]["input"]["description"]
+    assert described.startswith("A text that matches this Lark grammar:\n")
+    assert "Add File" in described
 
 
 def test_codex_gets_the_tool_of_its_server_by_its_own_name(model: str) -> None:

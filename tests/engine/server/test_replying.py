@@ -79,3 +79,15 @@ def test_tools_that_nothing_can_be_held_to_are_refused() -> None:
     with pytest.raises(Refusal) as caught:
         asked(ask, PLAIN)
     assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(("calls", "held"), [("hermes", True), ("qwen xml", False)])
+def test_a_text_is_held_to_its_expression_where_calls_are_json(calls: str, held: bool) -> None:
+    text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    asks = Ask(
+        prompt=Prompt(messages=MESSAGES, tools=tools("f", parameters=text, strict=True)),
+        patterns={"f": "[ab]+c"},
+    )
+    found = grammar(asks, ReplySyntax(calls))
+    assert found is not None
+    assert ("[ab]+c" in found.source) == held
