@@ -19,7 +19,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -50,12 +49,7 @@ def _limit(value: Any) -> Any:
     return None if value == -1 else value
 
 
-Limit = Annotated[
-    int | None,
-    Field(ge=1),
-    BeforeValidator(_limit),
-    WithJsonSchema({"type": "integer", "minimum": -1, "not": {"const": 0}}),
-]
+Limit = Annotated[int | None, Field(ge=1), BeforeValidator(_limit)]
 """A number of tokens that an answer has at most; -1 is the same as none."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from engine.process.protocol import Loaded
 from engine.request import Sampling
@@ -24,7 +24,6 @@ Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answe
 Stops = Annotated[
     Annotated[list[Stop], Field(max_length=MOST_STOPS)],
     BeforeValidator(lambda stop: [stop] * bool(stop) if isinstance(stop, str) else stop),
-    WithJsonSchema({"type": ["string", "array"], "items": {"type": "string", "minLength": 1}}),
 ]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]

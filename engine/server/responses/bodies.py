@@ -17,7 +17,7 @@ class Item(Message):
     """What was said or done: a message, a call, its result, reasoning, or what only OpenAI's models
     know, such as a search. Their encrypted reasoning is ignored."""
 
-    type: Annotated[str, Field(json_schema_extra={"not": {"const": "additional_tools"}})] = ""
+    type: str = ""
     id: str = ""
     call_id: str = ""
     arguments: Any = named("arguments", "action", "operation")
@@ -68,7 +68,7 @@ OWN_TOOLS = ("function", "custom", "namespace")
 class HostedTool(Body):
     """A tool that would run at OpenAI, or that only OpenAI's models know. It is left out."""
 
-    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(OWN_TOOLS)}})]
+    type: str
 
 
 def _kind_of_tool(tool: Any) -> str:

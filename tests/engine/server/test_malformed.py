@@ -205,3 +205,14 @@ def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds: in
         assert refused > rounds / 2
 
     run(ask(), seconds=600)
+
+
+def test_numbers_that_are_whole_are_taken_as_such() -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            body = {"max_tokens": 8.0, "messages": ROLE_AND_TEXT}
+            assert (await client.post("/v1/messages", json=body)).status_code == 200
+            half = await client.post("/v1/messages", json={**body, "max_tokens": 8.5})
+            assert half.status_code == 400
+
+    run(ask())

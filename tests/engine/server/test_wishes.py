@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from engine.process.protocol import Generate
+from engine.server.anthropic.bodies import MessagesBody
 from engine.server.bodies import Body, names_of, read_body
 from engine.server.errors import Refusal
-from engine.server.ollama.bodies import Options
+from engine.server.ollama.bodies import GenerateBody, OllamaChatBody, Options
 from engine.server.ollama.endpoints import read_fields
-from engine.server.routes import OPERATIONS
+from engine.server.openai.chat import ChatBody
+from engine.server.openai.completions import CompletionBody
+from engine.server.responses.bodies import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Step, script
@@ -28,10 +31,12 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 CHATS = [path for path in BODIES if path != COMPLETIONS]
 KINDS: dict[str, type[Body]] = {
-    path: one.body
-    for path in BODIES
-    for one in OPERATIONS
-    if one.body and path.removeprefix("/v1") == one.path
+    CHAT: ChatBody,
+    COMPLETIONS: CompletionBody,
+    "/v1/responses": ResponsesBody,
+    "/v1/messages": MessagesBody,
+    "/api/chat": OllamaChatBody,
+    GENERATE: GenerateBody,
 }
 OWN = {
     path: names_of(kind) | (names_of(Options) if path.startswith("/api/") else set())

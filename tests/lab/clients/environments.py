@@ -68,7 +68,6 @@ CLIENTS = (
     Client("dspy", ("dspy==3.4.1",), "dspy_python.py"),
     Client("codex", ("@openai/codex@0.171.0",), "codex_command.py", npm=True),
     Client("opencode", ("opencode-ai@1.18.33",), "opencode_command.py", npm=True),
-    Client("schemathesis", ("schemathesis==4.32.5",), "schemathesis_command.py"),
 )
 
 
