@@ -105,14 +105,7 @@ class App:
             raise Refusal(405, "method_not_allowed", message, allow=allow)
         return methods[method]
 
-    def _label(self, call: Call) -> str:
-        """The path for the metrics, or "other": clients must not fill them with paths of theirs."""
-        return call.path if call.path in self._routes else "other"
-
     async def _send(self, call: Call, reply: Reply, send: Send) -> None:
-        self._service.metrics.count(
-            "requests_total", endpoint=self._label(call), code=str(reply.status)
-        )
         ids = {"x-request-id": call.id, "request-id": call.id}
         reply = replace(reply, headers={**ids, **reply.headers})
         await send_reply(reply, send, head=call.method == "HEAD")

@@ -1,12 +1,10 @@
-"""GET /v1/models: the models that clients may ask for, in the forms of OpenAI and of Anthropic.
-GET /metrics."""
+"""GET /v1/models: the models that clients may ask for, in the forms of OpenAI and of Anthropic."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.server.exchange import Call, Reply, json_reply
-from engine.server.metrics import CONTENT_TYPE
 from engine.server.pool import Pair
 from engine.server.service import Service
 from models.errors import Problem
@@ -37,16 +35,6 @@ async def model(service: Service, call: Call) -> Reply:
     asked = service.asked_for(call.path.removeprefix("/models/"))
     told = _for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair)
     return json_reply(told)
-
-
-async def metrics(service: Service, call: Call) -> Reply:
-    """Counters and times since the server's start."""
-    status = service.board.status
-    loaded = sum(pair.state == "loaded" for pair in service.pool.pairs)
-    text = service.metrics.text(
-        running=status.running, waiting=status.waiting, models_loaded=loaded
-    )
-    return Reply(200, {"content-type": CONTENT_TYPE}, text.encode())
 
 
 def _for_openai(pair: Pair) -> dict[str, Any]:

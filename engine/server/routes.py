@@ -4,7 +4,7 @@ from engine.server.anthropic.endpoints import count_tokens, messages
 from engine.server.app import Routes
 from engine.server.errors import not_loaded
 from engine.server.exchange import Call, Reply, json_reply
-from engine.server.models import metrics, model, models
+from engine.server.models import model, models
 from engine.server.ollama.endpoints import chat, generate
 from engine.server.ollama.models import ps, show, tags, version
 from engine.server.openai.chat import chat_completions
@@ -28,7 +28,6 @@ async def health(service: Service, call: Call) -> Reply:
 ROUTES: Routes = {
     "/": {"GET": root},
     "/health": {"GET": health},
-    "/metrics": {"GET": metrics},
     "/models": {"GET": models},
     "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},

@@ -1,8 +1,7 @@
-"""The service that all endpoints share: the pair that a client asks for, its queue, the metrics.
-Knows no dialect."""
+"""The service that all endpoints share: the pair that a client asks for, and its queue. Knows no
+dialect."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from copy import copy
@@ -24,7 +23,6 @@ from engine.server.answers import (
 from engine.server.errors import Refusal, crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed
-from engine.server.metrics import Metrics
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
 from engine.server.replying import for_model
@@ -38,8 +36,8 @@ MOST_WAITING = 32
 class Service:
     """What endpoints ask of one pair of a pool.
 
-    Attributes: `pool`; `pair`, the one that the client asked for; `metrics`, `board`, and
-    `fingerprint`: with another fingerprint the same seed may give another text.
+    Attributes: `pool`; `pair`, the one that the client asked for; `board`; `fingerprint`: with
+    another one the same seed may give another text.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class Service:
         """`most_waiting`: answers, beyond those that an engine writes side by side."""
         self.pool, self.pair = pool, pool.pairs[0]
         self._most_waiting = most_waiting
-        self.metrics = Metrics()
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
         self._files = TargetFiles()
@@ -92,7 +89,7 @@ class Service:
         Refusal here, before the first byte. The answers are cancelled when the call ends, and the
         pair stays loaded for `keep_seconds` behind that, if they are given.
         """
-        watched = _Watched(call, self.pair.name, self.metrics, self.board)
+        watched = _Watched(call, self.pair.name, self.board)
         call.held.callback(watched.end)
         answers = self._answers(call, ask_of, keep_seconds, watched)
         await call.held.enter_async_context(aclosing(answers))
@@ -182,54 +179,29 @@ class Service:
 
 
 class _Watched:
-    """Counts the progress of one request, and shows it on the board."""
+    """Shows the progress of one request on the board."""
 
-    def __init__(self, call: Call, model: str, metrics: Metrics, board: Board) -> None:
+    def __init__(self, call: Call, model: str, board: Board) -> None:
         self._id = call.id
-        self._metrics = metrics
         self._board = board
-        self._began = time.monotonic()
         self.answers(1)
         board.show(RequestStatus(call.id, call.path, call.client, model=model))
 
     def answers(self, number: int) -> None:
         """Expect so many answers."""
-        self._usages = [Usage()] * number
+        self._written = [0] * number  # tokens
         self._generations = [""] * number
-        self._last = [0.0] * number  # when each answer's last tokens came
 
     def see(self, answer: int, generation: str, usage: Usage) -> None:
-        before, self._usages[answer] = self._usages[answer], usage
+        self._written[answer] = usage.completion
         self._generations[answer] = generation
-        count = self._metrics.count
-        count("prompt_tokens_total", usage.prompt - before.prompt)
-        count("cached_tokens_total", usage.cached - before.cached)
-        count("generated_tokens_total", usage.completion - before.completion)
-        count("forced_tokens_total", usage.forced - before.forced)
-        count("rounds_total", usage.rounds - before.rounds)
-        if usage.drafted > before.drafted:
-            drafter = usage.draft
-            count("drafted_tokens_total", usage.drafted - before.drafted, drafter=drafter)
-            count("accepted_tokens_total", usage.accepted - before.accepted, drafter=drafter)
-        if tokens := usage.completion - before.completion:
-            self._time(answer, tokens, first=before.completion == 0)
-        written = sum(one.completion for one in self._usages)
+        written = sum(self._written)
         self._board.progress(self._id, generations=tuple(filter(None, self._generations)))
         if usage.prompt:
             state = "writing" if written else "reading"
             self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)
 
-    def _time(self, answer: int, tokens: int, *, first: bool) -> None:
-        now = time.monotonic()
-        if first:
-            self._metrics.time("time_to_first_token_seconds", now - self._began)
-        else:
-            seconds = (now - self._last[answer]) / tokens
-            self._metrics.time("inter_token_seconds", seconds, tokens)
-        self._last[answer] = now
-
     def end(self) -> None:
-        self._metrics.time("request_seconds", time.monotonic() - self._began)
         self._board.remove(self._id)
 
 

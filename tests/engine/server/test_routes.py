@@ -3,7 +3,7 @@
 from engine.server.routes import ROUTES
 from tests.support.engine.asking import asking, run
 
-READ = ["/", "/health", "/metrics", "/models", "/models/*"]
+READ = ["/", "/health", "/models", "/models/*"]
 READ += ["/api/tags", "/api/ps", "/api/version"]
 WRITTEN = ["/chat/completions", "/completions", "/responses", "/messages", "/messages/count_tokens"]
 WRITTEN += ["/api/chat", "/api/generate", "/api/show"]

@@ -49,7 +49,6 @@ def test_health_and_models_are_answered_while_answers_are_written() -> None:
             assert (await client.get("/health")).status_code == 200
             counted = await client.post("/v1/messages/count_tokens", json=BODY)
             assert counted.json() == {"input_tokens": 1}
-            assert "slipstream_running 1" in (await client.get("/metrics")).text
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
 
