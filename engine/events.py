@@ -89,16 +89,16 @@ class TopToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token of the answer, or of the prompt, and its log probability.
+    """A token of the answer, and its log probability.
 
-    `logprob` is the target's, after bias, penalties and grammar, before temperature and filters;
-    None for the prompt's first token. `top`: the likeliest tokens at the same place, as many as
-    the request asks for. `bytes`: of the token's text, which may be part of a character.
+    `logprob` is the target's, after bias, penalties and grammar, before temperature and filters.
+    `top`: the likeliest tokens at the same place, as many as the request asks for. `bytes`: of the
+    token's text, which may be part of a character.
     """
 
     id: int
     bytes: tuple[int, ...]
-    logprob: float | None
+    logprob: float
     top: tuple[TopToken, ...] = ()
 
 
@@ -189,14 +189,6 @@ class Prefill:
     left_out: int = 0
     context: int = 0
     ending: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptLogprobs:
-    """The log probabilities of the prompt's tokens, if the request asks for them."""
-
-    generation: str
-    tokens: tuple[TokenLogprob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +356,7 @@ def stretches_of(events: Iterable["Event"]) -> tuple[Stretch, ...]:
     return joined(one for text in texts for one in text.parts)
 
 
-Event = Waiting | Prefill | PromptLogprobs | Draft | Verdict | Text | Done | Failed
+Event = Waiting | Prefill | Draft | Verdict | Text | Done | Failed
 
 _EVENTS = Language[Event]("event", named_by_class(*get_args(Event)), longest_bytes=1 << 30)
 

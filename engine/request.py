@@ -231,8 +231,8 @@ class Request:
     None sets no limit.
 
     `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
-    place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
-    answer's text has the names of special tokens in it, but for those that end it.
+    place; None tells none. `special`: the answer's text has the names of special tokens in it, but
+    for those that end it.
 
     An answer that may not call the prompt's tools (`may_call`) is held to prose by a grammar,
     unless it has another, and none of it is read as a call.
@@ -252,7 +252,6 @@ class Request:
     prediction: str = ""
     grammar: Grammar | None = None
     logprobs: int | None = None
-    prompt_logprobs: bool = False
     special: bool = False
     may_call: bool = True
     keep_as: tuple[str, ...] = ()

@@ -128,9 +128,7 @@ class AnswerEvents:
         return WrittenToken(verdict.own, text, verdict.own_p, origin)
 
 
-def token_logprob(token: int, logprob: Logprob | None, texts: TokenTexts) -> TokenLogprob:
-    """A token's log probability for an event. `logprob` is None for the prompt's first token."""
-    if logprob is None:
-        return TokenLogprob(token, tuple(texts.bytes_of(token)), None)
+def token_logprob(token: int, logprob: Logprob, texts: TokenTexts) -> TokenLogprob:
+    """Return a token's log probability for an event."""
     top = (TopToken(id, tuple(texts.bytes_of(id)), value) for id, value in logprob.top)
     return TokenLogprob(token, tuple(texts.bytes_of(token)), logprob.own, tuple(top))

@@ -15,7 +15,6 @@ from engine.events import (
     Failed,
     Origin,
     Prefill,
-    PromptLogprobs,
     Source,
     Text,
     Verdict,
@@ -88,7 +87,7 @@ class Round:
         return tuple(token for token in self.tokens if token.fate not in dropped)
 
 
-EventOrRound = Waiting | Prefill | PromptLogprobs | Round | Text | Done | Failed
+EventOrRound = Waiting | Prefill | Round | Text | Done | Failed
 """An event, or a round in place of a draft or a verdict."""
 
 

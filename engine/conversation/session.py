@@ -22,7 +22,6 @@ from engine.conversation.loading import LoadedModel
 from engine.conversation.overflow import fit, without
 from engine.conversation.pair import make_drafter
 from engine.conversation.pair_costs import PairCosts, Remark, plain_passes
-from engine.conversation.prompt_logprobs import prompt_logprobs
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.conversation.template import (
@@ -45,7 +44,7 @@ from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
-from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
+from engine.events import Done, DoneReason, Event, Prefill, Stats
 from engine.replies.grammars import grammar_of_calls, grammar_of_prose
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
@@ -348,7 +347,6 @@ class Session:
             task,
             text,
             prediction=encode_text(request.prediction) if request.prediction else [],
-            prompt_logprobs=request.prompt_logprobs,
             keep_as=frozenset(request.keep_as)
             if request.keep_as or request.keep_instructions
             else None,
@@ -477,11 +475,6 @@ class Session:
         stats, contention, self.disturbed = Stats(), self._costs.watch(), False
         if earlier is not None:
             earlier.refresh()
-        if answer.prompt_logprobs:
-            texts, most = self._shared.token_texts, answer.task.logprobs or 0
-            judged = prompt_logprobs(self.decoder, answer.tokens, texts, most=most)
-            self._tokens = answer.tokens[:-1]
-            yield PromptLogprobs(generation, judged)
         for prefill in self._prefill(answer):
             stats = update(stats, prefill)
             yield prefill
@@ -645,7 +638,6 @@ class Answer:
     task: Task
     text: AnswerText
     prediction: list[int]
-    prompt_logprobs: bool
     keep_as: frozenset[str] | None = None
     recurring: Callable[[], int] = int
 

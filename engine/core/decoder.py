@@ -188,7 +188,7 @@ class Decoder:
         block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
             before, began = self.length, perf_counter()
-            end, _ = self._read_on(tokens, self._timed.rows if self._timed else PREFILL_ROWS)
+            end = self._read_on(tokens, self._timed.rows if self._timed else PREFILL_ROWS)
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
             if self._timed and not is_virtual(tokens[before]):
@@ -208,14 +208,15 @@ class Decoder:
             if start < self.length < start + len(sight.ids):
                 self.rewind(start)
 
-    def _read_on(self, tokens: list[int], most: int) -> tuple[int, mx.array]:
+    def _read_on(self, tokens: list[int], most: int) -> int:
         """Read the next chunk, of up to `most` tokens or of a picture; returns where it ends at the
-        latest, and its logits."""
+        latest."""
         border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
         end = len(tokens) - 1 if self._timed else min(len(tokens) - 1, border)
         for start, sight in self._shown:
             if start == self.length:
-                return start + len(sight.ids), self._see(sight)
+                self._see(sight)
+                return start + len(sight.ids)
             if start > self.length:
                 end, border = min(end, start), min(border, start)
                 break
@@ -226,7 +227,8 @@ class Decoder:
                 "The prompt has a picture that is not known any more.",
                 "Send its message with the picture again.",
             )
-        return border, self.read(mx.array(chunk))
+        self.read(mx.array(chunk))
+        return border
 
     def fill(
         self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
@@ -236,14 +238,6 @@ class Decoder:
         self.rewind(0)
         self.timeline.fill(length, held, states, quantized=quantized)
         self._in_blocks = length
-
-    def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
-        """Read all of `tokens` but the last anew, in chunks. Yields the logits of each."""
-        self.rewind(0)
-        self._look_for_pictures(tokens)
-        while self.length < len(tokens) - 1:
-            yield self._read_on(tokens, PREFILL_ROWS)[1]
-            mx.clear_cache()
 
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back. Returns the rows that are left for a draft.

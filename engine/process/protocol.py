@@ -12,7 +12,7 @@ for those before it, and those behind it wait for it.
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed; on
                  several Macs, Ranks whenever the state of one changes, then and later
     drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
-    generate  -> Waiting..., Prefill..., PromptLogprobs where asked for, (Draft, Verdict, Text)...,
+    generate  -> Waiting..., Prefill..., (Draft, Verdict, Text)...,
                  Done | Failed; the same events of the plain answer, where it is a race, with the
                  generation `rival_of(id)`
     count     -> Counted | Failed, at once, also while answers are written
@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 10  # since an answer can be kept from calling tools
+PROTOCOL = 11  # since a prompt has no log probabilities
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"

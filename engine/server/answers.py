@@ -20,7 +20,6 @@ from engine.events import (
     Event,
     Failed,
     Prefill,
-    PromptLogprobs,
     Text,
     TokenLogprob,
     Verdict,
@@ -112,13 +111,6 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The log probabilities of the prompt's tokens; there may be several such pieces."""
-
-    tokens: tuple[TokenLogprob, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Content:
     """Text for the reader of the answer, and its tokens' log probabilities if asked for."""
 
@@ -171,7 +163,7 @@ class Broken:
     refusal: Refusal
 
 
-Piece = Waiting | Began | Scored | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
+Piece = Waiting | Began | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
 Watch = Callable[[int, str, Usage], None]
 """Called after each event with the answer's number, its generation's id, and its usage so far."""
 
@@ -262,8 +254,6 @@ class _Answer:
                 yield Began(event.total, event.reused)
             case Prefill():  # what is read from disk is found behind the first
                 self.usage = replace(self.usage, cached=event.reused)
-            case PromptLogprobs():
-                yield Scored(event.tokens)
             case Draft():
                 self._drafter = event.drafter
             case Verdict():

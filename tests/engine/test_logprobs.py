@@ -9,7 +9,7 @@ import pytest
 
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.events import Event, PromptLogprobs, TokenLogprob, Verdict
+from engine.events import Event, TokenLogprob, Verdict
 from engine.request import Grammar, Request, Sampling, chat
 from tests.support.engine.sessions import (
     DRAFTERS,
@@ -101,26 +101,6 @@ def test_forced_tokens_are_certain(tokenizer: Any) -> None:
     assert forced
     assert [each.logprob for each in told(events) if each.id in forced] == [0.0] * len(forced)
     assert [each.id for each in told(events)] == tokens_of(events)
-
-
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5"], quick=["qwen3_5"])
-)
-def test_those_of_the_prompt(architecture: str, tokenizer: Any) -> None:
-    session = new_session(tokenizer, architecture, "model")
-    plain = list(session.answer(QUESTION, Request(max_tokens=12)))
-    request = Request(max_tokens=12, logprobs=2, prompt_logprobs=True)
-    events = list(session.answer(QUESTION, request))
-    (prompted,) = (event for event in events if isinstance(event, PromptLogprobs))
-    assert tokens_of(events) == tokens_of(plain)
-    prompt = session.encode(chat(QUESTION))
-    assert [each.id for each in prompted.tokens] == prompt
-    assert prompted.tokens[0].logprob is None
-    rows = afresh(session, prompt[:1], prompt[1:])
-    for row, each in zip(rows, prompted.tokens[1:], strict=True):
-        assert each.logprob == pytest.approx(row[each.id].item(), abs=1e-3)
-        assert len(each.top) == 2
-        assert each.top[0].logprob == pytest.approx(mx.max(row).item(), abs=1e-3)
 
 
 def test_a_longer_list_than_there_are_tokens(tokenizer: Any) -> None:

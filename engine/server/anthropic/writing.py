@@ -16,7 +16,6 @@ from engine.server.answers import (
     Ended,
     Piece,
     Reasoning,
-    Scored,
     Waiting,
 )
 from engine.server.errors import anthropic_error
@@ -57,8 +56,6 @@ class MessageWriter:
         match piece:
             case Waiting():
                 return [{"type": "ping"}]
-            case Scored():
-                return []
             case Began():
                 self.message["usage"] = _usage(piece.prompt_tokens, piece.cached_tokens, 0)
                 return [{"type": "message_start", "message": {**self.message, "content": []}}]

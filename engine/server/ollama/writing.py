@@ -18,7 +18,6 @@ from engine.server.answers import (
     Ended,
     Piece,
     Reasoning,
-    Scored,
     Waiting,
 )
 from engine.server.errors import Refusal, ollama_error
@@ -52,8 +51,6 @@ class ReplyWriter:
                 return []
             case Began():
                 self._reads = perf_counter_ns()
-                return []
-            case Scored():
                 return []
             case Broken():
                 return [ollama_error(self.refused(piece.refusal))]

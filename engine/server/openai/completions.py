@@ -13,16 +13,14 @@ from engine.request import Prompt
 from engine.server import sse
 from engine.server.answers import (
     Ask,
-    Began,
     Broken,
     Content,
     Ended,
     Piece,
-    Scored,
     Usage,
     Waiting,
 )
-from engine.server.bodies import WHOLE, named, read_body
+from engine.server.bodies import WHOLE, Limit, named, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.fields import LENGTHS
@@ -35,15 +33,13 @@ MOST_PROMPTS = 128
 _MAX_TOKENS = 16  # OpenAI's default
 
 Token = Annotated[int, Field(ge=0), WHOLE]
-MaxTokens = Annotated[int, Field(ge=-1), WHOLE]  # -1: no limit
 Ids = Annotated[list[Token], Field(min_length=1)]
 
 
 class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
     suffix: str | None = None
-    max_tokens: MaxTokens = named(*LENGTHS, default=_MAX_TOKENS)
-    echo: bool = False
+    max_tokens: Limit = named(*LENGTHS, default=_MAX_TOKENS)
     logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
 
@@ -67,7 +63,7 @@ async def completions(service: Service, call: Call) -> Reply:
         "model": service.model,
         "system_fingerprint": service.fingerprint,
     }
-    choices = [_Choice(body, prompt) for prompt in body.prompts for _ in range(body.n)]
+    choices = [_Choice(body) for _ in range(len(body.prompts) * body.n)]
     answers = await service.answer(call, partial(ask_of, body))
     if body.stream:
         return sse.event_reply(_frames(answers, choices, head, body))
@@ -84,18 +80,13 @@ async def ask_of(body: CompletionBody, service: Service) -> Ask:
     stops = body.stop
     prompts = [_prompt(prompt, service) for prompt in body.prompts]
     if body.suffix:
-        if body.echo:
-            raise invalid("echo and suffix do not go together.", "echo")
         prompts, ends = await _gaps(body, service)
         stops = [*stops, *ends]
     request = request_of(
         body,
         service.loaded,
-        max_tokens=None if body.max_tokens < 0 else max(1, body.max_tokens),
+        max_tokens=body.max_tokens,
         logprobs=body.logprobs,
-        # The text of token ids is not known here; their log probabilities have it.
-        prompt_logprobs=body.echo
-        and (body.logprobs is not None or any(prompt.tokens for prompt in prompts)),
         special=bool(body.suffix),  # so that tokens that end a gap are seen as text
     )
     request = replace(request, stops=tuple(stops))
@@ -128,16 +119,12 @@ class _Choice:
     """One answer so far."""
 
     body: CompletionBody
-    prompt: str | list[int]
     texts: list[str] = field(default_factory=list)
-    prompt_scores: list[TokenLogprob] = field(default_factory=list)
     scores: list[TokenLogprob] = field(default_factory=list)
     end: Ended = field(default_factory=lambda: Ended("stop", "", Usage()))
 
     def take(self, piece: Piece) -> None:
         match piece:
-            case Scored():
-                self.prompt_scores += piece.tokens
             case Content():
                 self.texts.append(piece.text)
                 self.scores += piece.logprobs
@@ -148,44 +135,27 @@ class _Choice:
             case Broken():
                 raise piece.refusal
 
-    @property
-    def prompt_text(self) -> str:
-        if isinstance(self.prompt, str):
-            return self.prompt
-        data = b"".join(bytes(score.bytes) for score in self.prompt_scores)
-        return data.decode(errors="replace")
-
     def value(self, index: int) -> dict[str, Any]:
-        text = "".join(self.texts) if self.body.max_tokens else ""
-        scores = self.scores if self.body.max_tokens else []
-        if self.body.echo:
-            text, scores = self.prompt_text + text, self.prompt_scores + scores
-        logprobs = text_logprobs(scores) if self.body.logprobs is not None else None
-        reason = self.end.reason if self.body.max_tokens else "length"
-        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+        logprobs = text_logprobs(self.scores) if self.body.logprobs is not None else None
+        return {
+            "index": index,
+            "text": "".join(self.texts),
+            "logprobs": logprobs,
+            "finish_reason": self.end.reason,
+        }
 
     def chunks(self, index: int, piece: Piece) -> Iterator[dict[str, Any]]:
         """Yield the choices of the chunks for a piece."""
         self.take(piece)
         match piece:
-            case Began() if self.body.echo and isinstance(self.prompt, str):
-                if self.body.logprobs is None:
-                    yield self._chunk(index, self.prompt, [])
-            case Scored() if self.body.echo:
-                yield self._chunk(index, _text(piece.tokens), list(piece.tokens))
-            case Content() if self.body.max_tokens:
+            case Content():
                 yield self._chunk(index, piece.text, list(piece.logprobs))
             case Ended():
-                reason = piece.reason if self.body.max_tokens else "length"
-                yield {**self._chunk(index, "", []), "finish_reason": reason}
+                yield {**self._chunk(index, "", []), "finish_reason": piece.reason}
 
     def _chunk(self, index: int, text: str, scores: list[TokenLogprob]) -> dict[str, Any]:
         shown = text_logprobs(scores) if scores and self.body.logprobs is not None else None
         return {"index": index, "text": text, "logprobs": shown, "finish_reason": None}
-
-
-def _text(tokens: tuple[TokenLogprob, ...]) -> str:
-    return b"".join(bytes(token.bytes) for token in tokens).decode(errors="replace")
 
 
 async def _frames(

@@ -38,16 +38,13 @@ def text_logprobs(tokens: Sequence[TokenLogprob], *, offset: int = 0) -> dict[st
         "tokens": texts,
         "token_logprobs": [_finite(token.logprob) for token in tokens],
         "top_logprobs": [
-            None
-            if token.logprob is None
-            else {_text(top.bytes): _finite(top.logprob) for top in token.top}
-            for token in tokens
+            {_text(top.bytes): _finite(top.logprob) for top in token.top} for token in tokens
         ],
         "text_offset": offsets[:-1],
     }
 
 
-def _token(data: tuple[int, ...], logprob: float | None) -> dict[str, Any]:
+def _token(data: tuple[int, ...], logprob: float) -> dict[str, Any]:
     return {"token": _text(data), "bytes": list(data), "logprob": _finite(logprob)}
 
 
@@ -55,5 +52,5 @@ def _text(data: tuple[int, ...]) -> str:
     return bytes(data).decode(errors="replace")
 
 
-def _finite(logprob: float | None) -> float | None:
-    return None if logprob is None else max(logprob, _NEVER)
+def _finite(logprob: float) -> float:
+    return max(logprob, _NEVER)

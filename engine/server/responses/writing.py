@@ -18,7 +18,6 @@ from engine.server.answers import (
     Ended,
     Piece,
     Reasoning,
-    Scored,
     Usage,
     Waiting,
 )
@@ -70,7 +69,7 @@ class ResponseWriter:
         match piece:
             case Waiting():
                 return [self._state("in_progress")]
-            case Began() | Scored():
+            case Began():
                 return []
             case Content():
                 return [*self._into(MessageItem), *self._grow(piece.text, piece.logprobs)]

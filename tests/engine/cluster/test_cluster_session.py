@@ -18,7 +18,7 @@ from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters.lookup import LookupDrafter
-from engine.events import Done, PromptLogprobs, to_json
+from engine.events import Done, Verdict
 from engine.process.host import failure
 from engine.request import Request, Sampling, asked
 from models.installed.resolve import resolve_drafters
@@ -61,11 +61,10 @@ def answered_with_quantized_caches(target: LoadedModel) -> list[int]:
 
 
 def judged(target: LoadedModel) -> list[Any]:
-    """What the target thinks of a prompt, and of its own tokens."""
-    request = Request(max_tokens=12, logprobs=3, prompt_logprobs=True)
+    """What the target thinks of its own tokens."""
+    request = Request(max_tokens=12, logprobs=3)
     events = list(drafting(target).answer(QUESTION, request, generation="one"))
-    told = [to_json(event) for event in events if isinstance(event, PromptLogprobs)]
-    return [told, tokens_of(events)]
+    return [each for event in events if isinstance(event, Verdict) for each in event.logprobs]
 
 
 @pytest.mark.slow

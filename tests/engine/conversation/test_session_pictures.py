@@ -20,7 +20,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.earlier_answers import begin
-from engine.events import Event, Failed, Prefill, PromptLogprobs, Source
+from engine.events import Event, Failed, Prefill, Source
 from engine.process.host import failure
 from engine.request import ChatMessage, Picture, Request, Sampling, chat
 from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
@@ -65,8 +65,7 @@ def answer(
     session: Session, messages: Sequence[ChatMessage], request: Request = GREEDY
 ) -> list[Event]:
     events = list(session.answer(messages, request))
-    told = [each for each in events if not isinstance(each, PromptLogprobs)]
-    check_laws(told, session.target.tokenizer)
+    check_laws(events, session.target.tokenizer)
     return events
 
 
@@ -193,13 +192,7 @@ def test_a_copy_goes_on_behind_a_picture(tokenizer: Any, pictures: list[Picture]
 
 def test_nothing_tells_of_a_row_as_a_token(tokenizer: Any, pictures: list[Picture]) -> None:
     session = new(tokenizer)
-    request = replace(GREEDY, prompt_logprobs=True, logprobs=2)
-    events = answer(session, [said("So?", pictures[0])], request)
-    judged = next(each.tokens for each in events if isinstance(each, PromptLogprobs))
-    ids = session.tokens[: len(judged)]
-    assert [each.logprob is None for each in judged] == [
-        place == 0 or is_virtual(token) for place, token in enumerate(ids)
-    ]
+    events = answer(session, [said("So?", pictures[0])], replace(GREEDY, logprobs=2))
     plain = tokens_of(answer(new(tokenizer), [said("So?", pictures[0])]))
     assert tokens_of(events) == plain
     prefill = next(each for each in events if isinstance(each, Prefill) and each.ending)

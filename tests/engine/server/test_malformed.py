@@ -43,7 +43,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/completions": {
         "prompt": "Once",
         "max_tokens": 5,
-        "echo": True,
         "logprobs": 1,
         "n": 1,
         "stop": "x",

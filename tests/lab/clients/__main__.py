@@ -53,7 +53,7 @@ def _tried(client: Client, server: str, environments: Path) -> Iterator[Outcome]
         own = environments / "servers"
         target = write_seeing_folder(own / "tiny-vl") if sees else ensure_starter().path
         with serving(server, target.absolute(), own) as address:
-            served = Served(address, model_name(address), target, sees)
+            served = Served(address, model_name(address), sees)
             yield from play(client.scenario, environment, served)
     except Problem as problem:
         yield Outcome("to begin", str(problem))

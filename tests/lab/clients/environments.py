@@ -40,7 +40,6 @@ CLIENTS = (
     Client("llm-ollama", ("llm==0.36", "llm-ollama==0.19.1"), "llm_ollama_command.py"),
     Client("llm", ("llm==0.36",), "llm_command.py"),
     Client("aider", ("aider-chat==0.86.2",), "aider_command.py"),
-    Client("lm-eval", ("lm-eval[api]==0.4.13", "transformers==5.23.0"), "lm_eval_command.py"),
     Client("inspect-ai", ("inspect-ai==0.3.285", "openai==3.54.0"), "inspect_command.py"),
     Client("promptfoo", ("promptfoo@0.123.1", "node@22.23.3"), "promptfoo_command.py", npm=True),
     Client(

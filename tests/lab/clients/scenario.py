@@ -35,12 +35,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What clients are pointed at: the server's address, its model, and that one's folder. `sees`:
-    it is a tiny one that is only asked about pictures."""
+    """What clients are pointed at: the server's address and its model. `sees`: it is a tiny one
+    that is only asked about pictures."""
 
     address: str
     model: str
-    tokenizer: Path
     sees: bool = False
 
 
@@ -51,7 +50,6 @@ def play(scenario: str, environment: Environment, served: Served) -> Iterator[Ou
     variables |= _QUIET | {
         "CLIENTS_SERVER": served.address,
         "CLIENTS_MODEL": served.model,
-        "CLIENTS_TOKENIZER": str(served.tokenizer),
         "CLIENTS_SEES": "yes" if served.sees else "",
         "CLIENTS_COMMANDS": str(environment.commands),
         "NODE_PATH": str(environment.modules),

@@ -15,7 +15,6 @@ from engine.server.answers import (
     Ended,
     Piece,
     Reasoning,
-    Scored,
     Usage,
     Waiting,
 )
@@ -172,7 +171,7 @@ def answers(draw: st.DrawFn) -> list[Piece]:
             case "thought":
                 pieces.append(Reasoning(draw(st.text(min_size=1))))
             case "wait":
-                pieces += [Waiting(), Scored(())]
+                pieces.append(Waiting())
             case _:
                 text = draw(arguments)
                 cut = draw(st.integers(0, len(text)))

@@ -1,4 +1,4 @@
-"""Completions: texts and ids, echoes, log probabilities as lm_eval reads them, gaps."""
+"""Completions: texts and ids, log probabilities, gaps."""
 
 import json
 from collections.abc import Iterator
@@ -10,12 +10,10 @@ import pytest
 from engine.events import (
     Done,
     Prefill,
-    PromptLogprobs,
     Span,
     Stats,
     Text,
     TokenLogprob,
-    TopToken,
     Verdict,
     WrittenToken,
 )
@@ -30,23 +28,6 @@ PATH = "/v1/completions"
 def saying(*texts: str, **how: Any) -> Script:
     def play(command: Generate) -> Iterator[Step]:
         return script(*texts, id=command.id, request=command.request, **how)
-
-    return play
-
-
-def scoring(*, then: str = "length") -> Script:
-    """Tells the log probabilities of the prompt's ids, 97 and up being letters."""
-
-    def play(command: Generate) -> Iterator[Step]:
-        steps = script("z", id=command.id, request=command.request, then=then)
-        yield next(steps)
-        if command.request.prompt_logprobs:
-            scores = tuple(
-                TokenLogprob(id, (id,), -float(n) if n else None, (TopToken(id, (id,), -0.1),))
-                for n, id in enumerate(command.prompt.tokens or command.prompt.text.encode())
-            )
-            yield PromptLogprobs(command.id, scores)
-        yield from steps
 
     return play
 
@@ -67,6 +48,12 @@ def test_a_text_is_continued() -> None:
     ]
     assert generate.prompt == Prompt(text="Once")
     assert generate.request.max_tokens == 16
+    streamed, _ = run(sent({"prompt": "Once", "stream": True}, saying(" upon", " a")))
+    assert [chunk["choices"][0]["text"] for _, chunk in events(streamed)[:-1]] == [
+        " upon",
+        " a",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,34 +76,6 @@ def test_prompts_are_texts_or_ids(prompt: Any, prompts: list[Prompt]) -> None:
     said = [one.text or str(one.tokens) for one in prompts for _ in range(2)]
     assert [choice["text"] for choice in choices] == said
     assert response.json()["usage"]["prompt_tokens"] == 5 * len(prompts)
-
-
-def test_an_echo_is_the_prompt_and_the_answer() -> None:
-    body = {"prompt": "Once", "echo": True}
-    response, _ = run(sent(body, saying(" upon")))
-    assert response.json()["choices"][0]["text"] == "Once upon"
-    streamed, _ = run(sent({**body, "stream": True}, saying(" upon")))
-    texts = [chunk["choices"][0]["text"] for _, chunk in events(streamed)[:-1]]
-    assert "".join(texts) == "Once upon"
-    ids, _ = run(sent({"prompt": [97, 98], "echo": True}, scoring()))
-    assert ids.json()["choices"][0]["text"] == "abz"
-
-
-def test_lm_eval_gets_the_prompt_scored() -> None:
-    for max_tokens in (0, 1):
-        body = {"prompt": [97, 98, 99], "echo": True, "logprobs": 1, "max_tokens": max_tokens}
-        response, (generate,) = run(sent(body, scoring()))
-        assert generate.request.prompt_logprobs
-        assert generate.request.max_tokens == 1
-        choice = response.json()["choices"][0]
-        logprobs = choice["logprobs"]
-        written = ["", "z"] if max_tokens else []
-        assert choice["text"] == "abc" + "".join(written)
-        assert logprobs["tokens"] == ["a", "b", "c", *written]
-        assert logprobs["token_logprobs"][:3] == [None, -1.0, -2.0]
-        assert logprobs["top_logprobs"][:3] == [None, {"b": -0.1}, {"c": -0.1}]
-        assert logprobs["text_offset"] == [0, 1, 2, *([3, 3] if max_tokens else [])]
-        assert {len(values) for values in logprobs.values()} == {3 + len(written)}
 
 
 def test_a_token_that_ends_the_text_is_among_the_scored_ones() -> None:
@@ -200,7 +159,9 @@ def test_a_model_without_such_tokens_fills_no_gaps(tmp_path: Path) -> None:
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
         ({"prompt": "a", "max_tokens": -2}, "max_tokens"),
         ({"prompt": [97], "suffix": "b"}, "prompt"),
-        ({"prompt": "a", "suffix": "b", "echo": True}, "echo"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
+        ({"prompt": "a", "echo": True}, "echo"),
+        ({"prompt": "a", "prompt_logprobs": 0}, "prompt_logprobs"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(body: dict[str, Any], param: str) -> None:

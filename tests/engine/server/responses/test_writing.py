@@ -18,7 +18,6 @@ from engine.server.answers import (
     Ended,
     Piece,
     Reasoning,
-    Scored,
     Usage,
     Waiting,
 )
@@ -231,7 +230,7 @@ def answers(draw: st.DrawFn) -> list[Piece]:
             case "thought":
                 pieces.append(Reasoning(draw(st.text(min_size=1))))
             case "wait":
-                pieces += [Waiting(), Began(3, 1), Scored(())]
+                pieces += [Waiting(), Began(3, 1)]
             case _:
                 text = draw(
                     st.dictionaries(st.just("input") | st.text(), st.text()).map(json.dumps)

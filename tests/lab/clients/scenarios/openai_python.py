@@ -279,19 +279,6 @@ def _():
     assert client.completions.create(prompt=[[504, 3575]], **body).choices[0].text
 
 
-@step("completions: the prompt's own log probabilities")
-def _():
-    body = {"model": MODEL, "prompt": "The capital of France is", "temperature": 0}
-    echoed = client.completions.create(**body, echo=True, logprobs=1, max_tokens=1).choices[0]
-    assert echoed.text.startswith(body["prompt"]), echoed
-    tokens = echoed.logprobs
-    same(tokens.token_logprobs[0], None)
-    assert all(value <= 0 for value in tokens.token_logprobs[1:]), tokens
-    same(len(tokens.tokens), len(tokens.token_logprobs))
-    same(len(tokens.tokens), len(tokens.text_offset))
-    same("".join(tokens.tokens), echoed.text)
-
-
 @step("completions: no infilling where the model knows none")
 def _():
     body = {"model": MODEL, "prompt": "def f(", "suffix": "return 1", "max_tokens": 4}

@@ -15,7 +15,6 @@ from pathlib import Path
 SERVER = os.environ["CLIENTS_SERVER"]
 BASE = f"{SERVER}/v1"
 MODEL = os.environ["CLIENTS_MODEL"]
-TOKENIZER = os.environ["CLIENTS_TOKENIZER"]
 COMMANDS = Path(os.environ["CLIENTS_COMMANDS"])
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]

@@ -13,7 +13,7 @@ from tests.lab.clients.load import Answer, Cell
 from tests.lab.clients.scenario import SCENARIOS, Outcome, Served, play
 
 HERE = Environment(Path("/nowhere"), npm=True)  # whose scenarios this Python runs
-SERVED = Served("http://127.0.0.1:1", "tiny", Path("/models/tiny"))
+SERVED = Served("http://127.0.0.1:1", "tiny")
 
 
 def test_every_client_has_a_scenario_and_exact_versions():
@@ -40,7 +40,7 @@ def test_steps_are_reported_one_by_one(tmp_path: Path, monkeypatch: pytest.Monke
     program = """
 @step("passes")
 def _():
-    same((BASE, MODEL, TOKENIZER), ("http://127.0.0.1:1/v1", "tiny", "/models/tiny"))
+    same((BASE, MODEL), ("http://127.0.0.1:1/v1", "tiny"))
 print("something else that the client prints")
 @step("does not")
 def _():
