@@ -206,11 +206,6 @@ class Fit:
         """The part that is there as long as the pair is loaded; the rest comes with answers."""
         return self.weights_bytes + self.drafter_weights_bytes
 
-    def answer_bytes(self, tokens: int) -> int:
-        """The memory that answers need beside the weights: `tokens` of their prompts and texts."""
-        each = (self.cache_bytes + self.drafter_cache_bytes) / self.context
-        return self.working_bytes + round(tokens * each)
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

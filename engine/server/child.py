@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
-import psutil
-
 from engine.process.client import FOLDER, host_command
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.process.supervision import GRACE_SECONDS, Supervisor, how_it_ended
@@ -27,8 +25,8 @@ _STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one mor
 
 
 class EngineChild:
-    """Keeps an engine running behind a link. Attributes: `load`, what each engine is asked for
-    first; `pid`, 0 where there is none."""
+    """Keeps an engine running behind a link. Attribute: `load`, what each engine is asked for
+    first."""
 
     def __init__(
         self,
@@ -44,7 +42,6 @@ class EngineChild:
         """`report` is called with a line for each death. An engine that is silent for
         `hangs_seconds` while an answer is due is killed. `errors`: where its standard error goes,
         as for `subprocess`."""
-        self.pid = 0
         self._link = link
         self.load = load
         self._command = tuple(command) or host_command()
@@ -52,14 +49,6 @@ class EngineChild:
         self._errors = errors
         self._hangs_seconds = hangs_seconds
         self._report = report
-
-    @property
-    def held_bytes(self) -> int:
-        """The memory that the engine's process holds; on a Mac without what only the GPU wrote."""
-        try:
-            return int(psutil.Process(self.pid).memory_info().rss) if self.pid else 0
-        except psutil.Error:  # it has just ended
-            return 0
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
         """Keep an engine running until cancelled. `loaded` is set when the first engine can answer.
@@ -93,7 +82,6 @@ class EngineChild:
             limit=LONGEST_RESPONSE_BYTES,
             cwd=FOLDER,
         )
-        self.pid = process.pid
         assert process.stdin is not None
         assert process.stdout is not None
         # Asked for before the link begins, or it would load again what was loaded last.
@@ -121,7 +109,6 @@ class EngineChild:
                 raise Problem(error.failed.message, error.failed.remedy) from None
             return error.failed.message
         finally:
-            self.pid = 0
             watching.cancel()
             await _end(process, talking)
 

@@ -18,11 +18,10 @@ from models.records import Fit
 class Pair:
     """A pair, and the link to its engine.
 
-    Attributes: `users`, the requests that need it now; `tokens`, of the answers that are being
-    written, at most; `used`, when the last request ended, by the loop's clock; `keep_seconds`, how
-    long it then stays loaded; `fit`, the memory that it takes while it is loaded, None where that
-    is not known; `measured`, the loaded pair that `fit` is of; `loading`, its newest load; `fresh`,
-    whether its engine has answered nothing yet.
+    Attributes: `users`, the requests that need it now; `used`, when the last request ended, by the
+    loop's clock; `keep_seconds`, how long it then stays loaded; `fit`, the memory that it takes
+    while it is loaded, None where that is not known; `measured`, the loaded pair that `fit` is of;
+    `loading`, its newest load.
     """
 
     def __init__(
@@ -37,10 +36,9 @@ class Pair:
         target's, if none is given."""
         self.link, self.child = link, child
         self.keep_seconds = keep_seconds
-        self.users, self.tokens, self.used = 0, 0, 0.0
+        self.users, self.used = 0, 0.0
         self.fit: Fit | None = None
         self.measured: Loaded | None = None
-        self.fresh = True
         self.loading: asyncio.Task[None] | None = None
         self._name = name
         self._life: asyncio.Task[None] | None = None  # of the child
@@ -100,7 +98,7 @@ class Pair:
     async def stop(self) -> None:
         """End its engine. The next request loads the pair again."""
         life, self._life, self.loading = self._life, None, None
-        self.fit, self.measured, self.fresh = None, None, True
+        self.fit, self.measured = None, None
         if life is not None:
             life.cancel()
             await asyncio.gather(life, return_exceptions=True)

@@ -1,17 +1,16 @@
 """The pairs that a server answers with: links to their engines, by the names that clients use.
 
-Knows which pair a client means, when it is loaded and unloaded, and what waits for memory. Knows no
-HTTP, and nothing of an answer but its number of tokens.
+Knows which pair a client means, and when it is loaded and unloaded. Knows no HTTP, and nothing of
+an answer.
 
 - A pair is loaded when it is asked for, one at a time. The others answer meanwhile.
 - To make room, pairs that nobody uses are unloaded, the least recently used first; none for a pair
-  that would not fit even then.
-- An answer begins once the machine has memory for it, or is refused with the numbers.
+  that would not fit even then, which is refused with the numbers.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -26,11 +25,8 @@ from engine.server.pair import retrieve
 from engine.server.room import Room
 from engine.server.status import ModelStatus
 from models.errors import Problem
-from models.in_words import size
-from models.memory.fit import DEFAULT_CONTEXT
 
 _TICK_SECONDS = 1.0
-_PATIENCE_SECONDS = 60.0  # that a request waits for memory
 _AGAIN_SECONDS = 10
 _ANY = {"*": ""}  # whatever a client asks for, the preferred pair answers
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -78,13 +74,12 @@ class Pool:
         aliases: Mapping[str, str] = _ANY,
         room: Room | None = None,
         report: Callable[[str], None] = lambda line: None,
-        patience_seconds: float = _PATIENCE_SECONDS,
         tick_seconds: float = _TICK_SECONDS,
     ) -> None:
         """`report` is called with a line whenever a pair is loaded or unloaded."""
         self._pairs, self._aliases = tuple(pairs), aliases
         self._room, self._report = room or Room(), report
-        self._tick_seconds, self._patience = tick_seconds, patience_seconds / tick_seconds
+        self._tick_seconds = tick_seconds
         self._changing = asyncio.Lock()  # held by whoever changes what is loaded
 
     @property
@@ -145,58 +140,6 @@ class Pool:
             pair.loading = asyncio.create_task(self._start(pair))
             pair.loading.add_done_callback(retrieve)
         await asyncio.shield(pair.loading)
-
-    @asynccontextmanager
-    async def admitted(
-        self, pair: Pair, tokens: Callable[[], Awaitable[int]]
-    ) -> AsyncIterator[None]:
-        """Wait until the machine has memory for one more answer of a pair that is in use; until the
-        end that is counted on.
-
-        `tokens()`, of its prompt and text, is only asked where the longest answer might be too
-        much. Raises Refusal with the numbers.
-        """
-        count = await self._wait_for_memory(pair, tokens)
-        pair.tokens += count
-        pair.fresh = False
-        try:
-            yield
-        finally:
-            pair.tokens -= count
-
-    async def _wait_for_memory(self, pair: Pair, tokens: Callable[[], Awaitable[int]]) -> int:
-        """Return how many tokens to count on for the answer. Raises Refusal."""
-        loaded, free = pair.link.loaded, await self._free(pair, old_seconds=_TICK_SECONDS)
-        if free is None or pair.fit is None or loaded is None:
-            return 0
-        most = loaded.context_length
-        if free >= pair.fit.answer_bytes(pair.tokens + most):
-            return min(most, DEFAULT_CONTEXT)
-        count, ticks = await tokens(), 0
-        while (free := await self._free(pair)) is not None:
-            # What another's engine has read already, nobody here knows.
-            needed = pair.fit.answer_bytes(pair.tokens + count) if pair.child else 1
-            if free >= needed:
-                break
-            if others := self._idle():
-                await self._unload(others[0], "as memory is short")
-            elif pair.alive and pair.users == 1 and not pair.fresh:  # it holds old caches
-                await self._unload(pair, "as memory is short", users=1)
-                await self._get(pair)
-            elif ticks >= self._patience:
-                raise _short(free, needed)
-            else:
-                ticks += 1
-                await asyncio.sleep(self._tick_seconds)
-        return count
-
-    async def _free(self, pair: Pair, *, old_seconds: float = 0.0) -> int | None:
-        """The memory that the answers of a pair may take: what is left, and what its engine holds
-        beside the weights, as it drops old caches by itself."""
-        left = await self._room.left_bytes(old_seconds=old_seconds)
-        if left is None or pair.fit is None or pair.child is None:
-            return left
-        return left + max(pair.child.held_bytes - pair.fit.held_bytes, 0)
 
     async def tend(self) -> None:
         """Unload each pair that was not asked for as long as it is to stay, and those without room
@@ -262,26 +205,21 @@ class Pool:
     async def _make_room(self, pair: Pair) -> None:
         """Unload pairs until this one fits. Raises NoRoom if it would not. An engine that has the
         machine for itself finds that out alone."""
-        ticks = 0
-        while True:
-            for other in self._pairs:
-                await self._measure(other)
-            if not (there := self._there):
+        for other in self._pairs:
+            await self._measure(other)
+        if not (there := self._there):
+            return
+        idle = [other for other in self._idle() if other in there]
+        for count in range(len(idle) + 1):
+            problem = await self._lacks(pair, there, idle[:count])
+            if problem is None:
+                for other in idle[:count]:
+                    self._report(f"Unloading {other.name}, to make room")
+                    await other.stop()
                 return
-            idle = [other for other in self._idle() if other in there]
-            for count in range(len(idle) + 1):
-                problem = await self._lacks(pair, there, idle[:count])
-                if problem is None:
-                    for other in idle[:count]:
-                        self._report(f"Unloading {other.name}, to make room")
-                        await other.stop()
-                    return
-            if (never := await self._lacks(pair, there, there)) is not None:
-                raise NoRoom(never, again=False)
-            if problem is not None and ticks >= self._patience:
-                raise NoRoom(problem, again=True)
-            ticks += 1
-            await asyncio.sleep(self._tick_seconds)
+        never = await self._lacks(pair, there, there)
+        assert problem is not None
+        raise NoRoom(never or problem, again=never is None)
 
     async def _lacks(
         self, pair: Pair, there: Sequence[Pair], going: Sequence[Pair]
@@ -302,9 +240,9 @@ class Pool:
         idle = (pair for pair in alive if not pair.users and not pair.begins)
         return sorted(idle, key=lambda pair: pair.used)
 
-    async def _unload(self, pair: Pair, why: str, *, users: int = 0) -> None:
+    async def _unload(self, pair: Pair, why: str) -> None:
         async with self._changing:
-            if pair.alive and pair.users == users:  # it may have been asked meanwhile
+            if pair.alive and not pair.users:  # it may have been asked meanwhile
                 self._report(f"Unloading {pair.name}, {why}")
                 await pair.stop()
 
@@ -319,13 +257,3 @@ def keep_seconds(text: str) -> float:
         raise Problem(message, "Write 30s, 10m or 2h; 0, or -1 for always.")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     return inf if text.strip().startswith("-") else seconds
-
-
-def _short(left: int, needed: int) -> Refusal:
-    message = (
-        f"Answers would need {size(needed)} of memory beside the model, and {size(left)} are left. "
-        f"Close other programs, send less, or try again in {_AGAIN_SECONDS} seconds."
-    )
-    return Refusal(
-        503, "insufficient_memory", message, again=True, retry_after_seconds=_AGAIN_SECONDS
-    )

@@ -1,5 +1,4 @@
-"""Whether the machine has memory for a pair, and for one more answer, by the numbers of
-`models.memory.fit`.
+"""Whether the machine has memory for a pair, by the numbers of `models.memory.fit`.
 
 Knows folders and sizes; not what is loaded, nor what becomes of a request.
 """
@@ -7,14 +6,12 @@ Knows folders and sizes; not what is loaded, nor what becomes of a request.
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import inf
-from time import monotonic
 
 from engine.process.protocol import Load, Loaded
 from models.errors import Problem
 from models.installed.resolve import heaviest, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
-from models.memory.machine import Machine, left_bytes, this_machine
+from models.memory.machine import Machine, this_machine
 from models.memory.model_size import ModelSize, weigh
 from models.records import Fit
 
@@ -24,14 +21,8 @@ Sizes = tuple[ModelSize, ModelSize | None]
 class Room:
     """The memory of this machine. Weighs each pair once."""
 
-    def __init__(
-        self,
-        machine: Callable[[], Machine] = this_machine,
-        left: Callable[[], int | None] = left_bytes,
-    ) -> None:
-        self._machine, self._left = machine, left
-        self._last: int | None = None
-        self._asked = -inf
+    def __init__(self, machine: Callable[[], Machine] = this_machine) -> None:
+        self._machine = machine
         self._sizes: dict[tuple[str, str], Sizes | None] = {}
 
     async def taken(self, pair: Load | Loaded) -> Fit | None:
@@ -58,14 +49,6 @@ class Room:
             context=_context(pair),
             cache_bits=_bits(pair),
         )
-
-    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
-        """As `models.memory.machine.left_bytes`, or as it was at most `old_seconds` ago: to ask the
-        system takes a millisecond."""
-        if monotonic() - self._asked >= old_seconds:
-            self._last = await asyncio.to_thread(self._left)
-            self._asked = monotonic()
-        return self._last
 
     async def _weighed(self, pair: Load | Loaded) -> Sizes | None:
         """The sizes of a target and of its heaviest drafter; None where they are not known, or of

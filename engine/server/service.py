@@ -28,7 +28,6 @@ from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
-from models.memory.fit import DEFAULT_CONTEXT
 
 MOST_WAITING = 32
 
@@ -135,7 +134,7 @@ class Service:
         ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
         keep_seconds: float | None,
     ) -> Ask:
-        """Load the pair and wait for memory; return what to ask it for. Raises Refusal."""
+        """Load the pair; return what to ask it for. Raises Refusal."""
         using = self.pool.using(self.pair, keep_seconds=keep_seconds)
         link = await call.held.enter_async_context(using)
         waiting = link.open - self.loaded.parallel
@@ -144,15 +143,6 @@ class Service:
         made = ask_of(self)
         ask = await made if isinstance(made, Awaitable) else made
         ask = replace(ask, prompt=await self._shown(ask.prompt, call.held))
-
-        async def tokens() -> int:
-            prompts = (ask.prompt, *ask.more_prompts)
-            read = [await self._counted(prompt, ask.request.thinking) for prompt in prompts]
-            text = min(ask.request.max_tokens, DEFAULT_CONTEXT)  # most clients name no limit
-            each = min(max(one.tokens for one in read) + text, self.loaded.context_length)
-            return each * min(ask.answers, self.loaded.parallel)
-
-        await call.held.enter_async_context(self.pool.admitted(self.pair, tokens))
         return await for_model(ask, (await self.texts()).syntax, self._ending)
 
     async def _shown(self, prompt: Prompt, held: AsyncExitStack) -> Prompt:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
 from models.records import Fit
 
 _GIB = 1 << 30
@@ -63,21 +61,6 @@ def this_machine() -> Machine:
         names = ("hw.memsize", "iogpu.wired_limit_mb")
         return mac(_sysctl("machdep.cpu.brand_string"), {name: _sysctl(name) for name in names})
     return linux(Path("/"))
-
-
-def left_bytes() -> int | None:
-    """The memory that programs may still take before the system swaps; None while macOS finds that
-    it has enough."""
-    if sys.platform == "darwin":
-        return mac_left(_sysctl("kern.memorystatus_vm_pressure_level"))
-    return linux(Path("/")).available_bytes
-
-
-def mac_left(pressure: str) -> int | None:
-    """The same of a Mac. `pressure`: 1 is normal, 2 is a warning, 4 is critical."""
-    if _whole(pressure) <= 1:
-        return None
-    return max(psutil.virtual_memory().available - OWN_BYTES, 0)
 
 
 def mac(name: str, settings: Mapping[str, str]) -> Machine:

@@ -1,8 +1,6 @@
 """The engine as a child: loaded, killed, started again."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -16,7 +14,7 @@ from engine.server.link import EngineLink
 from engine.server.pool import Pair
 from models.errors import Problem
 from tests.support.engine.asking import run
-from tests.support.engine.scripted_host import LOST, command
+from tests.support.engine.scripted_host import LOST, command, newest_child
 
 TINY = "/models/tiny"
 HELLO = Prompt(text="hello")
@@ -30,7 +28,7 @@ async def engine(
     macs: Macs | None = None,
     command: Sequence[str] = command(),
     hangs_seconds: float = 60.0,
-) -> AsyncIterator[tuple[EngineLink, EngineChild, list[str]]]:
+) -> AsyncIterator[tuple[EngineLink, list[str]]]:
     deaths: list[str] = []
     link = EngineLink()
     load = Load("l", target, macs=macs or Macs())
@@ -48,7 +46,7 @@ async def engine(
         await asyncio.wait((running, loaded), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield link, child, deaths
+        yield link, deaths
     finally:
         loaded.cancel()
         running.cancel()
@@ -62,11 +60,10 @@ async def said(link: EngineLink, prompt: Prompt) -> str:
 
 def test_it_is_loaded_and_answers() -> None:
     async def ask() -> None:
-        async with engine() as (link, child, deaths):
+        async with engine() as (link, deaths):
             assert link.loaded is not None
             assert link.loaded.target == "/models/tiny"
             assert await said(link, HELLO) == "You said: hello "
-            assert child.pid
             assert not deaths
 
     run(ask())
@@ -110,10 +107,10 @@ def test_a_program_that_is_no_engine_is_a_problem(line: str) -> None:
 
 def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
     async def ask() -> None:
-        async with engine() as (link, child, deaths):
+        async with engine() as (link, deaths):
             async with link.generate(LONG, Request()) as events:
                 await anext(events)
-                os.kill(child.pid, signal.SIGKILL)
+                newest_child().kill()
                 last = [event async for event in events][-1]
             assert isinstance(last, Failed)
             assert last.cause == "engine"
@@ -128,8 +125,8 @@ def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
 
 def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
     async def ask() -> None:
-        async with engine(hangs_seconds=1.0) as (link, child, deaths):
-            first = child.pid
+        async with engine(hangs_seconds=1.0) as (link, deaths):
+            first = newest_child()
             async with link.generate(LONG, Request()) as events:
                 last = [event async for event in events][-1]
             assert isinstance(last, Failed)
@@ -137,7 +134,7 @@ def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
             while link.loaded is None:
                 await asyncio.sleep(0.01)
             assert await said(link, HELLO) == "You said: hello "
-            assert child.pid != first
+            assert newest_child() != first
             assert len(deaths) == 1
 
     run(ask())
@@ -146,19 +143,19 @@ def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
 @pytest.mark.slow
 def test_an_engine_that_is_slow_or_has_nothing_to_do_does_not_hang() -> None:
     async def ask() -> None:
-        async with engine(hangs_seconds=2.0) as (link, child, deaths):
-            first = child.pid
+        async with engine(hangs_seconds=2.0) as (link, deaths):
+            first = newest_child()
             await asyncio.sleep(3.0)
             slow = Prompt(text='{"say": ["a", "b", "c", "d", "e"], "delay": 0.6}')
             assert await said(link, slow) == "abcde"
-            assert (child.pid, deaths) == (first, [])
+            assert (newest_child(), deaths) == (first, [])
 
     run(ask())
 
 
 def test_a_lost_mac_is_named_and_all_of_them_are_led_again() -> None:
     async def ask() -> None:
-        async with engine(macs=Macs("/two.json")) as (link, _, deaths):
+        async with engine(macs=Macs("/two.json")) as (link, deaths):
             states: list[list[str]] = []
             link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
             prompt = Prompt(text='{"say": ["a"], "then": "lose"}')

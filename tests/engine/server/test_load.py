@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import random
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -21,7 +19,7 @@ from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, bound
 from tests.support.engine.asking import Listening, listening, run
-from tests.support.engine.scripted_host import ScriptedHost, Step, command, script
+from tests.support.engine.scripted_host import ScriptedHost, Step, command, newest_child, script
 
 PLAN = json.dumps({"say": ["word "] * 40, "delay": 0.005})
 
@@ -113,7 +111,7 @@ def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(death
                 while not (link.loaded and link.open):
                     await asyncio.sleep(0.005)
                 await asyncio.sleep(0.05)
-                os.kill(child.pid, signal.SIGKILL)
+                newest_child().kill()
                 while link.loaded:
                     await asyncio.sleep(0.005)
             done = ends["done"]

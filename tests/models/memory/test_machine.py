@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models.memory.machine import Machine, left_bytes, linux, mac, mac_left, this_machine
+from models.memory.machine import Machine, linux, mac, this_machine
 from models.records import Fit
 
 GIB = 1 << 30
@@ -48,17 +48,6 @@ def test_others_leave_what_they_do_not_take() -> None:
     metal = Machine("m", 1000, 500, unified=True)
     assert metal.beside([other, other]).available_bytes == 500 - 2 * 70, "the limit is for all"
     assert metal.beside([other] * 9).available_bytes == 0
-    assert other.answer_bytes(50) == 3 + 6
-
-
-def test_a_mac_without_pressure_has_enough() -> None:
-    assert [mac_left(level) for level in ("1", "0", "")] == [None] * 3
-    for level in ("2", "4"):
-        left = mac_left(level)
-        assert left is not None
-        assert left >= 0
-    here = left_bytes()
-    assert here is None or 0 <= here < this_machine().memory_bytes
 
 
 def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ PORT = 8737
 
 class ScriptedChild(EngineChild):
     """An engine in this event loop. Attributes: `lives`, how often it was started; `host`, the
-    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded; `held`: the
-    bytes that it holds."""
+    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded."""
 
     def __init__(self, link: EngineLink, load: Load, *, play: Script = told) -> None:
         super().__init__(link, load)
@@ -40,11 +39,6 @@ class ScriptedChild(EngineChild):
         self.gate = asyncio.Event()
         self.gate.set()
         self.problem: Problem | None = None
-        self.held = 0
-
-    @property
-    def held_bytes(self) -> int:
-        return self.held
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
         self.lives += 1
@@ -70,13 +64,12 @@ class ScriptedChild(EngineChild):
 
 
 class MadeUpRoom(Room):
-    """A machine with `total` MB. A pair takes what `sizes` say of its target, in MB, and 1 kB for
-    each token of an answer. Attribute: `left`, as of the machine."""
+    """A machine with `total` MB. A pair takes what `sizes` say of its target, in MB, and 100 kB for
+    its answers."""
 
     def __init__(self, total: int, sizes: Mapping[str, int]) -> None:
         super().__init__()
         self.total, self.sizes = total, sizes
-        self.left: int | None = None
 
     async def taken(self, pair: Load | Loaded) -> Fit | None:
         weights = self.sizes.get(pair.target)
@@ -89,9 +82,6 @@ class MadeUpRoom(Room):
         needed = _fit(self.sizes[pair.target] * MB).needed_bytes
         if needed > free:
             raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
-
-    async def left_bytes(self, *, old_seconds: float = 0.0) -> int | None:
-        return self.left
 
 
 def _fit(weights: int) -> Fit:
@@ -125,7 +115,6 @@ async def pooled(
     window: EngineLink | None = None,
     aliases: Mapping[str, str] | None = None,
     keep_seconds: float = float("inf"),
-    patience_seconds: float = 0.0,
 ) -> AsyncIterator[Pooled]:
     """A server of these models, none of which is loaded; `window`: with its engine as the first."""
     children: dict[str, ScriptedChild] = {}
@@ -138,7 +127,6 @@ async def pooled(
         pairs,
         aliases={} if aliases is None else aliases,
         room=room or MadeUpRoom(0, {}),
-        patience_seconds=patience_seconds,
         tick_seconds=0.01,
     )
     tending = asyncio.create_task(pool.tend())

@@ -22,6 +22,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, get_args
 
+import psutil
+
 from engine import events
 from engine.cluster.states import RankState
 from engine.conversation.text import AnswerText
@@ -327,6 +329,11 @@ def send(writer: asyncio.StreamWriter, response: protocol.Response) -> None:
 def command(*arguments: str) -> Sequence[str]:
     """The command that starts one as a process."""
     return (sys.executable, "-m", __name__, *arguments)
+
+
+def newest_child() -> psutil.Process:
+    """The process that was started last."""
+    return max(psutil.Process().children(), key=psutil.Process.create_time)
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
