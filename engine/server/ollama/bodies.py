@@ -11,8 +11,8 @@ from engine.server.bodies import WHOLE, Body, named
 from engine.server.fields import LENGTHS, SamplingFields
 from engine.server.forms import FormFields
 from engine.server.messages import MOST_MESSAGES, Message
-from engine.server.openai.tools import ToolFields
 from engine.server.thinking import ThinkingFields
+from engine.server.tools import ToolFields
 
 
 class Options(SamplingFields):

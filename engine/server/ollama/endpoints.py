@@ -7,10 +7,10 @@ from engine.server.answers import Ask, Broken, Piece
 from engine.server.bodies import names_of, read_body
 from engine.server.errors import Refusal, invalid
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fim import Gap, gap_of
 from engine.server.ollama.bodies import AnswerFields, GenerateBody, OllamaChatBody, Options
 from engine.server.ollama.reading import chat_ask, generate_ask
 from engine.server.ollama.writing import ReplyWriter
-from engine.server.openai.fim import Gap, gap_of
 from engine.server.pool import keep_seconds
 from engine.server.service import Service
 from engine.server.sse import line, line_reply

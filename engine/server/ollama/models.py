@@ -14,9 +14,9 @@ from typing import Any
 from engine.server.bodies import read_body
 from engine.server.errors import invalid
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fim import gap_of
 from engine.server.models import context_of
 from engine.server.ollama.bodies import ShowBody
-from engine.server.openai.fim import gap_of
 from engine.server.pool import Pair
 from engine.server.service import Service
 from engine.server.target import TargetTexts

@@ -8,10 +8,10 @@ from engine.server.answers import Ask
 from engine.server.choosing import check_choice, tools_json
 from engine.server.errors import invalid
 from engine.server.fields import sampling_in
+from engine.server.fim import Gap
 from engine.server.forms import OBJECT, form_in, schema_form
 from engine.server.messages import conversation_of, images_in
 from engine.server.ollama.bodies import AnswerFields, GenerateBody, OllamaChatBody
-from engine.server.openai.fim import Gap
 
 
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:

@@ -21,7 +21,7 @@ from engine.server.answers import (
     Waiting,
 )
 from engine.server.errors import Refusal, ollama_error
-from engine.server.openai.logprobs import chat_logprobs
+from engine.server.logprobs import chat_logprobs
 
 Json = dict[str, Any]
 

@@ -29,13 +29,13 @@ from engine.server.choosing import check_choice, tools_json
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.fields import LENGTHS
+from engine.server.logprobs import chat_logprobs
 from engine.server.messages import Content as MessageContent
 from engine.server.messages import Messages, conversation_of, text_of
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
-from engine.server.openai.logprobs import chat_logprobs
-from engine.server.openai.tools import ToolFields
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
+from engine.server.tools import ToolFields
 
 _ROLES = (*get_args(Role), "developer", "function")
 Pieces = AsyncIterator[tuple[int, Piece]]

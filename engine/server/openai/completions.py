@@ -24,9 +24,9 @@ from engine.server.bodies import WHOLE, Limit, named, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.fields import LENGTHS
+from engine.server.fim import gap_of
+from engine.server.logprobs import text_logprobs
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
-from engine.server.openai.fim import gap_of
-from engine.server.openai.logprobs import text_logprobs
 from engine.server.service import Service
 
 MOST_PROMPTS = 128

@@ -11,7 +11,7 @@ from engine.server.bodies import WHOLE, Body, named
 from engine.server.errors import invalid
 from engine.server.fields import SamplingFields, sampling_in
 from engine.server.forms import FormFields, form_in
-from engine.server.openai.tools import ResponseFormat, grammar_of
+from engine.server.openai.forms import ResponseFormat, grammar_of
 from models.errors import Problem
 
 MOST_CHOICES = 8

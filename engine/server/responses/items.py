@@ -6,7 +6,7 @@ The writer adds to each event the item's place in the response, and the event's 
 from typing import Any, Protocol
 
 from engine.events import TokenLogprob
-from engine.server.openai.logprobs import chat_logprobs
+from engine.server.logprobs import chat_logprobs
 from engine.server.responses.custom_input import CustomInput
 from engine.server.responses.tools import KnownTool
 

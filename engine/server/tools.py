@@ -1,12 +1,10 @@
-"""The tools that a chat may call, and the required form of its answer."""
+"""The tools that a chat may call, in the notation that OpenAI's chats and Ollama share."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.request import Grammar
 from engine.server.bodies import Body, Object
-from engine.server.forms import OBJECT, schema_form
 
 MOST_TOOLS = 256
 
@@ -47,31 +45,6 @@ class AllowedChoice(Body):
 ToolChoice = Literal["none", "auto", "required", "any"] | AllowedChoice | ChosenTool
 
 
-class NamedSchema(Body):
-    name: str = ""
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
-    strict: bool = False
-
-
-class TextForm(Body):
-    type: Literal["text"]
-
-
-class ObjectForm(Body):
-    """An object. Some servers take its schema here."""
-
-    type: Literal["json_object"]
-    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-
-
-class SchemaForm(Body):
-    type: Literal["json_schema"]
-    json_schema: NamedSchema
-
-
-ResponseFormat = Annotated[TextForm | ObjectForm | SchemaForm, Field(discriminator="type")]
-
-
 class ToolFields(Body):
     """The tools of a chat, and the choice among them."""
 
@@ -102,16 +75,3 @@ class ToolFields(Body):
             return functions
         allowed = {tool.function.name for tool in choice.allowed_tools.tools}
         return [function for function in functions if function["name"] in allowed]
-
-
-def grammar_of(form: ResponseFormat | None) -> Grammar | None:
-    """The grammar of the answer; None for free text. Raises Refusal."""
-    match form:
-        case SchemaForm(json_schema=named):
-            param = "response_format.json_schema.schema"
-            return schema_form(named.schema_, param, strict=named.strict)
-        case ObjectForm():
-            schema = OBJECT if form.schema_ is None else form.schema_
-            return schema_form(schema, "response_format.schema", strict=False)
-        case _:
-            return None

@@ -4,6 +4,7 @@ They are the target's after bias, penalties and grammar, at temperature 1 and be
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from engine.events import TokenLogprob
@@ -25,22 +26,16 @@ def chat_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
     ]
 
 
-def text_logprobs(tokens: Sequence[TokenLogprob], *, offset: int = 0) -> dict[str, Any]:
-    """The logprobs of a choice of completions: lists with an entry per token.
-
-    `offset`: the number of characters before the first token.
-    """
+def text_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """The logprobs of a choice of completions: lists with an entry per token."""
     texts = [_text(token.bytes) for token in tokens]
-    offsets = [offset]
-    for token in tokens:
-        offsets.append(offsets[-1] + len(_text(token.bytes)))
     return {
         "tokens": texts,
         "token_logprobs": [_finite(token.logprob) for token in tokens],
         "top_logprobs": [
             {_text(top.bytes): _finite(top.logprob) for top in token.top} for token in tokens
         ],
-        "text_offset": offsets[:-1],
+        "text_offset": [*accumulate(map(len, texts), initial=0)][:-1],
     }
 
 
