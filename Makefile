@@ -61,12 +61,13 @@ test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 
 lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab
 
-lint: $(DEV_READY) ## style, types, and which package imports which
+lint: $(DEV_READY) ## style, types, which package imports which, and how large each folder is
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
 	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
 	$(BIN)/lint-imports
+	$(BIN)/pytest --quiet -p no:xdist tests/test_budgets.py
 
 format: $(DEV_READY) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix --exit-zero --quiet

@@ -160,7 +160,6 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
         yield ranks
 
 
-@pytest.mark.slow
 def test_conversation_on_two_ranks(two: Ranks, on_the_cpu: None) -> None:
     check(two, "pipeline", "qwen3_5", [Cell("model")])
 

@@ -1,0 +1,187 @@
+"""How large each folder may be, and how long a function: `tests/budgets.toml` has the numbers.
+
+A budget only falls. Code lines are counted by what is executed: no blanks, docstrings, comments or
+imports, so that nothing is gained by deleting words. Tests are counted in whole lines.
+"""
+
+import ast
+import io
+import subprocess
+import tokenize
+import tomllib
+from collections import Counter
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from vulture import Vulture
+
+ROOT = Path(__file__).parents[1]
+FILE = "tests/budgets.toml"
+PRODUCT = ("app", "engine", "models", "packaging")
+_NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+Budget = int | dict[str, Any]  # a number, or `lines` with `for` and `went` where it was raised
+
+
+def git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def lines_of(budget: Budget) -> int:
+    return budget if isinstance(budget, int) else int(budget["lines"])
+
+
+def code_lines(source: str) -> int:
+    """Return how many lines of a module have code: no docstring, import or comment."""
+    left_out = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node = node.body[0]
+        elif not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        left_out |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    written = [token for token in tokens if token.type not in _NO_CODE]
+    return len(
+        {line for token in written for line in range(token.start[0], token.end[0] + 1)} - left_out
+    )
+
+
+@cache
+def modules() -> dict[PurePosixPath, str]:
+    """The sources that git knows, or would add."""
+    names = git("ls-files", "--cached", "--others", "--exclude-standard", "*.py").splitlines()
+    return {
+        PurePosixPath(name): (ROOT / name).read_text(encoding="utf-8")
+        for name in names
+        if (ROOT / name).is_file()
+    }
+
+
+def folder_of(path: PurePosixPath) -> str:
+    """The part of the tree that a module is counted with: a package, and the tests of a package."""
+    depth = 3 if path.parts[0] == "tests" else 2
+    return "/".join(path.parts[: min(len(path.parts) - 1, depth)])
+
+
+def sizes() -> dict[str, Counter[str]]:
+    """The lines of each folder: of code in the product, all of them in tests."""
+    code, tests = Counter[str](), Counter[str]()
+    for path, source in modules().items():
+        if path.parts[0] in PRODUCT:
+            code[folder_of(path)] += code_lines(source)
+        elif path.parts[0] == "tests":
+            tests[folder_of(path)] += source.count("\n")
+    return {"code": code, "tests": tests}
+
+
+def too_long(most: int) -> set[str]:
+    """The functions of the product with more lines than `most`."""
+    return {
+        f"{path}:{node.name}"
+        for path, source in modules().items()
+        if path.parts[0] in PRODUCT
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= most
+    }
+
+
+def budgets(text: str | None = None) -> dict[str, Any]:
+    return tomllib.loads((ROOT / FILE).read_text(encoding="utf-8") if text is None else text)
+
+
+def before() -> dict[str, Any]:
+    """The budgets before the latest change: of the last commit, or of the one before it."""
+    told = git("log", "-2", "--format=%H", "--", FILE).split()
+    if not told:
+        return {}
+    latest = git("show", f"{told[0]}:{FILE}")
+    if latest != (ROOT / FILE).read_text(encoding="utf-8"):
+        return budgets(latest)
+    return budgets(git("show", f"{told[1]}:{FILE}")) if len(told) > 1 else {}
+
+
+@pytest.mark.parametrize("kind", ["code", "tests"])
+def test_each_folder_is_within_its_budget(kind: str) -> None:
+    found, allowed = sizes()[kind], budgets()[kind]
+    assert found.keys() == allowed.keys(), "each folder has a budget, and each budget a folder"
+    over = {
+        folder: f"{lines} of {lines_of(allowed[folder])}"
+        for folder, lines in found.items()
+        if lines > lines_of(allowed[folder])
+    }
+    assert not over, "delete as much as you add, or lower another budget and say so in the entry"
+
+
+@pytest.mark.parametrize("kind", ["code", "tests"])
+def test_a_budget_that_is_raised_says_for_what_and_what_went(kind: str) -> None:
+    was = before().get(kind, {})
+    raised = [
+        folder
+        for folder, budget in budgets()[kind].items()
+        if folder in was and lines_of(budget) > lines_of(was[folder])
+    ]
+    silent = [
+        folder
+        for folder in raised
+        if not isinstance(entry := budgets()[kind][folder], dict)
+        or not (entry.get("for") and entry.get("went"))
+    ]
+    assert not silent, 'write {lines = N, for = "...", went = "..."}'
+
+
+def test_tests_are_not_longer_than_what_they_test() -> None:
+    whole, tests = Counter[str](), Counter[str]()
+    for path, source in modules().items():
+        if path.parts[0] in PRODUCT:
+            whole[path.parts[0]] += source.count("\n")
+        elif path.parts[0] == "tests" and len(path.parts) > 2:
+            tests[path.parts[1]] += source.count("\n")
+    over = {
+        package: round(tests[package] / whole[package], 3)
+        for package in PRODUCT
+        if tests[package] > budgets()["ratio"][package] * whole[package]
+    }
+    assert not over
+
+
+def test_functions_fit_on_a_screen() -> None:
+    assert too_long(60) == {*budgets()["long_functions"]["known"]}, (
+        "shorten it; the list only falls"
+    )
+
+
+def test_nothing_is_called_by_tests_alone() -> None:
+    """`uncalled` lists what Qt, a library or a name in a table calls."""
+    seen = Vulture()
+    seen.scavenge([str(ROOT / package) for package in PRODUCT])
+    kinds = ("class", "function", "method", "property")
+    found = {item.name for item in seen.get_unused_code() if item.typ in kinds}
+    assert found == {*budgets()["uncalled"]["known"]}, "delete it, or list what calls it"
+
+
+def test_each_promise_has_a_proof_that_runs(pytestconfig: pytest.Config) -> None:
+    proofs = tomllib.loads((ROOT / "tests" / "promises.toml").read_text(encoding="utf-8"))
+    paths = pytestconfig.getini("testpaths")
+    for promise, name in proofs.items():
+        assert any(PurePosixPath(name).is_relative_to(path) for path in paths), promise
+        tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+        tests = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        quick = [
+            node
+            for node in tests
+            if node.name.startswith("test_")
+            and not any("slow" in ast.unparse(each) for each in node.decorator_list)
+        ]
+        assert quick, f"{promise}: every test is slow"
+    kept = {f"tests/promises/{path.name}" for path in (ROOT / "tests/promises").glob("test_*.py")}
+    assert kept <= {*proofs.values()}, "each file there proves a promise"
