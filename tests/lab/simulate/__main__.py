@@ -1,6 +1,6 @@
 """`python -m tests.lab.simulate`: play draft lengths against recorded drafts, or record some.
 
-Every failure that a person can act on ends here, as one line, with exit code 2.
+Every failure that the user can act on ends here, as one line, with exit code 2.
 """
 
 import sys
@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from engine.cli.options import TARGET, described
 from models.errors import Problem
-from tests.lab.simulate.run import (
-    SimulateOptions,
-    draft_steps,
-    recorded_traces,
-    run_simulation,
-)
-from tests.lab.simulate.tables import render
+from tests.lab.simulate.conditions import Conditions, find_scenario
+from tests.lab.simulate.curves import find_curves
+from tests.lab.simulate.run import Episode, ResultRow, policy_maker, total
+from tests.lab.simulate.traces import load_trace, without_acceptance
+
+_RECORDED = Path(__file__).parents[2] / "data" / "traces" / "starter.jsonl.gz"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -27,50 +27,67 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 @app.command()
 def play(
     *,
-    traces: Annotated[
-        list[Path] | None, typer.Option(help="A file made by record; repeatable.")
-    ] = None,
+    traces: Annotated[Path, typer.Option(help="A file made by record.")] = _RECORDED,
     curve: Annotated[
         list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
     ] = None,
     scenario: Annotated[
         str, typer.Option(help="A disturbance: steady, noisy, heat, load, steeper, deep or host.")
     ] = "steady",
-    draft_step: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
-    ] = None,
     policy: Annotated[
         str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")
     ] = "auto",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Learn anew in each category.")] = False,
-    published: Annotated[
-        bool, typer.Option("--published", help="Play drafters that others have trained instead.")
-    ] = False,
     rejecting: Annotated[
         bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
-    chains: Annotated[bool, typer.Option("--chains", help="Let no drafter propose trees.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
 ) -> None:
     """Play draft lengths against recorded drafts and published costs: simulated, not measured."""
-    options = SimulateOptions(
-        traces=tuple(traces or ()) if published else tuple(traces or recorded_traces()),
-        published=published,
-        curves=tuple(curve or ()),
-        scenario=scenario,
-        steps=draft_steps(draft_step or ()),
-        policy=policy,
-        fresh=fresh,
-        rejecting=rejecting,
-        chains=chains,
-        seed=seed,
-        out=out,
+    console, make_policy, disturbed = Console(), policy_maker(policy), find_scenario(scenario)
+    curves, answers = find_curves(curve or ()), load_trace(traces).answers
+    if rejecting:
+        answers = tuple(map(without_acceptance, answers))
+    console.print(
+        f"Simulated, not measured: draft length {policy}; {disturbed.described}"
+        f"{', every drafted token rejected' * rejecting}. "
+        "Costs are published curves, acceptance is recorded.",
+        style="bold",
+        highlight=False,
     )
-    errors = Console(stderr=True)
-    report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
-    render(report, Console())
+    for temperature in sorted({answer.temperature for answer in answers}):
+        episode = Episode([each for each in answers if each.temperature == temperature])
+        for each in curves:
+            machine = Conditions(curve=each, seed=seed, **disturbed.changes)
+            how = f"temperature {temperature:g}" if temperature else "greedy"
+            title = f"Simulated: {each.name} ({each.source}), {how}"
+            console.print(_table(episode.play(make_policy, machine), title))
+    console.print(
+        "Of so many tokens; length: tokens per target pass; ×: speed over plain decoding's. "
+        "Best fixed: of all lengths and drafters, known in hindsight. Oracle: chooses before every "
+        "round and knows all chances and costs. Missing: the share of their speed (regret).",
+        highlight=False,
+    )
+
+
+def _table(rows: Sequence[ResultRow], title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold", min_width=14)
+    headings = ("", "length", "×", "best fixed\nin hindsight", "\n×", "oracle\n×")
+    for heading in (*headings, "missing\nto fixed", "missing\nto oracle"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in [*rows, total(rows)]:
+        table.add_row(
+            row.category,
+            str(row.tokens),
+            f"{row.length:.2f}",
+            f"{row.to_plain:.2f}",
+            row.fixed,
+            f"{row.plain_seconds / row.fixed_seconds:.2f}",
+            f"{row.plain_seconds / row.oracle_seconds:.2f}",
+            f"{row.fixed_regret:.1%}",
+            f"{row.oracle_regret:.1%}",
+        )
+    return table
 
 
 @app.command()
@@ -84,7 +101,6 @@ def record(
     prompts: Path | None = None,
     per_category: int = 4,
     max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
-    temperature: list[float] | None = None,
     longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
 ) -> None:
     """Record what drafters propose at every place of answers, for play."""
@@ -97,7 +113,6 @@ def record(
         drafters=tuple(drafter or ["lookup", "head"]),
         prompts=prompts,
         per_category=per_category,
-        temperatures=tuple(temperature or [0.0, 0.8]),
         max_tokens=max_tokens,
         longest=longest,
     )
@@ -106,14 +121,9 @@ def record(
     print(out)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; after a `Problem` it exits with 2, and one line that names it."""
+if __name__ == "__main__":
     try:
-        app(arguments)
+        app()
     except Problem as problem:
         print(f"simulate: {' '.join(str(problem).split())}", file=sys.stderr)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

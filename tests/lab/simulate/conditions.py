@@ -27,8 +27,7 @@ Doubling = Literal["never", "all", "rows"]
 class Conditions:
     """A machine.
 
-    `steps`: what drafting one token costs, by drafter, as a share of a pass over one row; `starts`:
-    what a draft costs however long it is.
+    `steps`: what drafting one token costs, by drafter, as a share of a pass over one row.
     `growth`: by how much more passes cost for every 1,000 tokens of context.
     `heat`: by how much more everything costs at the end than at the start, growing steadily.
     `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
@@ -41,7 +40,6 @@ class Conditions:
 
     curve: CostCurve
     steps: Mapping[str, float] = field(default_factory=lambda: STEPS)
-    starts: Mapping[str, float] = field(default_factory=dict)
     pass_seconds: float = 0.02
     growth: float = 0.0
     heat: float = 0.0
@@ -74,8 +72,8 @@ class Conditions:
         behind: int = 0,
     ) -> float:
         """Seconds of reading the tokens that it is `behind`, and drafting `tokens`."""
-        step, start = self.steps.get(drafter, DEFAULT_STEP), self.starts.get(drafter, 0.0)
-        steps = start + tokens * step + self.reading * step * behind
+        step = self.steps.get(drafter, DEFAULT_STEP)
+        steps = tokens * step + self.reading * step * behind
         return steps * self._unit(context, progress) + self.host_seconds
 
     def _unit(self, context: int, progress: float) -> float:

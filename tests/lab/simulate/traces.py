@@ -91,31 +91,6 @@ def without_acceptance(answer: AnswerTrace) -> AnswerTrace:
     )
 
 
-def without_trees(answer: AnswerTrace) -> AnswerTrace:
-    """The same drafts, from drafters that propose chains alone."""
-    return _changed(answer, lambda drafted: replace(drafted, ranks=None))
-
-
-def with_all_accepted(answer: AnswerTrace) -> AnswerTrace:
-    """The same drafts, all of them accepted."""
-
-    def change(drafted: RecordedDraft) -> RecordedDraft:
-        ranks = None if drafted.ranks is None else (0,) * len(drafted.q)
-        return replace(drafted, accepted=len(drafted.q), ranks=ranks)
-
-    return _changed(answer, change)
-
-
-def joined(answers: Sequence[AnswerTrace], *, category: str) -> AnswerTrace:
-    """One long answer, phase after phase: what is drafted at its places, one after another."""
-    first = answers[0]
-    drafts = {
-        name: tuple(place for answer in answers for place in answer.drafts[name])
-        for name in first.drafts
-    }
-    return replace(first, id="+".join(a.id for a in answers), category=category, drafts=drafts)
-
-
 def _changed(answer: AnswerTrace, change: Any) -> AnswerTrace:
     drafts = {
         name: tuple(place and change(place) for place in places)

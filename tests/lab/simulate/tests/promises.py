@@ -5,7 +5,7 @@ It keeps all three in most rows, not in all of them yet: see `test_promises.py`.
 
 from collections.abc import Iterable
 
-from tests.lab.simulate.report import ResultRow
+from tests.lab.simulate.run import ResultRow
 
 FIXED_REGRET = 0.05  # of the best fixed length, known in hindsight for every category
 ORACLE_REGRET = 0.08  # of the oracle in expectation

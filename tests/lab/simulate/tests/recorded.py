@@ -1,45 +1,27 @@
-"""Recorded answers for tests: made up, drawn at random, or the committed ones."""
+"""Recorded answers for tests: made up, or the committed ones."""
 
 import random
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from hypothesis import strategies as st
-
-from tests.lab.simulate.conditions import Conditions
-from tests.lab.simulate.curves import CostCurve
 from tests.lab.simulate.traces import AnswerTrace, RecordedDraft, load_trace
 
-TRACES = Path(__file__).parents[3] / "data" / "traces"
-STEEP = CostCurve("steep", "made up", ((1, 1.0), (2, 2.0)))  # n rows cost as much as n passes
-FLAT = CostCurve("flat", "made up", ((1, 1.0), (2, 1.0)))  # n rows cost as much as one
-
-
-def conditions(curve: CostCurve = FLAT, *, step: float = 0.0, **changes: object) -> Conditions:
-    """A calm machine where a pass over one row takes a second, and all drafters cost the same."""
-    calm = {"pass_seconds": 1.0, "steps": dict.fromkeys(("lookup", "head", "model"), step)}
-    return Conditions(curve=curve, **{**calm, **changes})
-
-
-def head_answer(
-    stood: Sequence[int], *, chain: int = 8, category: str = "chat", temperature: float = 0.0
-) -> AnswerTrace:
-    """One that a head drafts for: of each of its chains so many tokens stand."""
-    head = tuple(RecordedDraft((0.5,) * chain, min(n, chain)) for n in stood)
-    return AnswerTrace("made up", category, temperature, 10, {"head": head})
+TRACE = Path(__file__).parents[3] / "data" / "traces" / "starter.jsonl.gz"
+_CHAIN = 8
 
 
 def lucky_answer(
-    chance: float, *, places: int = 400, chain: int = 8, seed: int = 0, category: str = "chat"
+    chance: float, *, places: int, seed: int = 0, category: str = "chat"
 ) -> AnswerTrace:
-    """One where each token of a head's chains stands with that chance, whatever came before."""
-    draw = random.Random(seed)
+    """An answer where each token of a head's chains stands with that chance."""
+    luck = random.Random(seed)
 
-    def stood() -> int:
-        return next((i for i in range(chain) if draw.random() >= chance), chain)
+    def drafted() -> RecordedDraft:
+        stood = next((i for i in range(_CHAIN) if luck.random() >= chance), _CHAIN)
+        return RecordedDraft((0.5,) * _CHAIN, stood)
 
-    return head_answer([stood() for _ in range(places)], chain=chain, category=category)
+    head = tuple(drafted() for _ in range(places))
+    return AnswerTrace("made up", category, 0.0, 10, {"head": head})
 
 
 def committed_answers(temperature: float) -> list[AnswerTrace]:
@@ -49,30 +31,4 @@ def committed_answers(temperature: float) -> list[AnswerTrace]:
 
 @cache
 def _committed() -> tuple[AnswerTrace, ...]:
-    paths = sorted(TRACES.glob("*.gz"))
-    return tuple(answer for path in paths for answer in load_trace(path).answers)
-
-
-@st.composite
-def _drafted(draw: st.DrawFn, match: bool) -> RecordedDraft:
-    q = draw(st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=1, max_size=4))
-    if match:
-        q = [1.0] * len(q)
-    return RecordedDraft(
-        tuple(q), draw(st.integers(0, len(q))), draw(st.integers(2, 40)) if match else 0
-    )
-
-
-@st.composite
-def answers(draw: st.DrawFn) -> AnswerTrace:
-    """Any answer, of one or two drafters who now and then have no idea."""
-    places = draw(st.integers(1, 12))
-    names = draw(st.sampled_from([("head",), ("lookup",), ("lookup", "head")]))
-    drafts = {
-        name: tuple(draw(st.none() | _drafted(match=name == "lookup")) for _ in range(places))
-        for name in names
-    }
-    temperature = draw(st.sampled_from([0.0, 0.8]))
-    return AnswerTrace(
-        draw(st.text(max_size=5)), "any", temperature, draw(st.integers(0, 999)), drafts
-    )
+    return load_trace(TRACE).answers

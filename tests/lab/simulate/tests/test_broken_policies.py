@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
-from tests.lab.simulate.report import ResultRow
-from tests.lab.simulate.run import Episode
+from tests.lab.simulate.run import Episode, ResultRow
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import AnswerTrace, without_acceptance
@@ -106,25 +105,10 @@ def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried() -> None:
     assert with_regrets(play(phases(), Broken, "m4-pro-mlx-0.31")) == []
 
 
-def without_any() -> list[AnswerTrace]:
-    return [without_acceptance(answer) for answer in committed_answers(0.0)]
-
-
-@pytest.mark.parametrize(
-    ("make", "curve"),
-    [(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")],
-)
+@pytest.mark.parametrize(("make", "curve"), [(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")])
 def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
-    rows = play(without_any(), make, curve)
+    rows = play([without_acceptance(each) for each in committed_answers(0.0)], make, curve)
     assert len(below_the_floor(rows)) == len(rows)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_fixed_four_fails_on_the_m3_ultra_curve(temperature: float) -> None:
-    conditions = Conditions(curve=find_curves(["m3-ultra"])[0])
-    rows = Episode(committed_answers(temperature)).play(lambda _: Fixed(4), conditions)
-    assert len(below_the_floor(rows)) == len(rows) == 6
-    assert max(row.to_plain for row in rows) < 0.75
 
 
 def test_who_ignores_cost_misses_most_of_what_could_be_had() -> None:

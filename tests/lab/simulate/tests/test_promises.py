@@ -12,8 +12,7 @@ import pytest
 
 from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import PUBLISHED, find_curves
-from tests.lab.simulate.report import ResultRow
-from tests.lab.simulate.run import Episode, policy_maker
+from tests.lab.simulate.run import Episode, ResultRow, policy_maker
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import without_acceptance
