@@ -31,7 +31,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -87,6 +87,9 @@ record: $(READY) ## record what drafters propose in answers of a pair, for `make
 
 parity: $(PARITY_READY) ## compare our drafters' networks with other people's; ARGS="--write eagle3"
 	$(PARITY_VENV)/bin/python -m tests.lab.parity $(ARGS)
+
+retrieval: $(READY) ## whose answers stand in the passages that a message gets; ARGS="--tokenizer FILE"
+	$(BIN)/python -m tests.lab.retrieval $(ARGS)
 
 pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER
 	$(BIN)/python -m tests.lab.pictures.real_pair $(ARGS)
