@@ -31,7 +31,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -93,6 +93,9 @@ retrieval: $(READY) ## whose answers stand in the passages that a message gets; 
 
 pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER
 	$(BIN)/python -m tests.lab.pictures.real_pair $(ARGS)
+
+pictures-of-states: $(DEV_READY) ## the window in its chief states, with made-up answers; ARGS="FOLDER --only tools"
+	$(BIN)/python -m tests.lab.pictures $(ARGS)
 
 benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an answer grows
 	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)

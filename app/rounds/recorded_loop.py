@@ -74,7 +74,7 @@ class Recording:
 
 
 def read_recording(file: Path = FILE) -> Recording:
-    """Read a recording of `tests/lab/pictures/first_page.py`."""
+    """Read a recording that a script made, `git log -- tests/lab/pictures/first_page.py`."""
     read = json.loads(file.read_text(encoding="utf-8"))
     rounds = tuple(tuple(Word(text, kind) for kind, text in one) for one in read["rounds"])
     return Recording(read["question"], read["target"], rounds)
