@@ -98,7 +98,7 @@ pictures-of-states: $(DEV_READY) ## the window in its chief states, with made-up
 	$(BIN)/python -m tests.lab.pictures $(ARGS)
 
 benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an answer grows
-	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)
+	$(BIN)/python -m tests.lab.window_benchmark $(ARGS)
 
 clients: $(READY) ## try other people's clients with `slipstream serve`; ARGS="--only openai --server mlx-lm"
 	$(BIN)/python -m tests.lab.clients $(ARGS)

@@ -12,9 +12,8 @@ from app.rounds.scrubber import ReplayDialog
 from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
-from tests.lab.window_benchmark.frames import summarize
-from tests.lab.window_benchmark.run import Meter
 from tests.support.app.canaries import Listener, Watch, hostile
+from tests.support.app.frames import Meter, milliseconds
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
@@ -108,7 +107,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     frames = meter.take()
     window.removeEventFilter(meter)
     garbage.close()
-    print(summarize(frames), sorted(frame.seconds for frame in frames)[-8:])
+    print(milliseconds([frame.seconds for frame in frames]))
 
     message = window.transcript.messages[-1]
     assert message.written == text + "\n\n" + LONG_LINE

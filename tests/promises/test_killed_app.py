@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel
 
 from app.conversations.store import Store
 from app.rounds.trace import Trace
-from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.long_texts import made_text
 from tests.support.app.running_app import CHARACTERS
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Open, Until
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.conversations.store import Store
 from app.window import Window
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
-from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.long_texts import made_text
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 
 __all__ = ["small_disk"]  # a fixture
@@ -42,7 +42,7 @@ def characters() -> int:
 def window(
     plain_application: QApplication, folder: Path, characters: int, until: Until
 ) -> Iterator[Window]:
-    play = ("-m", "tests.lab.window_benchmark.host", str(characters), str(SPEED))
+    play = ("-m", "tests.support.app.streaming_host", str(characters), str(SPEED))
     window = make_window(plain_application, folder, (sys.executable, *play))
     window.show()
     window.begin()

@@ -2,6 +2,8 @@
 
 import random
 import re
+from collections.abc import Iterator
+from itertools import chain
 from zlib import crc32
 
 from engine.conversation.stats import tally
@@ -25,9 +27,19 @@ ROUND_SECONDS = 0.011
 
 def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ...]:
     """The events of an answer that is `text`; the same for the same seed. `longest` 0: plain."""
+    reading = (Prefill("g", 96, 120, 96, 0.0), Prefill("g", 120, 120, 96, 0.04))
+    rounds = made_rounds(text, "g", seed=seed, longest=longest)
+    events = (*reading, *chain.from_iterable(rounds))
+    return (*events, Done("g", "stop", tally(events)))
+
+
+def made_rounds(
+    text: str, generation: str, *, seed: int = 0, longest: int = 5
+) -> Iterator[tuple[Event, ...]]:
+    """The events of one round after another; each round but a plain one has its draft first."""
     chance = random.Random(seed)
     tokens = _TOKEN.findall(text)
-    events: list[Event] = [Prefill("g", 96, 120, 96, 0.0), Prefill("g", 120, 120, 96, 0.04)]
+    words = [token for token in tokens if token[0] == " " and token.strip().isalpha()] or [" is"]
     place = number = 0
     while place < len(tokens):
         number += 1
@@ -35,13 +47,11 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         length = min(length, longest, len(tokens) - place - 1)
         accepted = min(length, chance.choice((0, 1, 2, 3, longest, longest)))
         right = tokens[place : place + accepted]
-        wrong = _wrong(tokens, length - accepted, chance, right=tokens[place + accepted])
+        wrong = _wrong(words, length - accepted, chance, right=tokens[place + accepted])
         drafted = tuple(
             DraftedToken(_id(guess), guess, round(chance.uniform(0.4, 0.99), 3))
             for guess in (*right, *wrong)
         )
-        if drafted:
-            events.append(Draft("g", number, drafted, "lookup" if number % 3 else "head"))
         origin: Origin = "plain"
         if drafted:
             origin = "bonus" if accepted == length else "correction"
@@ -51,29 +61,27 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         )
         own = WrittenToken(_id(tokens[place + accepted]), tokens[place + accepted], 0.87, origin)
         draft_seconds = 0.0008 * length
-        events.append(
-            Verdict(
-                "g",
-                number,
-                accepted,
-                judged,
-                own,
-                draft_seconds,
-                ROUND_SECONDS - 0.001,
-                ROUND_SECONDS + draft_seconds,
-                f"expects {accepted + 1} to stand" if length else "drafting does not pay here",
-            )
+        verdict = Verdict(
+            generation,
+            number,
+            accepted,
+            judged,
+            own,
+            draft_seconds,
+            ROUND_SECONDS - 0.001,
+            ROUND_SECONDS + draft_seconds,
+            f"expects {accepted + 1} to stand" if length else "drafting does not pay here",
         )
         parts = (*right, own.text)
         spans = tuple(Span(number, index, len(part)) for index, part in enumerate(parts))
-        events.append(Text("g", "".join(parts), spans))
+        written = Text(generation, "".join(parts), spans)
+        draft = Draft(generation, number, drafted, "lookup" if number % 3 else "head")
+        yield (draft, verdict, written) if drafted else (verdict, written)
         place += accepted + 1
-    return (*events, Done("g", "stop", tally(events)))
 
 
-def _wrong(tokens: list[str], count: int, chance: random.Random, *, right: str) -> list[str]:
+def _wrong(words: list[str], count: int, chance: random.Random, *, right: str) -> list[str]:
     """Words from elsewhere in the text, as if they had been copied from there."""
-    words = [token for token in tokens if token[0] == " " and token.strip().isalpha()] or [" is"]
     start = chance.randrange(len(words))
     guess = [words[(start + n) % len(words)] for n in range(count)]
     return [" the" if right != " the" else " a", *guess[1:]] if guess[:1] == [right] else guess

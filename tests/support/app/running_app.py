@@ -83,7 +83,7 @@ def tell_flushes(window: Window) -> None:
 
 def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
-    play = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), speed)
+    play = (sys.executable, "-m", "tests.support.app.streaming_host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
     opened = ANSWERS.to_json(Opened("/models/tiny"))
     # The real one outlives a kill for a moment; further words are nothing to this one.

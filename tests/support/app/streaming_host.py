@@ -1,4 +1,4 @@
-"""Stands in for the engine in the benchmark of the window: plays made-up rounds at a given speed.
+"""Stands in for the engine: streams a long made-up answer at a given speed.
 
 Its arguments: characters, tokens per second. It speaks `engine.process.protocol`; knows no model,
 no MLX and no Qt.
@@ -6,12 +6,11 @@ no MLX and no Qt.
 
 import sys
 import time
-from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 
 from engine.conversation.stats import update
-from engine.events import Done, DoneReason, Failed, Prefill, Stats
+from engine.events import Done, DoneReason, Failed, Prefill, Stats, Verdict
 from engine.process import protocol
 from engine.process.protocol import (
     Cancel,
@@ -27,17 +26,13 @@ from engine.process.protocol import (
     SetDrafter,
 )
 from engine.request import Sampling
-from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
-
-Say = Callable[[Response], None]
-CommandRunner = SimpleQueue[Command]
+from tests.support.app.long_texts import made_text
+from tests.support.app.made_traces import made_rounds
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(characters: int, speed: float) -> None:
     """Answer commands until the standard input ends."""
-    characters, speed = int(arguments[0]), float(arguments[1])
-    text = made_text(characters)
-    commands: CommandRunner = SimpleQueue()
+    text, commands = made_text(characters), SimpleQueue[Command]()
     Thread(target=_read, args=(commands,), daemon=True).start()
     say(Ready(protocol.PROTOCOL, "", "", "", "none"))
     target = drafter = length = ""
@@ -49,57 +44,41 @@ def main(arguments: Sequence[str]) -> None:
                 drafter = command.drafter or drafter
                 length = command.draft_length or length
             case Generate():
-                play(command.id, text, speed=speed, commands=commands, say=say)
+                play(command.id, text, speed, commands)
                 continue
             case _:
                 continue
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
-        shape = ("float32", 1 << 16, 50_000)
-        say(
-            Loaded(
-                *pair,
-                *shape,
-                "",
-                Memory(),
-                Sampling(),
-                4,
-                exact=False,
-                batching=True,
-                macs=protocol.Macs(),
-                knows_tools=True,
-                thinking=(),
-                notation=None,
-                sees=False,
-            )
+        loaded = Loaded(
+            *(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling(), 4),
+            exact=False,
+            batching=True,
+            macs=protocol.Macs(),
+            knows_tools=True,
+            thinking=(),
+            notation=None,
+            sees=False,
         )
+        say(loaded)
 
 
-def play(
-    generation: str,
-    text: str,
-    *,
-    speed: float,
-    commands: CommandRunner,
-    say: Say,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def play(generation: str, text: str, speed: float, commands: SimpleQueue[Command]) -> None:
     """Say the rounds of `text`, `speed` tokens a second, up to the end or a command to stop."""
-    stats, begin, written = Stats(), clock(), 0
+    begin, written = time.monotonic(), 0
     reason: DoneReason = "stop"
     first = Prefill(generation, 64, 64, 0, 0.01)
-    stats = update(stats, first)
+    stats = update(Stats(), first)
     say(first)
-    for events in made_rounds(text, generation=generation):
-        sleep(max(0.0, begin + written / speed - clock()))
-        if _stops(commands, generation, say):
+    for events in made_rounds(text, generation):
+        time.sleep(max(0.0, begin + written / speed - time.monotonic()))
+        if _stops(commands, generation):
             reason = "cancelled"
             break
         for event in events:
             stats = update(stats, event)
             say(event)
-        written += committed(events)
+            written += event.accepted + 1 if isinstance(event, Verdict) else 0
     say(Done(generation, reason, stats))
 
 
@@ -109,7 +88,7 @@ def say(response: Response) -> None:
     sys.stdout.buffer.flush()
 
 
-def _stops(commands: CommandRunner, generation: str, say: Say) -> bool:
+def _stops(commands: SimpleQueue[Command], generation: str) -> bool:
     """Whether this generation was cancelled; what else has come is refused, as it is not played."""
     while True:
         try:
@@ -123,14 +102,14 @@ def _stops(commands: CommandRunner, generation: str, say: Say) -> bool:
             if command.id == generation:
                 return True
             continue
-        say(Failed(command.id, "The benchmark plays one answer at a time.", "Wait for it."))
+        say(Failed(command.id, "One answer is played at a time.", "Wait for it."))
 
 
-def _read(commands: CommandRunner) -> None:
+def _read(commands: SimpleQueue[Command]) -> None:
     for line in sys.stdin.buffer:
         commands.put(protocol.parse_command(line))
     commands.put(Quit())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(int(sys.argv[1]), float(sys.argv[2]))
