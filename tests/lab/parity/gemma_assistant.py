@@ -17,11 +17,11 @@ from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import (
     PROMPT,
-    VOCABULARY,
     WIDTH,
     Arrays,
     Subject,
     numbers,
+    subjects,
     target_reads_as_mlx_does,
 )
 
@@ -29,109 +29,9 @@ DRAFTED = 4
 WINDOW = 6
 LENGTHS = (4, len(PROMPT))  # shorter than the window, and longer
 
-_TARGET: dict[str, Any] = {
-    "model_type": "gemma4_text",
-    "hidden_size": WIDTH,
-    "num_hidden_layers": 6,
-    "intermediate_size": 48,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_global_key_value_heads": 1,
-    "head_dim": 8,
-    "global_head_dim": 16,
-    "vocab_size": VOCABULARY,
-    "rms_norm_eps": 1e-6,
-    "sliding_window": WINDOW,
-    "sliding_window_pattern": 3,
-    "max_position_embeddings": 4096,
-    "final_logit_softcapping": 30.0,
-    "rope_parameters": {
-        "full_attention": {
-            "partial_rotary_factor": 0.25,
-            "rope_theta": 1e6,
-            "rope_type": "proportional",
-        },
-        "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
-    },
-}
-LARGE = _TARGET | {
-    "num_kv_shared_layers": 0,
-    "hidden_size_per_layer_input": 0,
-    "attention_k_eq_v": True,
-}
-SMALL = _TARGET | {
-    "num_kv_shared_layers": 3,
-    "hidden_size_per_layer_input": 8,
-    "vocab_size_per_layer_input": VOCABULARY,
-    "use_double_wide_mlp": True,
-}
-_LAYERS = ("sliding_attention", "sliding_attention", "sliding_attention", "full_attention")
-ASSISTANT: dict[str, Any] = {
-    "model_type": "gemma4_text",
-    "hidden_size": 16,
-    "num_hidden_layers": len(_LAYERS),
-    "intermediate_size": 24,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "global_head_dim": 16,
-    "hidden_size_per_layer_input": 0,
-    "num_kv_shared_layers": 0,
-    "layer_types": list(_LAYERS),
-    **{name: _TARGET[name] for name in ("vocab_size", "rms_norm_eps", "sliding_window")},
-    **{name: _TARGET[name] for name in ("max_position_embeddings", "rope_parameters")},
-}
-
-
-def _shapes() -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {
-        "pre_projection.weight": (16, 2 * WIDTH),
-        "post_projection.weight": (WIDTH, 16),
-        "model.embed_tokens.weight": (VOCABULARY, 16),
-        "model.norm.weight": (16,),
-    }
-    for number, kind in enumerate(_LAYERS):
-        size = 8 if kind == "sliding_attention" else 16
-        layer: dict[str, tuple[int, ...]] = {
-            "self_attn.q_proj.weight": (4 * size, 16),
-            "self_attn.q_norm.weight": (size,),
-            "self_attn.o_proj.weight": (16, 4 * size),
-            "mlp.gate_proj.weight": (24, 16),
-            "mlp.up_proj.weight": (24, 16),
-            "mlp.down_proj.weight": (16, 24),
-            "input_layernorm.weight": (16,),
-            "post_attention_layernorm.weight": (16,),
-            "pre_feedforward_layernorm.weight": (16,),
-            "post_feedforward_layernorm.weight": (16,),
-            "layer_scalar": (1,),
-        }
-        shapes |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
-    return shapes
-
-
-WHOLE = Subject(
-    name="gemma-4-assistant",
-    config={
-        "architectures": ["Gemma4AssistantForCausalLM"],
-        "model_type": "gemma4_assistant",
-        "backbone_hidden_size": WIDTH,
-        "use_ordered_embeddings": False,
-        "tie_word_embeddings": True,
-        "text_config": ASSISTANT,
-    },
-    shapes=_shapes(),
-    target=LARGE,
-)
-CLUSTERED = Subject(
-    name="gemma-4-assistant-clustered",
-    config=dict(WHOLE.config)
-    | {"use_ordered_embeddings": True, "num_centroids": 8, "centroid_intermediate_top_k": 3},
-    shapes=_shapes() | {"masked_embedding.centroids.weight": (8, 16)},
-    given={"masked_embedding.token_ordering": np.random.RandomState(5).permutation(VOCABULARY)},
-    seed=1,
-    target=SMALL,
-)
-SUBJECTS = (WHOLE, CLUSTERED)
+WHOLE, CLUSTERED = SUBJECTS = subjects("gemma_assistant")
+LARGE, SMALL = WHOLE.target, CLUSTERED.target
+ASSISTANT: dict[str, Any] = WHOLE.config["text_config"]
 
 
 def theirs(subject: Subject) -> Arrays:

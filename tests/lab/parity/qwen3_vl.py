@@ -3,8 +3,6 @@
 mlx-vlm's Qwen3-VL with experts rounds its two kinds of GELU otherwise than its makers' program.
 """
 
-from typing import Any
-
 import mlx.core as mx
 import numpy as np
 
@@ -12,105 +10,11 @@ from engine.vision import Pixels
 from engine.vision.positions import axes, set_back, three_dimensional
 from tests.lab.parity import sight
 from tests.lab.parity.sight import Sight, taken, text
-from tests.lab.parity.subjects import Arrays, numbers
+from tests.lab.parity.subjects import Arrays, numbers, subjects
 
-WIDTH, HIDDEN, TEXT = 16, 24, 8
 IMAGE, START, END = 60, 61, 62
-SETTINGS: dict[str, Any] = {
-    "patch_size": 4,
-    "temporal_patch_size": 2,
-    "merge_size": 2,
-    "size": {"shortest_edge": 256, "longest_edge": 2048},
-    "image_mean": [0.5, 0.4, 0.6],
-    "image_std": [0.5, 0.6, 0.4],
-}
-PICTURES = ((20, 20), (37, 61), (3, 90), (120, 81))
 SECTIONS = [4, 2, 2]
-
-
-def config(kind: str, taps: list[int], **changes: Any) -> dict[str, Any]:
-    """A config.json."""
-    rotary = {"type": "default", "rope_theta": 10000.0, "mrope_section": SECTIONS}
-    return {
-        "model_type": kind,
-        "image_token_id": IMAGE,
-        "video_token_id": 63,
-        "vision_start_token_id": START,
-        "text_config": {
-            "model_type": f"{kind}_text",
-            "hidden_size": TEXT,
-            "num_hidden_layers": 1,
-            "intermediate_size": 8,
-            "num_attention_heads": 1,
-            "num_key_value_heads": 1,
-            "head_dim": 16,
-            "rms_norm_eps": 1e-6,
-            "vocab_size": 64,
-            "max_position_embeddings": 256,
-            "rope_theta": 10000.0,
-            "tie_word_embeddings": True,
-            "rope_scaling": rotary,
-        },
-        "vision_config": {
-            "model_type": kind,
-            "depth": 4,
-            "hidden_size": WIDTH,
-            "intermediate_size": HIDDEN,
-            "out_hidden_size": TEXT,
-            "num_heads": 2,
-            "in_channels": 3,
-            "patch_size": 4,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "num_position_embeddings": 36,
-            "deepstack_visual_indexes": taps,
-        },
-    } | changes
-
-
-def shapes(
-    prefix: str, taps: int, *, patch: tuple[int, ...] = (2, 4, 4, 3)
-) -> dict[str, tuple[int, ...]]:
-    """All tensors but the text half's."""
-    linear = {"patch_embed.proj": (WIDTH, *patch)}
-    found: dict[str, tuple[int, ...]] = {"pos_embed.weight": (36, WIDTH)}
-    for layer in range(4):
-        place = f"blocks.{layer}"
-        linear |= {
-            f"{place}.attn.qkv": (3 * WIDTH, WIDTH),
-            f"{place}.attn.proj": (WIDTH, WIDTH),
-            f"{place}.mlp.linear_fc1": (HIDDEN, WIDTH),
-            f"{place}.mlp.linear_fc2": (WIDTH, HIDDEN),
-            f"{place}.norm1": (WIDTH,),
-            f"{place}.norm2": (WIDTH,),
-        }
-    for place in ("merger", *(f"deepstack_merger_list.{tap}" for tap in range(taps))):
-        linear |= {
-            f"{place}.norm": (WIDTH if place == "merger" else 4 * WIDTH,),
-            f"{place}.linear_fc1": (4 * WIDTH, 4 * WIDTH),
-            f"{place}.linear_fc2": (TEXT, 4 * WIDTH),
-        }
-    for name, shape in linear.items():
-        found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return {f"{prefix}.{name}": shape for name, shape in found.items()}
-
-
-DEEP = Sight(
-    name="tower-qwen3-vl",
-    config=config("qwen3_vl", [2, 0]),
-    shapes=shapes("vision_tower", 2),
-    settings=SETTINGS,
-    pictures=PICTURES,
-)
-LATER = Sight(
-    name="tower-qwen3-5",
-    config=config("qwen3_5", []),
-    shapes=shapes("model.visual", 0, patch=(3, 2, 4, 4)),
-    settings=SETTINGS | {"min_pixels": 1024, "max_pixels": 1536},
-    pictures=((40, 24), (5, 4)),
-    seed=1,
-)
-SUBJECTS = (DEEP, LATER)
+DEEP, LATER = SUBJECTS = subjects("qwen3_vl", Sight)
 
 
 def prompt(tokens: list[int]) -> list[int]:

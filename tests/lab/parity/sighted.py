@@ -11,8 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten
-from mlx_lm.utils import _get_classes, load_model
+from mlx_lm.utils import load_model
 from PIL import Image
 
 from engine.conversation.eyes import Eyes
@@ -22,10 +21,9 @@ from engine.vision import Pixels
 from engine.vision.tower import require_tower
 from models.architectures import spelled
 from models.model_folder import ModelFolder
-from tests.lab.parity import gemma4, lfm2_vl, qwen3_vl, towers
 from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.sight import Sight
-from tests.lab.parity.subjects import Arrays, numbers, target_reads_as_mlx_does
+from tests.lab.parity.subjects import Arrays, numbers, subjects, target_reads_as_mlx_does
 
 BEHIND = [9, 12, 30, 41]  # text, whose logits are compared
 IMAGE, BEGIN, END = 60, 61, 62
@@ -49,149 +47,8 @@ class Whole(Sight):
         return [5, *(token for each in shown for token in each), *BEHIND]
 
 
-def whole(subject: Sight, name: str, **text: Any) -> Whole:
-    """A whole model with this tower, and these settings of its text half."""
-    ids = {f"{kind}_token_id": id for kind, id in (("image", IMAGE), ("boi", BEGIN), ("eoi", END))}
-    older = {name.replace("_id", "_index"): id for name, id in ids.items()}
-    halves = {"text_config": subject.config["text_config"] | {"vocab_size": VOCABULARY} | text}
-    config = dict(subject.config) | ids | older | halves | {"vocab_size": VOCABULARY}
-    config["tie_word_embeddings"] = True
-    words = dict(zip((BEGIN, END, IMAGE), ("<begin>", "<end>", "<image>"), strict=True))
-    fields = {each: getattr(subject, each) for each in ("settings", "pictures", "given", "seed")}
-    return Whole(
-        name=f"sighted-{name}",
-        config=config,
-        shapes=dict(subject.shapes) | text_shapes(config),
-        words=words,
-        gain=1.0,
-        **fields,
-    )
-
-
-def text_shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The tensors of the text half, by its makers' names as mlx-lm reads them, too."""
-    model_class, arguments_class = _get_classes(
-        config | {"model_type": spelled(config["model_type"])}
-    )
-    model = model_class(arguments_class.from_dict(config))
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, array in dict(tree_flatten(model.parameters())).items():
-        shape = array.shape
-        if name.endswith("lm_head.weight"):
-            continue
-        if config["model_type"] not in ("gemma3", "lfm2_vl"):
-            name = name.replace("language_model.model.", "model.language_model.")
-            if name.endswith("conv1d.weight"):
-                shape = (shape[0], shape[2], shape[1])
-        shapes[name] = shape
-    return shapes
-
-
-GEMMA4_ROTARY: dict[str, Any] = {
-    "full_attention": {
-        "partial_rotary_factor": 0.25,
-        "rope_theta": 1e6,
-        "rope_type": "proportional",
-    },
-    "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
-}
-UNCHANGED = ((84, 120), (120, 84))
-DEEP, LATER, LFM2 = qwen3_vl.DEEP, qwen3_vl.LATER, lfm2_vl.BY_MLX
-QWEN35 = whole(
-    replace(LATER, pictures=qwen3_vl.PICTURES, settings=qwen3_vl.SETTINGS),
-    "qwen3-5",
-    num_hidden_layers=4,
-    linear_num_value_heads=2,
-    linear_num_key_heads=1,
-    linear_key_head_dim=8,
-    linear_value_head_dim=8,
-    linear_conv_kernel_dim=4,
-    full_attention_interval=2,
-    layer_types=["linear_attention", "full_attention"] * 2,
-    rope_parameters={
-        "rope_type": "default",
-        "rope_theta": 10000.0,
-        "mrope_section": [2, 1, 1],
-        "mrope_interleaved": True,
-        "partial_rotary_factor": 0.5,
-    },
-)
-SUBJECTS = (
-    whole(
-        replace(towers.SUBJECTS[0], pictures=((48, 48), (48, 48))),
-        "gemma3",
-        num_hidden_layers=2,
-        sliding_window=64,
-        sliding_window_pattern=2,
-        layer_types=["sliding_attention", "full_attention"],
-        query_pre_attn_scalar=8,
-        rms_norm_eps=1e-6,
-    ),
-    whole(
-        replace(gemma4.STANDARDIZED, settings=towers.SEVENTY, pictures=UNCHANGED),
-        "gemma4",
-        num_hidden_layers=4,
-        hidden_size_per_layer_input=8,
-        vocab_size_per_layer_input=VOCABULARY,
-        num_kv_shared_layers=1,
-        num_key_value_heads=1,
-        num_global_key_value_heads=1,
-        use_double_wide_mlp=False,
-        sliding_window=256,  # as all published ones, wider than a picture
-        layer_types=["sliding_attention", "full_attention"] * 2,
-        use_bidirectional_attention="vision",
-        rope_parameters=GEMMA4_ROTARY,
-        final_logit_softcapping=30.0,
-    ),
-    whole(
-        replace(
-            gemma4.UNIFIED,
-            settings=towers.SEVENTY,
-            pictures=UNCHANGED,
-            shapes={f"model.{name}": shape for name, shape in gemma4.UNIFIED.shapes.items()},
-        ),
-        "gemma4-unified",
-        num_hidden_layers=4,
-        num_global_key_value_heads=1,
-        sliding_window=256,
-        attention_k_eq_v=False,
-        layer_types=["sliding_attention", "full_attention"] * 2,
-        use_bidirectional_attention=None,  # transformers masks it in two ways
-        rope_parameters=GEMMA4_ROTARY,
-        final_logit_softcapping=30.0,
-    ),
-    whole(
-        replace(
-            LFM2,
-            pictures=((24, 32), (16, 48)),
-            config=dict(LFM2.config)
-            | {
-                "vision_config": LFM2.config["vision_config"]
-                | towers.NO_HEAD
-                | {"model_type": "siglip2_vision_model"}
-            },
-        ),
-        "lfm2-vl",
-        num_hidden_layers=2,
-        layer_types=["conv", "full_attention"],
-        norm_eps=1e-5,
-        conv_bias=False,
-        conv_L_cache=3,
-        block_dim=8,
-        block_ff_dim=16,
-        block_multiple_of=8,
-        block_ffn_dim_multiplier=1.0,
-        block_auto_adjust_ff_dim=False,
-        max_position_embeddings=256,
-        rope_theta=10000.0,
-    ),
-    whole(
-        replace(DEEP, shapes=qwen3_vl.shapes("model.visual", 2, patch=(3, 2, 4, 4))),
-        "qwen3-vl",
-        num_hidden_layers=3,
-    ),
-    QWEN35,
-)
+SUBJECTS = subjects("sighted", Whole)
+*_, QWEN35 = SUBJECTS
 
 
 def as_published(subject: Whole) -> Whole:

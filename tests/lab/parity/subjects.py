@@ -92,6 +92,28 @@ class Subject:
         return seeded(self.target, seed=self.seed)
 
 
+def subjects[S: Subject](kind: str, make: type[S] = Subject) -> tuple[S, ...]:
+    """All of a kind, as `tests/data/parity/subjects.jsonl` has them: shapes by name, settings."""
+    rows = map(json.loads, (KEPT / "subjects.jsonl").read_text(encoding="utf-8").splitlines())
+    return tuple(_subject(row, make) for row in rows if row.pop("kind") == kind)
+
+
+def _subject[S: Subject](row: dict[str, Any], make: type[S]) -> S:
+    row["shapes"] = {name: tuple(shape) for name, shape in row["shapes"].items()}
+    row["given"] = {
+        name: np.array(each["values"], each["dtype"]).reshape(each["shape"])
+        for name, each in row.get("given", {}).items()
+    }
+    if "words" in row:
+        row["words"] = {int(id): word for id, word in row["words"].items()}
+    tuples = {name: _tuples(row[name]) for name in ("pictures", "before", "after") if name in row}
+    return make(**row | tuples)
+
+
+def _tuples(each: Any) -> Any:
+    return tuple(map(_tuples, each)) if isinstance(each, list) else each
+
+
 def draw(
     name: str,
     shape: tuple[int, ...],
