@@ -31,7 +31,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster lab app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -108,6 +108,9 @@ tools: $(READY) ## try other people's MCP servers in our host
 
 benchmark-server: $(READY) ## measure our server and mlx-lm's under several clients at once; ARGS="--streams 4"
 	$(BIN)/python -m tests.lab.clients.load $(ARGS)
+
+lab: $(DEV_READY) ## other tools of tests/lab by name; ARGS="gpu --dry-run"
+	$(BIN)/python -m tests.lab.$(ARGS)
 
 cluster: $(READY) ## two Macs on this Linux machine, as root: what drafting gains; ARGS="failures --times 20"
 	$(BIN)/python -m tests.lab.cluster $(or $(ARGS),table)

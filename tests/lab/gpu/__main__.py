@@ -132,7 +132,7 @@ class Large:
 
     def races(self, *, times: int) -> Iterator[Any]:
         """Parts 4 and 5."""
-        drafting = partial(timing.Drafting, target=self._loaded)
+        drafting = partial(timing.drafting, target=self._loaded)
         model = self._target.model_drafter
         speculative = MlxLmRunner(
             f"mlx-lm, model, {_LENGTH}",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
 from unittest import mock
@@ -44,48 +45,25 @@ class OneByOne:
         return self
 
 
-class Drafting(SlipstreamRunner):
-    """As the benchmark's, with a drafter that is made of what is in memory."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        target: LoadedModel,
-        make: Callable[[Decoder], Drafter],
-        policy: DraftLengthPolicy,
-    ) -> None:
-        super().__init__(
-            name,
-            target=target,
-            make=lambda _, decoder: make(decoder),
-            policy=policy,
-            rule=by_block,
-            reader=None,  # its drafter must read the prompt, too
-        )
+def drafting(
+    name: str, *, target: LoadedModel, make: Callable[[Decoder], Drafter], policy: DraftLengthPolicy
+) -> SlipstreamRunner:
+    """The benchmark's runner, with a drafter that is made of what is in memory."""
+    return SlipstreamRunner(
+        name,
+        target=target,
+        make=lambda _, decoder: make(decoder),
+        policy=policy,
+        rule=by_block,
+        reader=None,  # its drafter must read the prompt, too
+    )
 
 
 def costs(target: Target, drafter: Callable[[Decoder], Drafter]) -> dict[str, Any] | None:
-    """What the engine's own calibration says that passes and drafts cost, in milliseconds."""
+    """What the engine's own calibration says that passes and drafts cost, in seconds."""
     decoder = target.decoder()
     measured = calibrate(decoder, drafter(decoder))
-    if measured is None:
-        return None
-    return {
-        "passes": [
-            {"context": each.context}
-            | {str(n): round(1000 * s, 3) for n, s in zip(each.rows, each.seconds, strict=True)}
-            for each in measured.passes
-        ],
-        "drafts": [
-            {
-                "drafter": each.drafter,
-                "start": round(1000 * each.start_seconds, 3),
-                "step": round(1000 * each.step_seconds, 3),
-            }
-            for each in measured.drafts
-        ],
-    }
+    return None if measured is None else asdict(measured)
 
 
 def left_when_shown(
@@ -199,20 +177,18 @@ def _compared(
 ) -> dict[str, Any]:
     first, *_ = speeds.values()
     ids, *_ = (each.ids for each in last.values())
-    return {
-        name: {
+    found = {}
+    for name, each in speeds.items():
+        ratios = [round(a / b, 3) for a, b in zip(each, first, strict=True)]
+        differ = (i for i, (a, b) in enumerate(zip(last[name].ids, ids, strict=False)) if a != b)
+        found[name] = {
             "tokens a second": round(median(each), 1),
-            "ratio": round(median(a / b for a, b in zip(each, first, strict=True)), 3),
-            "ratios": [round(a / b, 3) for a, b in zip(each, first, strict=True)],
+            "ratio": median(ratios),
+            "ratios": ratios,
             "tokens a pass": round(last[name].stats.acceptance_length or 0.0, 2),
-            "acceptance": round(last[name].stats.acceptance_rate or 0.0, 2),
-            "as the first": next(
-                (i for i, (a, b) in enumerate(zip(last[name].ids, ids, strict=False)) if a != b),
-                "throughout",
-            ),
+            "as the first": next(differ, "throughout"),
         }
-        for name, each in speeds.items()
-    }
+    return found
 
 
 def _read(decoder: Decoder, drafter: Drafter, tokens: list[int]) -> None:
