@@ -8,7 +8,6 @@ position by position.
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -18,7 +17,6 @@ from engine.drafters.block_folders import block_network
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import (
     PROMPT,
-    VOCABULARY,
     WIDTH,
     Arrays,
     Subject,
@@ -31,50 +29,11 @@ from tests.lab.parity.subjects import (
 MORE = (20, 33, 6)
 MASK = 63
 TAPS = (2, 5, 7)  # as numbered here: in `target_layer_ids` they are one less
-BACKBONE: dict[str, Any] = {
-    "model_type": "qwen3",
-    "hidden_size": WIDTH,
-    "intermediate_size": 48,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "num_hidden_layers": 3,
-    "num_target_layers": 8,
-    "vocab_size": VOCABULARY,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-}
 
 Context = Callable[[mx.array, int], None]
 """Append states (n, taps * width) from a position on."""
 Draft = Callable[[int, int], Arrays]
 """Draft a block behind this token at this position: its logits, and the greedy tokens."""
-
-
-def layer_shapes(
-    layers: int = 3, *, width: int = WIDTH, keys: int = 16, gated: bool = False
-) -> dict[str, tuple[int, ...]]:
-    """The backbone's tensors: 4 heads of 8."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "self_attn.q_proj.weight": (64 if gated else 32, width),
-        "self_attn.k_proj.weight": (keys, width),
-        "self_attn.v_proj.weight": (keys, width),
-        "self_attn.o_proj.weight": (width, 32),
-        "self_attn.q_norm.weight": (8,),
-        "self_attn.k_norm.weight": (8,),
-        "mlp.gate_proj.weight": (48, width),
-        "mlp.up_proj.weight": (48, width),
-        "mlp.down_proj.weight": (width, 48),
-        "input_layernorm.weight": (width,),
-        "post_attention_layernorm.weight": (width,),
-    }
-    return {
-        "fc.weight": (width, len(TAPS) * WIDTH),
-        "hidden_norm.weight": (width,),
-        "norm.weight": (width,),
-    } | {f"layers.{i}.{name}": shape for i in range(layers) for name, shape in shapes.items()}
 
 
 def walk(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arrays:
