@@ -13,7 +13,7 @@ from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
 from tests.support.app.canaries import Listener, Watch, hostile
-from tests.support.app.frames import Meter, milliseconds
+from tests.support.app.frames import Meter, let_python_collect, milliseconds
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
@@ -106,7 +106,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     meter.rest(0.3)
     frames = meter.take()
     window.removeEventFilter(meter)
-    garbage.close()
+    let_python_collect(garbage)
     print(milliseconds([frame.seconds for frame in frames]))
 
     message = window.transcript.messages[-1]

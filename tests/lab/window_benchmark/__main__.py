@@ -24,7 +24,7 @@ from app.settings import DraftsInText
 from app.start import keep_quick, make_application, run_window
 from app.window import Window
 from models.files import HOME_VARIABLE
-from tests.support.app.frames import Frame, Meter, milliseconds
+from tests.support.app.frames import Frame, Meter, let_python_collect, milliseconds
 from tests.support.app.long_texts import made_text
 from tests.support.app.window_maker import ROOT, make_window, windows_of
 
@@ -133,7 +133,7 @@ def _stream(
         meter.turn(lambda: window.answers.writing(answer.id) is None)
         meter.rest(_SETTLE_SECONDS)
         end = meter.take()
-        garbage.close()
+        let_python_collect(garbage)
     print(
         "  characters  " + "".join(f"{name:>8}" for name in ("frames", *("p50", "p99", "max") * 2))
     )

@@ -5,13 +5,16 @@ Waiting is not counted, in whatever call of the event loop it is; a call that wo
 frame is too long where its work does not fit between two pictures of the screen.
 """
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import shiboken6
 from PySide6.QtCore import QAbstractEventDispatcher, QCoreApplication, QEvent, QEventLoop, QObject
 
 from app.chat.transcript import FRAME_MILLISECONDS
+from app.housekeeping import GcScheduler
 from app.window import Window
 
 _NAP_SECONDS = 0.0005  # where there is nothing to do; a frame's work does not count it
@@ -38,6 +41,13 @@ def milliseconds(seconds: Sequence[float]) -> tuple[float, float, float]:
     ordered = sorted(1000 * each for each in seconds)
     last = len(ordered) - 1
     return ordered[len(ordered) // 2], ordered[min(last, int(0.99 * len(ordered)))], ordered[last]
+
+
+def let_python_collect(scheduler: GcScheduler) -> None:
+    """End what collects garbage in Python's place."""
+    shiboken6.delete(scheduler)
+    gc.unfreeze()
+    gc.enable()
 
 
 class Meter(QObject):
