@@ -31,7 +31,16 @@ _AMONG = "id IN (SELECT value FROM json_each(?)) AND deleted_ms IS NULL"
 
 def delete(connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int) -> Undo:
     """Hide these. Raises Problem if all are hidden already."""
-    return _file(connection, conversations, deleted_ms=now_ms)
+    return _file(connection, conversations, deleted_ms=after_all_deleted(connection, now_ms))
+
+
+def after_all_deleted(connection: sqlite3.Connection, now_ms: int) -> int:
+    """Return a time for a deletion that no other has: what was deleted at once is one entry."""
+    (latest,) = connection.execute(
+        "SELECT max(at) FROM (SELECT max(deleted_ms) AS at FROM conversations "
+        "UNION ALL SELECT max(deleted_ms) FROM folders)"
+    ).fetchone()
+    return max(now_ms, (latest or 0) + 1)
 
 
 def archive(connection: sqlite3.Connection, *conversations: int, archived: bool) -> Undo:
@@ -157,7 +166,8 @@ def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) ->
 def delete_folder(connection: sqlite3.Connection, now_ms: int, folder: int) -> Undo:
     """Hide the folder. Its conversations stay, outside of folders."""
     found = _folder(connection, folder)
-    connection.execute("UPDATE folders SET deleted_ms = ? WHERE id = ?", (now_ms, folder))
+    deleted_ms = after_all_deleted(connection, now_ms)
+    connection.execute("UPDATE folders SET deleted_ms = ? WHERE id = ?", (deleted_ms, folder))
     return Undo((), found)
 
 

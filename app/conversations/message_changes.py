@@ -11,6 +11,7 @@ import sqlite3
 from app.conversations import conversation_table, tree
 from app.conversations.answer_steps import STOPPED
 from app.conversations.database import insert
+from app.conversations.filing import after_all_deleted
 from app.conversations.records import Conversation, DeletedMessages, title_from
 from engine.stretches import said
 from models.errors import Problem
@@ -43,7 +44,8 @@ def delete(connection: sqlite3.Connection, message: int, *, now_ms: int) -> Dele
         "conversations",
         title=title_from(said(found.content, found.stretches)),
         leaf=before if before in ids else None,
-        **dict.fromkeys(("created_ms", "updated_ms", "deleted_ms"), now_ms),
+        **dict.fromkeys(("created_ms", "updated_ms"), now_ms),
+        deleted_ms=after_all_deleted(connection, now_ms),
         taken_from=found.conversation,
         taken_parent=found.parent,
         spliced=spliced > 0,

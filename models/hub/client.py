@@ -61,7 +61,7 @@ class Hub:
     `hf auth login`. A request that receives nothing for `timeout_seconds` fails.
     """
 
-    wait_seconds = 1.0  # before a question is asked again; the next time twice that
+    wait_seconds = 0.25  # before a question is asked again; the next time twice that
 
     def __init__(
         self,
