@@ -439,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(_with_own_tools(sys.argv[1:] if arguments is None else arguments))
         finally:
             sys.stdout.flush()  # while a failure can still be told
-    except BrokenPipeError:  # nobody reads any more
+    except BrokenPipeError:  # the reader has gone
         sys.exit(1)
     except Exception as error:
         if (problem := problem_of(error)) is None:

@@ -17,7 +17,7 @@ from engine.server.bodies import Past, as_text, named
 from engine.server.conversation import BETWEEN, Sent, arguments_of, in_document, in_order, note
 from engine.server.errors import invalid
 
-MOST_MESSAGES = 1 << 16  # the model's context is the limit; this only ends what is no conversation
+MOST_MESSAGES = 1 << 16  # the model's context is the limit; this ends what is not a conversation
 _IMAGES = ("image_url", "input_image", "image", "computer_screenshot")
 _FILES = ("file", "input_file", "document", "search_result")
 _ODD = "value"  # what stands where a content should

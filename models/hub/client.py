@@ -230,7 +230,7 @@ class Hub:
             params["filter"] = library
         listed = self._json("/api/models", params, name="the search")
         if not isinstance(listed, list):
-            raise self.problem(OtherAnswer("it is no list"), "the search")
+            raise self.problem(OtherAnswer("it is not a list"), "the search")
         signed_in = bool(self._find_token())
         found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
         return [result for result in found if result is not None]
