@@ -20,6 +20,7 @@ import pytest
 import engine.server.running
 from engine.server.clients import Server, agents
 from engine.server.keys import default_key_file, read_key
+from tests.support.children import children_with
 from tests.support.engine import scripted_host
 from tests.support.engine.ended import Command
 from tests.support.mostly_slow import mostly_slow
@@ -138,7 +139,7 @@ def test_a_server_of_its_own_ends_with_it(
     assert (found["answered"], found["arguments"]) == (200, ["hello"])
     assert found["environment"]["ANTHROPIC_BASE_URL"] != f"http://127.0.0.1:{port}"
     assert "the agent is here" in ended.err
-    assert not [one for one in psutil.Process().children() if one.is_running()]
+    assert children_with(scripted_host.__name__) == []
 
 
 def test_what_is_missing_is_one_line(run: Command, install: Callable[..., Path]) -> None:

@@ -61,6 +61,7 @@ from engine.replies.tools import tools_of
 from engine.request import Prompt, Request, Sampling
 from engine.server.link import EngineLink
 from engine.server.target import TargetFiles
+from tests.support.children import children_with
 
 Step = Event | protocol.Ranks | float
 """What a script does next: an event, or a wait in seconds."""
@@ -332,8 +333,8 @@ def command(*arguments: str) -> Sequence[str]:
 
 
 def newest_child() -> psutil.Process:
-    """The process that was started last."""
-    return max(psutil.Process().children(), key=psutil.Process.create_time)
+    """Return the one that was started last."""
+    return children_with(__name__)[-1]
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
