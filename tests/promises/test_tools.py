@@ -40,14 +40,20 @@ def switch_on(panel: ToolsPanel, server: str, tool: str, until: Until) -> None:
 
 
 def allow(window: Window, until: Until) -> None:
-    """Press the button that runs a call once, as a person does."""
+    """Press the button that runs a call once, as the user does: until the card has gone."""
 
     def cards() -> list[ApprovalCard]:
         found = window.findChildren(ApprovalCard)
         return [card for card in found if card.isVisible() and card.buttons["once"].isEnabled()]
 
     until(cards)
-    QTest.mouseClick(cards()[0].buttons["once"], Qt.MouseButton.LeftButton)
+    card = cards()[0]
+
+    def pressed() -> bool:
+        QTest.mouseClick(card.buttons["once"], Qt.MouseButton.LeftButton)
+        return card not in cards()
+
+    until(pressed)
 
 
 def test_a_model_acts_with_what_was_switched_on(
@@ -77,8 +83,10 @@ def test_a_model_acts_with_what_was_switched_on(
     send(window, "What is 40 + 2? Then say hello.")
     for _ in range(2):
         allow(window, until)
-    until(lambda: not window.conversation.busy and len(window.conversation.branch) == 2)
-    answer = window.store.message(window.conversation.branch[-1].id).result()
+    until(lambda: len(window.conversation.branch) == 2)
+    id = window.conversation.branch[-1].id
+    until(lambda: window.store.message(id).result().state == "complete")
+    answer = window.store.message(id).result()
     calls = [call for step in answer.steps for call in step.calls]
     assert [(call.server, call.tool, call.state) for call in calls] == [
         (OWN, "calculate", "done"),
