@@ -8,9 +8,6 @@ READY := $(VENV)/.ready
 WINDOW_READY := $(VENV)/.ready-for-the-window
 DEV_READY := $(VENV)/.ready-for-work
 PACKAGING_READY := $(VENV)/.ready-for-packaging
-# Other people's drafters, which may need other versions of what we need: an environment of their own.
-PARITY_VENV := $(VENV)/parity
-PARITY_READY := $(PARITY_VENV)/.ready
 NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))'
 comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
@@ -31,7 +28,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster lab app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test mutants lint format bench results simulate record retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster lab app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -61,6 +58,9 @@ test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 
 lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab
 
+mutants: $(DEV_READY) ## a fault for each promise, which its proof must catch; ARGS="tool grammar"
+	$(BIN)/python -m tests.mutants $(ARGS)
+
 lint: $(DEV_READY) ## style, types, which package imports which, and how large each folder is
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -84,9 +84,6 @@ simulate: $(READY) ## play draft lengths against recorded drafts and published c
 
 record: $(READY) ## record what drafters propose in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
-
-parity: $(PARITY_READY) ## compare our drafters' networks with other people's; ARGS="--write eagle3"
-	$(PARITY_VENV)/bin/python -m tests.lab.parity $(ARGS)
 
 retrieval: $(READY) ## whose answers stand in the passages that a message gets; ARGS="--tokenizer FILE"
 	$(BIN)/python -m tests.lab.retrieval $(ARGS)
@@ -176,10 +173,3 @@ $(PACKAGING_READY): pyproject.toml
 	@echo 'Setting up for packaging, once: about 120 MB of tools, and what else is not here yet.'
 	$(make_venv)
 	$(call install,.[window$(comma)dev$(comma)packaging],$(READY) $(WINDOW_READY) $(DEV_READY) $@)
-
-$(PARITY_READY): VENV := $(PARITY_VENV)
-$(PARITY_READY): BIN := $(PARITY_VENV)/bin
-$(PARITY_READY): pyproject.toml
-	@echo "Setting up other people's drafters, once."
-	$(make_venv)
-	$(call install,.[parity],$@)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +31,12 @@ from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
 from models.installed.resolve import Drafters, NamedDrafter, resolve_drafters
 from models.model_folder import ModelFolder
-from tests.lab.parity.__main__ import DRAFTERS
-from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import task, write
+from tests.support.engine.parity.drafters import DRAFTERS
+from tests.support.engine.parity.subjects import PROMPT, Subject
 from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
@@ -329,13 +327,11 @@ def test_draft_lengths_that_are_none() -> None:
         assert "1 to 64" in problem.value.remedy
 
 
-SUBJECTS = {kind: import_module(f"tests.lab.parity.{kind}").SUBJECTS for kind in DRAFTERS}
-
-
 @pytest.mark.parametrize(
     "subject",
     mostly_slow(
-        chain(*SUBJECTS.values()), quick=[SUBJECTS[kind][0] for kind in ("eagle3", "mtp", "dflash")]
+        DRAFTERS.values(),
+        quick=[DRAFTERS[name] for name in ("eagle3-official", "mtp-qwen3.5", "dflash")],
     ),
     ids=lambda subject: subject.name,
 )

@@ -19,12 +19,14 @@ from engine.drafters.dflash import BoundNetwork
 from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
-from tests.lab.parity import dflash
-from tests.lab.parity.subjects import Subject, seeded
 from tests.support.engine.blocks import logits_of, quantize
 from tests.support.engine.helpers import plainly, task, write
+from tests.support.engine.parity.drafters import DRAFTERS
+from tests.support.engine.parity.subjects import Subject, seeded
 from tests.support.mostly_slow import mostly_slow
 
+PLAIN = DRAFTERS["dflash"]
+SECOND = DRAFTERS["dflash2"]
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
 
@@ -57,20 +59,20 @@ def load(
 
 @pytest.mark.parametrize(
     "subject",
-    mostly_slow([dflash.MIXED, dflash.SECOND], quick=[dflash.SECOND]),
+    mostly_slow([DRAFTERS["dflash-mixed-windows"], SECOND], quick=[SECOND]),
     ids=lambda each: each.name,
 )
 def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     model = subject.target_model()
     target = Decoder(model)
     drafter = load_block(describe_drafter(subject.write(tmp_path)), target)
-    assert drafter.name == ("DFlash2" if subject is dflash.SECOND else "DFlash")
+    assert drafter.name == ("DFlash2" if subject is SECOND else "DFlash")
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
     assert run.proposed > 20
 
 
-@pytest.mark.parametrize("subject", [dflash.PLAIN, dflash.SECOND], ids=lambda each: each.name)
+@pytest.mark.parametrize("subject", [PLAIN, SECOND], ids=lambda each: each.name)
 def test_quantized_weights_are_read_as_they_are(subject: Subject, tmp_path: Path) -> None:
     whole = load(subject, tmp_path / "whole")
     exact = logits_of(whole)
@@ -85,7 +87,7 @@ def test_quantized_weights_are_read_as_they_are(subject: Subject, tmp_path: Path
 
 
 def test_an_embedding_of_its_own_is_used_unless_it_is_the_targets(tmp_path: Path) -> None:
-    model = dflash.PLAIN.target_model()
+    model = PLAIN.target_model()
     near = model.model.embed_tokens.weight + 0.05 * mx.random.normal((64, 32))
     far = mx.random.normal((64, 32), key=mx.random.key(3))
     for name, weight in (("near", near), ("far", far)):
@@ -93,7 +95,7 @@ def test_an_embedding_of_its_own_is_used_unless_it_is_the_targets(tmp_path: Path
             if module == "lm_head":
                 weight = model.lm_head.weight + 0.01 if name == "near" else far
             network = load(
-                dflash.PLAIN,
+                PLAIN,
                 tmp_path / name / module,
                 change=lambda tensors: tensors.update({f"{module}.weight": weight}),  # noqa: B023
             )
@@ -115,7 +117,7 @@ MUSE = {
 
 def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
     """Muse's drafters were trained with embeddings as they are stored."""
-    subject, model = dflash.TRANSFORMERS, seeded(MUSE)
+    subject, model = DRAFTERS["dflash-transformers"], seeded(MUSE)
     with pytest.raises(Problem):
         embedding_scale(model)
     target = Decoder(model)
@@ -132,9 +134,9 @@ GEMMA = MUSE | {"model_type": "gemma3_text", "query_pre_attn_scalar": 8}
 @pytest.mark.parametrize(
     ("subject", "said", "scale"),
     [
-        (dflash.PLAIN, {}, 32**0.5),
-        (dflash.PLAIN, {"input_embedding_scale": 3.0}, 3.0),
-        (dflash.SPECULATORS, {}, 1.0),
+        (PLAIN, {}, 32**0.5),
+        (PLAIN, {"input_embedding_scale": 3.0}, 3.0),
+        (DRAFTERS["dflash-speculators"], {}, 1.0),
     ],
 )
 def test_embeddings_of_a_target_that_scales_them(
@@ -151,11 +153,11 @@ def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
     """Where a drafter proposes some tokens only, and has no output layer of its own."""
     some = mx.array([3, 17, 40, 63])
     network = load(
-        dflash.PLAIN,
+        PLAIN,
         tmp_path / "some",
         change=lambda tensors: tensors.update(d2t=some - mx.arange(4)),
     )
-    logits, whole = logits_of(network), logits_of(load(dflash.PLAIN, tmp_path / "all"))
+    logits, whole = logits_of(network), logits_of(load(PLAIN, tmp_path / "all"))
     assert mx.allclose(logits, whole[:, some], atol=1e-5)
     assert network.rows is not None
     assert network.rows.tokens(mx.arange(4)).tolist() == some.tolist()
@@ -174,7 +176,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     ]
     found = []
     for number, (changed, _) in enumerate(cases):
-        refusal = refusal_of(dflash.PLAIN, tmp_path / str(number), **changed)
+        refusal = refusal_of(PLAIN, tmp_path / str(number), **changed)
         assert isinstance(refusal, DrafterRefused), changed
         found.append((changed, refusal.obstacle))
     assert found == cases
@@ -182,8 +184,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_layers_that_are_not_the_targets_are_refused(tmp_path: Path) -> None:
     for number, ids in enumerate([[1, 4, 8], [1, 4], [-2, 4, 6]]):
-        inner = {**dflash.PLAIN.config["dflash_config"], "target_layer_ids": ids}
-        refusal_of(dflash.PLAIN, tmp_path / str(number), dflash_config=inner)
+        inner = {**PLAIN.config["dflash_config"], "target_layer_ids": ids}
+        refusal_of(PLAIN, tmp_path / str(number), dflash_config=inner)
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
@@ -204,16 +206,16 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     found = {}
     for name, change in damages.items():
         with pytest.raises(DrafterRefused) as refused:
-            load(dflash.PLAIN, tmp_path / name, change=change)
+            load(PLAIN, tmp_path / name, change=change)
         found[name] = refused.value.obstacle
     assert found == dict.fromkeys(damages, "damaged")
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
-    folder = dflash.PLAIN.write(tmp_path)
+    folder = PLAIN.write(tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(Problem):
-        load_block(describe_drafter(folder), Decoder(dflash.PLAIN.target_model()))
+        load_block(describe_drafter(folder), Decoder(PLAIN.target_model()))
 
 
 # --- What configs say

@@ -27,8 +27,6 @@ from engine.drafters.dspark import (
 )
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
-from tests.lab.parity import dflash, dspark
-from tests.lab.parity.subjects import Subject
 from tests.support.engine.blocks import (
     BlockKind,
     block_network,
@@ -36,9 +34,15 @@ from tests.support.engine.blocks import (
     quantize,
 )
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
+from tests.support.engine.parity.drafters import BY_KIND, DRAFTERS
+from tests.support.engine.parity.subjects import Subject
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
 
+PLAIN = DRAFTERS["dspark-deepspec"]
+SPECULATORS = DRAFTERS["dspark-speculators"]
+LINEAGE = DRAFTERS["dspark-lineage-of-dflash"]
+GEMMA = DRAFTERS["dspark-deepspec-gemma-4"]
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 Array = NDArray[np.float64]
 
@@ -131,7 +135,13 @@ def test_quantized_heads_draft_as_before(kind: BlockKind) -> None:
 @pytest.mark.parametrize(
     "subject",
     mostly_slow(
-        [dspark.PLAIN, dspark.SPECULATORS, dspark.LINEAGE, dspark.GEMMA], quick=[dspark.LINEAGE]
+        [
+            PLAIN,
+            SPECULATORS,
+            LINEAGE,
+            GEMMA,
+        ],
+        quick=[LINEAGE],
     ),
     ids=lambda subject: subject.name,
 )
@@ -143,17 +153,17 @@ def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
     confident = [draft.confidence for draft, _ in run.rounds if draft]
-    assert all(confident) == (subject is not dspark.LINEAGE)
+    assert all(confident) == (subject is not LINEAGE)
 
 
 @pytest.mark.parametrize(
     ("subject", "most", "first"),
     [
-        (dspark.PLAIN, 5, 0),
-        (dspark.SPECULATORS, 4, 1),
-        (dspark.SPECFORGE, 5, 0),
-        (dspark.LIQUID, 6, 0),
-        (dspark.LINEAGE, 4, 1),
+        (PLAIN, 5, 0),
+        (SPECULATORS, 4, 1),
+        (DRAFTERS["dspark-specforge"], 5, 0),
+        (DRAFTERS["dspark-liquid"], 6, 0),
+        (LINEAGE, 4, 1),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -167,7 +177,7 @@ def test_how_many_tokens_a_block_has(
 
 
 def test_whether_the_anchor_proposes_in_speculators(tmp_path: Path) -> None:
-    subject = dspark.SPECULATORS
+    subject = SPECULATORS
     config = {name: each for name, each in subject.config.items() if name != "speculators_config"}
     methods = {"speculators_config": {"proposal_methods": [{"speculative_tokens": 5}]}}
     anchors = ({"sample_from_anchor": True}, {"sample_from_anchor": False}, {}, methods)
@@ -186,7 +196,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         ({"num_target_layers": 36}, "other target"),
         ({"mask_token_id": None}, "damaged"),
     ):
-        subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
+        subject = replace(PLAIN, config={**PLAIN.config, **changed})
         target = Decoder(subject.target_model())
         with pytest.raises(DrafterRefused) as refused:
             published_network(describe_drafter(subject.write(tmp_path)), target)
@@ -196,7 +206,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 ODD = (None, 0, -1, 3.5, "x", [], [1], {}, {"a": 1}, True, 1 << 40, [None], ["sliding_attention"])
 CASES = [
     (subject, path)
-    for subject in (*dflash.SUBJECTS, *dspark.SUBJECTS)
+    for subject in (*BY_KIND["dflash"].values(), *BY_KIND["dspark"].values())
     for name, value in subject.config.items()
     for path in ((name,), *((name, each) for each in (value if isinstance(value, dict) else ())))
 ]

@@ -17,21 +17,16 @@ from engine.drafters.eagle import load_network
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
-from tests.lab.parity import eagle3, eagle_options
-from tests.lab.parity.states import continued
-from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, of_tokens
 from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter, eagle_subject
 from tests.support.engine.helpers import GREEDY, proposed, read_prompt, up_to
+from tests.support.engine.parity.drafters import DRAFTERS, continued, ours
+from tests.support.engine.parity.subjects import TOLERANCE, Subject, difference, kept, of_tokens
 from tests.support.engine.tiny import shallow
 from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
-OURS = {subject.name: eagle3.ours for subject in eagle3.SUBJECTS} | {
-    subject.name: eagle_options.ours for subject in eagle_options.SUBJECTS
-}
-SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJECTS)}
 
 
 # --- The networks
@@ -41,15 +36,15 @@ SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJEC
 def test_every_option_counts(dropped: str) -> None:
     """An option that is overlooked shows: as tensors that are left over, or in the logits."""
     name = "eagle3-window" if dropped == "norm_before_fc" else "eagle3-qwen3"
-    subject = SUBJECTS[name]
+    subject = DRAFTERS[name]
     config = dict(subject.config)
     config[dropped] = 2.0 if dropped == "logit_scale" else False
     changed = Subject(name, config, subject.shapes, subject.given, seed=subject.seed)
     if dropped in ("fc_norm", "norm_before_fc"):
         with pytest.raises(DrafterRefused):
-            OURS[name](changed)
+            ours(changed)
     else:
-        assert difference(OURS[name](changed), kept(subject)) > 100 * TOLERANCE
+        assert difference(ours(changed), kept(subject)) > 100 * TOLERANCE
 
 
 # --- Drafting
@@ -276,7 +271,7 @@ def test_what_does_not_fit_is_refused(target: Decoder, tmp_path: Path) -> None:
 def test_a_target_of_another_width_is_refused(kind: str, target: Decoder, tmp_path: Path) -> None:
     folder = changed(kind, tmp_path / "drafter", target.model)
     with pytest.raises(DrafterRefused) as caught:
-        loaded(folder, Decoder(SUBJECTS["eagle3-official"].target_model()))
+        loaded(folder, Decoder(DRAFTERS["eagle3-official"].target_model()))
     assert caught.value.obstacle == "other target"
 
 
@@ -352,7 +347,7 @@ def test_quantized_ones_are_nearly_the_same(kind: str, target: Decoder, tmp_path
 
 def test_windows_hold_in_single_steps() -> None:
     """A cache that has more than the window is looked at through it."""
-    subject = SUBJECTS["eagle3-window"]
+    subject = DRAFTERS["eagle3-window"]
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
         network = load_network(describe_drafter(subject.write(Path(folder))), target)

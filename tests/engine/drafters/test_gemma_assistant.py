@@ -18,8 +18,6 @@ from engine.drafters.gemma_assistant import (
     load_gemma_assistant,
 )
 from models.drafters.folders import describe_drafter
-from tests.lab.parity import gemma_assistant as parity
-from tests.lab.parity.subjects import Subject, difference, kept, seeded
 from tests.support.engine import tiny
 from tests.support.engine.gemma4 import (
     assistant_drafter,
@@ -36,8 +34,12 @@ from tests.support.engine.helpers import (
     plainly,
     run_greedily,
 )
+from tests.support.engine.parity.drafters import DRAFTERS, ours
+from tests.support.engine.parity.subjects import Subject, difference, kept, seeded
 from tests.support.engine.tiny import build
 
+WHOLE = DRAFTERS["gemma-4-assistant"]
+CLUSTERED = DRAFTERS["gemma-4-assistant-clustered"]
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 VOCABULARY = 8
 
@@ -83,9 +85,13 @@ def test_all_that_the_target_has_not_read_is_read() -> None:
 
 
 def test_a_target_may_be_part_of_a_model_that_sees(tmp_path: Path) -> None:
-    sizes = {"model_type": "gemma4", "vocab_size": 64, "text_config": dict(parity.LARGE)}
+    sizes = {
+        "model_type": "gemma4",
+        "vocab_size": 64,
+        "text_config": dict(WHOLE.target),
+    }
     target = Decoder(seeded(sizes))
-    folder = parity.WHOLE.write(tmp_path)
+    folder = WHOLE.write(tmp_path)
     drafter = load_gemma_assistant(describe_drafter(folder), target)
     assert drafter._network.caches == {"sliding_attention": 4, "full_attention": 5}
     list(target.prefill(TOKENS))
@@ -136,7 +142,13 @@ def test_clusters_that_only_score_low_are_noticed(monkeypatch: pytest.MonkeyPatc
         return mx.where(mx.isinf(logits), least - 1.0, logits)
 
     monkeypatch.setattr(ClusteredOutput, "__call__", broken)
-    assert difference(parity.ours(parity.CLUSTERED), kept(parity.CLUSTERED)) > 1e-3
+    assert (
+        difference(
+            ours(CLUSTERED),
+            kept(CLUSTERED),
+        )
+        > 1e-3
+    )
 
 
 # Folders
@@ -153,7 +165,7 @@ def test_quantized_ones_are_nearly_the_same(tmp_path: Path) -> None:
     )
     tensors = dict(nn.utils.tree_flatten(packed.parameters()))
     mx.save_safetensors(str(tmp_path / "model.safetensors"), tensors)
-    config = {**parity.WHOLE.config, "quantization": {"group_size": 32, "bits": 8}}
+    config = {**WHOLE.config, "quantization": {"group_size": 32, "bits": 8}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     target = Decoder(model, block=BLOCK)
     drafter = load_gemma_assistant(describe_drafter(tmp_path), target)
@@ -171,13 +183,13 @@ def refusal(subject: Subject, target: nn.Module, folder: Path) -> str:
 
 def changed(**text: object) -> Subject:
     """The published one, whose config says something else."""
-    config = dict(parity.WHOLE.config) | {"text_config": parity.ASSISTANT | text}
-    return replace(parity.WHOLE, config=config)
+    inner = WHOLE.config["text_config"] | text
+    return replace(WHOLE, config={**WHOLE.config, "text_config": inner})
 
 
 def test_another_targets_assistant_is_refused(tmp_path: Path) -> None:
     for model in (build_target("wide"), build("llama"), build("gemma3_text")):
-        assert refusal(parity.WHOLE, model, tmp_path) == "other target"
+        assert refusal(WHOLE, model, tmp_path) == "other target"
     large = build_target("large")
     assert refusal(changed(vocab_size=66), large, tmp_path) == "other target"
     assert refusal(changed(num_attention_heads=3), large, tmp_path) == "other target"
@@ -187,18 +199,18 @@ def test_llamas_layers_have_no_types(tmp_path: Path) -> None:
     """So that none of its caches is the right one."""
     sizes = tiny._CONFIGS["llama"] | {"hidden_size": 32}
     model = build("llama", sizes=sizes)
-    assert refusal(parity.WHOLE, model, tmp_path) == "other target"
+    assert refusal(WHOLE, model, tmp_path) == "other target"
 
 
 def test_sizes_that_are_not_the_tensors_are_a_damage(tmp_path: Path) -> None:
     large = build_target("large")
     assert refusal(changed(intermediate_size=40), large, tmp_path) == "damaged"
-    without = replace(parity.WHOLE, config={"model_type": "gemma4_assistant"})
+    without = replace(WHOLE, config={"model_type": "gemma4_assistant"})
     assert refusal(without, large, tmp_path) == "damaged"
 
 
 def test_missing_tensors_are_a_damage(tmp_path: Path) -> None:
     for missing in ("post_projection.weight", "model.layers.2.layer_scalar"):
-        shapes = {n: shape for n, shape in parity.WHOLE.shapes.items() if n != missing}
-        broken = replace(parity.WHOLE, shapes=shapes)
+        shapes = {n: shape for n, shape in WHOLE.shapes.items() if n != missing}
+        broken = replace(WHOLE, shapes=shapes)
         assert refusal(broken, build_target("large"), tmp_path) == "damaged", missing

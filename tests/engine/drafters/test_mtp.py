@@ -18,7 +18,6 @@ from engine.request import Sampling
 from models.drafters.folders import describe_drafter, own_module
 from models.errors import Problem
 from models.model_folder import ModelFolder
-from tests.lab.parity import mtp as parity
 from tests.support.engine.helpers import (
     Draft,
     assert_same_draft,
@@ -33,8 +32,11 @@ from tests.support.engine.mtp import (
     untrained,
     write_sidecar,
 )
+from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.tiny import write_folder
 
+QWEN = DRAFTERS["mtp-qwen3.5"]
+GLM = DRAFTERS["mtp-glm4-moe-lite"]
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
 
@@ -73,7 +75,7 @@ def drafts(drafter: StateDrafter, target: Decoder) -> Draft:
 
 @pytest.mark.parametrize("file", ["mtp.safetensors", "model-00002-of-00002.safetensors"])
 def test_it_is_found_among_the_targets_own_tensors(file: str, tmp_path: Path) -> None:
-    subject = parity.PUBLISHED
+    subject = QWEN
     target = Decoder(subject.target_model())
     alone = load_mtp(describe_drafter(subject.write(tmp_path / "alone")), target)
     theirs = {"language_model.model.norm.weight": mx.ones((7,)), "lm_head.weight": mx.ones((7, 7))}
@@ -111,8 +113,8 @@ def test_a_target_that_kept_its_module_drafts_with_it(tmp_path: Path) -> None:
 
 def test_glms_module_may_be_taken_apart_already(tmp_path: Path) -> None:
     """As mlx-vlm writes it: other names, experts stacked, and latent attention in two matrices."""
-    target = Decoder(parity.GLM.target_model())
-    network = load_network(describe_drafter(parity.GLM.write(tmp_path / "whole")), target)
+    target = Decoder(GLM.target_model())
+    network = load_network(describe_drafter(GLM.write(tmp_path / "whole")), target)
     names = {
         "token_norm.": "model.enorm.",
         "state_norm.": "model.hnorm.",
@@ -179,7 +181,7 @@ def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
 
 
 def test_another_targets_module_is_refused(tmp_path: Path) -> None:
-    subject = parity.PUBLISHED  # half as wide
+    subject = QWEN  # half as wide
     with pytest.raises(DrafterRefused, match=r"32 numbers.* 64\.") as caught:
         load_mtp(describe_drafter(subject.write(tmp_path)), Decoder(build_target("qwen3_5")))
     assert caught.value.obstacle == "other target"

@@ -1,11 +1,10 @@
 """Our drafters' networks compute what other people's programs computed of the same weights.
 
-What those programs gave is kept beside `tests.lab.parity`, which can ask them again.
+What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
@@ -19,19 +18,16 @@ from engine.drafters.dflash import DFlash
 from engine.drafters.eagle import Eagle3
 from engine.drafters.gemma_assistant import Assistant
 from engine.drafters.mtp import MtpNetwork
-from tests.lab.parity import dflash, dspark, eagle3, eagle_options, gemma_assistant, mtp
-from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.blocks import shape_blocks
+from tests.support.engine.parity.drafters import DRAFTERS, ours
+from tests.support.engine.parity.subjects import TOLERANCE, difference, kept
 
 Patch = pytest.MonkeyPatch
-MODULES = (eagle3, eagle_options, mtp, gemma_assistant, dflash, dspark)
-SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", DRAFTERS)
 def test_it_computes_what_others_compute(name: str) -> None:
-    module, subject = SUBJECTS[name]
-    assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
+    assert difference(ours(DRAFTERS[name]), kept(DRAFTERS[name])) <= TOLERANCE
 
 
 def wrong_norm(monkeypatch: Patch) -> None:
@@ -99,22 +95,22 @@ def more_than_the_window(patch: Patch) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize(
-    ("mutant", "module", "subject"),
+    ("mutant", "name"),
     [
-        (wrong_norm, dflash, dflash.PLAIN),
-        (windows_move_from_row_to_row, dflash, dflash.SPECULATORS),
-        (wrong_first_slot, dspark, dspark.SPECULATORS),
-        (norms_of_qwen_as_they_are_stored, dspark, dspark.LIKE_QWEN35),
-        (mixed_again, *SUBJECTS["eagle3-official"]),
-        (no_window, *SUBJECTS["eagle3-window"]),
-        (norms_as_they_are_stored, mtp, mtp.PUBLISHED),
-        (continue_from_what_was_given, mtp, mtp.PUBLISHED),
-        (positions_that_go_on, gemma_assistant, gemma_assistant.WHOLE),
-        (more_than_the_window, gemma_assistant, gemma_assistant.WHOLE),
+        (wrong_norm, "dflash"),
+        (windows_move_from_row_to_row, "dflash-speculators"),
+        (wrong_first_slot, "dspark-speculators"),
+        (norms_of_qwen_as_they_are_stored, "dspark-qwen3-5"),
+        (mixed_again, "eagle3-official"),
+        (no_window, "eagle3-window"),
+        (norms_as_they_are_stored, "mtp-qwen3.5"),
+        (continue_from_what_was_given, "mtp-qwen3.5"),
+        (positions_that_go_on, "gemma-4-assistant"),
+        (more_than_the_window, "gemma-4-assistant"),
     ],
 )
 def test_parity_refutes_mutants(
-    mutant: Callable[[Patch], None], module: ModuleType, subject: Subject, monkeypatch: Patch
+    mutant: Callable[[Patch], None], name: str, monkeypatch: Patch
 ) -> None:
     mutant(monkeypatch)
-    assert difference(module.ours(subject), kept(subject)) > 100 * TOLERANCE
+    assert difference(ours(DRAFTERS[name]), kept(DRAFTERS[name])) > 100 * TOLERANCE

@@ -22,7 +22,6 @@ from engine.request import Sampling
 from engine.speculate import RoundVerdict, Task, speculate
 from engine.tree import Tree
 from models.drafters.folders import describe_drafter
-from tests.lab.parity import eagle3, eagle_options
 from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
 from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
@@ -30,6 +29,7 @@ from tests.support.engine.heads import lively_drafter
 from tests.support.engine.helpers import GREEDY, plainly, read_prompt, task, up_to, write
 from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
+from tests.support.engine.parity.drafters import EAGLES
 from tests.support.engine.tiny import shallow
 from tests.support.engine.trees import Shaped
 from tests.support.mostly_slow import mostly_slow
@@ -39,13 +39,12 @@ KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8)
 PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.5)
 SHAPE = Tree((-1, -1, 0, 0, 1, 2, 2, 4, 3, 5, 7))
-SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJECTS)}
 
 
 def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
-    if kind in SUBJECTS:
-        target = Decoder(SUBJECTS[kind].target_model())
-        path = SUBJECTS[kind].write(folder / "drafter")
+    if kind in EAGLES:
+        target = Decoder(EAGLES[kind].target_model())
+        path = EAGLES[kind].write(folder / "drafter")
         return target, load_eagle(describe_drafter(path), target)
     if kind in TARGETS:
         target = Decoder(build_target(kind))
@@ -109,7 +108,7 @@ TOLERANCE = 1e-4
 @pytest.mark.parametrize(
     "kind",
     mostly_slow(
-        ["head", "Medusa", *SUBJECTS, *TARGETS],
+        ["head", "Medusa", *EAGLES, *TARGETS],
         quick=["head", "Medusa", "eagle3-official", "eagle3-window", "qwen3_5"],
     ),
 )

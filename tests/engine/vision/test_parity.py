@@ -1,11 +1,10 @@
 """Our towers make the rows that other people's programs made of the same weights and pictures, and
 mlx-lm's models the logits behind them.
 
-What those programs gave is kept beside `tests.lab.parity`, which can ask them again.
+What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
@@ -20,29 +19,24 @@ from engine.device import GPU
 from engine.vision import Pixels, Seen, Tower
 from engine.vision.pixels import patches as cut
 from engine.vision.positions import angles, stretched
-from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl, sighted, towers
-from tests.lab.parity.sight import Sight
-from tests.lab.parity.subjects import TOLERANCE, difference, kept
 from tests.support.engine.backends import computing_as
+from tests.support.engine.parity.subjects import TOLERANCE, difference, kept
+from tests.support.engine.parity.towers import TOWERS, ours
 
 Patch = pytest.MonkeyPatch
-MODULES = (gemma3, gemma4, lfm2_vl, qwen3_vl, sighted, towers)
-SUBJECTS = {each.name: (module, each) for module in MODULES for each in module.SUBJECTS}
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", TOWERS)
 def test_it_makes_the_rows_that_others_make(name: str) -> None:
-    module, subject = SUBJECTS[name]
-    assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
+    assert difference(ours(TOWERS[name]), kept(TOWERS[name])) <= TOLERANCE
 
 
 @pytest.mark.parametrize(
     "name", ["tower-gemma3", "tower-gemma4", "tower-lfm2-vl", "tower-qwen3-vl"]
 )
 def test_a_mac_makes_them_too(name: str) -> None:
-    module, subject = SUBJECTS[name]
     with computing_as(GPU):
-        assert difference(module.ours(subject), kept(subject)) <= TOLERANCE
+        assert difference(ours(TOWERS[name]), kept(TOWERS[name])) <= TOLERANCE
 
 
 def transposed_patches(patch: Patch) -> None:
@@ -131,29 +125,29 @@ def nothing_is_added_behind_layers(patch: Patch) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize(
-    ("mutant", "module", "subject"),
+    ("mutant", "name"),
     [
-        (transposed_patches, lfm2_vl, lfm2_vl.BY_MLX),
-        (unsmoothed_positions, lfm2_vl, lfm2_vl.BY_MLX),
-        (another_filter, lfm2_vl, lfm2_vl.BY_MLX),
-        (another_gelu, lfm2_vl, lfm2_vl.BY_MLX),
-        (pooled_in_lines, gemma3, gemma3.BY_MLX),
-        (unbounded, gemma4, gemma4.STANDARDIZED),
-        (rows_for_columns, gemma4, gemma4.LAYERED),
-        (positions_as_of_another_family, qwen3_vl, qwen3_vl.DEEP),
-        (rows_for_columns, qwen3_vl, qwen3_vl.DEEP),
-        (states_of_the_layer_before, qwen3_vl, qwen3_vl.DEEP),
-        (text_behind_all_rows, qwen3_vl, qwen3_vl.DEEP),
-        (rows_are_not_mutual, *SUBJECTS["sighted-gemma3"]),
-        (mutual_in_all_layers, *SUBJECTS["sighted-gemma4"]),
-        (rows_have_the_placeholders_embeddings, *SUBJECTS["sighted-gemma4"]),
-        (rows_as_large_as_the_model_makes_them, *SUBJECTS["sighted-gemma4"]),
-        (nothing_is_set_back, *SUBJECTS["sighted-qwen3-5"]),
-        (nothing_is_added_behind_layers, *SUBJECTS["sighted-qwen3-vl"]),
+        (transposed_patches, "tower-lfm2-vl"),
+        (unsmoothed_positions, "tower-lfm2-vl"),
+        (another_filter, "tower-lfm2-vl"),
+        (another_gelu, "tower-lfm2-vl"),
+        (pooled_in_lines, "tower-gemma3"),
+        (unbounded, "tower-gemma4-standardized"),
+        (rows_for_columns, "tower-gemma4"),
+        (positions_as_of_another_family, "tower-qwen3-vl"),
+        (rows_for_columns, "tower-qwen3-vl"),
+        (states_of_the_layer_before, "tower-qwen3-vl"),
+        (text_behind_all_rows, "tower-qwen3-vl"),
+        (rows_are_not_mutual, "sighted-gemma3"),
+        (mutual_in_all_layers, "sighted-gemma4"),
+        (rows_have_the_placeholders_embeddings, "sighted-gemma4"),
+        (rows_as_large_as_the_model_makes_them, "sighted-gemma4"),
+        (nothing_is_set_back, "sighted-qwen3-5"),
+        (nothing_is_added_behind_layers, "sighted-qwen3-vl"),
     ],
 )
 def test_parity_refutes_mutants(
-    mutant: Callable[[Patch], None], module: ModuleType, subject: Sight, monkeypatch: Patch
+    mutant: Callable[[Patch], None], name: str, monkeypatch: Patch
 ) -> None:
     mutant(monkeypatch)
-    assert difference(module.ours(subject), kept(subject)) > 100 * TOLERANCE
+    assert difference(ours(TOWERS[name]), kept(TOWERS[name])) > 100 * TOLERANCE

@@ -13,10 +13,15 @@ from engine.vision import Tower
 from engine.vision.tower import require_tower, tower_of
 from models.errors import Problem
 from models.model_folder import ModelFolder
-from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
-from tests.lab.parity.sight import Sight, picture
-from tests.lab.parity.subjects import numbers
 from tests.support.engine.backends import computing_as
+from tests.support.engine.parity.subjects import numbers
+from tests.support.engine.parity.towers import TOWERS, Sight, picture
+
+LFM2 = TOWERS["tower-lfm2-vl"]
+QWEN3 = TOWERS["tower-qwen3-vl"]
+GEMMA3 = TOWERS["tower-gemma3"]
+GEMMA4 = TOWERS["tower-gemma4"]
+UNIFIED = TOWERS["tower-gemma4-unified"]
 
 
 def tower(subject: Sight, folder: Path) -> Tower:
@@ -24,7 +29,7 @@ def tower(subject: Sight, folder: Path) -> Tower:
 
 
 def test_a_model_of_text_has_no_tower(tmp_path: Path) -> None:
-    folder = ModelFolder(replace(lfm2_vl.BY_MLX, config={"model_type": "llama"}).write(tmp_path))
+    folder = ModelFolder(replace(LFM2, config={"model_type": "llama"}).write(tmp_path))
     assert tower_of(folder) is None
     with pytest.raises(Problem, match="reads text only"):
         require_tower(folder)
@@ -32,7 +37,7 @@ def test_a_model_of_text_has_no_tower(tmp_path: Path) -> None:
 
 def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path: Path) -> None:
     text = {"language_model.model.embed_tokens.weight": (8, 8)}
-    folder = ModelFolder(replace(lfm2_vl.BY_MLX, shapes=text).write(tmp_path))
+    folder = ModelFolder(replace(LFM2, shapes=text).write(tmp_path))
     assert tower_of(folder) is None
     with pytest.raises(Problem, match="left out the part that reads pictures"):
         require_tower(folder)
@@ -41,19 +46,19 @@ def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("subject", "place", "value"),
     [
-        (gemma3.BY_MLX, "mm_tokens_per_image", -1),
-        (gemma3.BY_MLX, "vision_config.num_attention_heads", 0),
-        (gemma3.BY_MLX, "vision_config.num_hidden_layers", 10**12),
-        (gemma4.LAYERED, "text_config", None),
-        (gemma4.LAYERED, "settings.patch_size", 10**12),
-        (gemma4.UNIFIED, "settings.max_soft_tokens", 0),
-        (gemma4.UNIFIED, "image_token_id", 7),
-        (lfm2_vl.BY_MLX, "image_token_id", "seven"),
-        (lfm2_vl.BY_MLX, "projector_hidden_size", 20),
-        (lfm2_vl.BY_MLX, "settings.downsample_factor", 0),
-        (lfm2_vl.BY_MLX, "settings.tile_size", 10**9),
-        (qwen3_vl.DEEP, "vision_config.out_hidden_size", 9),
-        (qwen3_vl.DEEP, "settings.merge_size", -1),
+        (GEMMA3, "mm_tokens_per_image", -1),
+        (GEMMA3, "vision_config.num_attention_heads", 0),
+        (GEMMA3, "vision_config.num_hidden_layers", 10**12),
+        (GEMMA4, "text_config", None),
+        (GEMMA4, "settings.patch_size", 10**12),
+        (UNIFIED, "settings.max_soft_tokens", 0),
+        (UNIFIED, "image_token_id", 7),
+        (LFM2, "image_token_id", "seven"),
+        (LFM2, "projector_hidden_size", 20),
+        (LFM2, "settings.downsample_factor", 0),
+        (LFM2, "settings.tile_size", 10**9),
+        (QWEN3, "vision_config.out_hidden_size", 9),
+        (QWEN3, "settings.merge_size", -1),
     ],
 )
 def test_damaged_settings_are_a_problem(
@@ -71,22 +76,22 @@ def test_damaged_settings_are_a_problem(
 
 
 def test_a_picture_too_narrow_for_its_family_is_a_problem(tmp_path: Path) -> None:
-    seen = tower(qwen3_vl.DEEP, tmp_path)
+    seen = tower(QWEN3, tmp_path)
     assert seen.size_of(2, 400).tokens > 0
     with pytest.raises(Problem, match="too narrow"):
         seen.size_of(2, 401)
 
 
 def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
-    shapes = dict(lfm2_vl.BY_MLX.shapes)
+    shapes = dict(LFM2.shapes)
     del shapes["vision_tower.post_layernorm.weight"]
-    damaged = tower(replace(lfm2_vl.BY_MLX, shapes=shapes), tmp_path)
+    damaged = tower(replace(LFM2, shapes=shapes), tmp_path)
     with pytest.raises(Problem, match="damaged"):
         damaged.embed(picture(20, 20))
 
 
 def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
-    subject = lfm2_vl.BY_MLX
+    subject = LFM2
     described = tower(subject, tmp_path)
     (tmp_path / "model.safetensors").unlink()
     grid = described.size_of(20, 20)
@@ -96,12 +101,19 @@ def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
 
 
 def test_quantized_layers_stay_quantized_on_a_mac(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(lfm2_vl, "WIDTH", 32)
-    monkeypatch.setattr(lfm2_vl, "HIDDEN", 64)
-    shapes = lfm2_vl.shapes("vision_tower", "multi_modal_projector")
-    wide = replace(lfm2_vl.BY_MLX, config=lfm2_vl.config(), shapes=shapes)
+    narrow, wider = LFM2, {16: 32, 24: 64, 64: 128}  # whole groups of numbers
+    sizes = {"hidden_size": 32, "intermediate_size": 64}
+    vision = narrow.config["vision_config"] | sizes
+    wide = replace(
+        narrow,
+        config={**narrow.config, "projector_hidden_size": 64, "vision_config": vision},
+        shapes={
+            name: tuple(wider.get(size, size) for size in shape)
+            for name, shape in narrow.shapes.items()
+        },
+    )
     whole = tower(wide, tmp_path / "whole").embed(picture(20, 20)).rows
     path = wide.write(tmp_path / "quantized") / "model.safetensors"
     tensors = dict(mx.load(str(path)))

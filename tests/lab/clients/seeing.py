@@ -12,10 +12,11 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from tokenizers import AddedToken, Tokenizer
 
-from tests.lab.parity.lfm2_vl import HIDDEN, SETTINGS, config, shapes
-from tests.lab.parity.subjects import draw
+from tests.support.engine.parity.subjects import draw
+from tests.support.engine.parity.towers import TOWERS
 from tests.support.engine.tiny import CHAT_TEMPLATE, build, byte_tokenizer, config_of
 
+SEES = TOWERS["tower-lfm2-vl"]
 MARKS = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
 _SAID = (
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
@@ -34,19 +35,20 @@ def write_seeing_folder(folder: Path) -> Path:
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["chat_template"] = CHAT_TEMPLATE.replace("{{ message['content'] }}", _SAID)
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    (folder / "preprocessor_config.json").write_text(json.dumps(SETTINGS))
+    (folder / "preprocessor_config.json").write_text(json.dumps(SEES.settings))
 
     vocabulary = first + len(MARKS)
     text = config_of("lfm2", vocabulary=vocabulary)
-    whole: dict[str, Any] = config(
-        model_type="lfm2-vl", image_token_id=first, text_config=text, eos_token_id=256
-    )
+    own = {"model_type": "lfm2-vl", "image_token_id": first, "eos_token_id": 256}
+    whole: dict[str, Any] = {**SEES.config, **own, "text_config": text}
     (folder / "config.json").write_text(json.dumps(whole))
     model = build("lfm2", vocabulary=vocabulary)
     weights = {f"language_model.{name}": each for name, each in tree_flatten(model.parameters())}
-    seen = shapes("vision_tower", "multi_modal_projector")
-    seen["multi_modal_projector.linear_2.weight"] = (text["hidden_size"], HIDDEN)
-    seen["multi_modal_projector.linear_2.bias"] = (text["hidden_size"],)
+    last, seen = "multi_modal_projector.linear_2", dict(SEES.shapes)
+    seen |= {
+        f"{last}.{name}": (text["hidden_size"], *seen[f"{last}.{name}"][1:])
+        for name in ("weight", "bias")
+    }
     weights |= {name: mx.array(draw(name, shape, seed=0)) for name, shape in seen.items()}
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     return folder

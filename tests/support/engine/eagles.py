@@ -11,7 +11,7 @@ from engine.core.model_parts import embedding
 from engine.drafters import Drafter
 from engine.drafters.eagle import load_eagle
 from models.drafters.folders import describe_drafter
-from tests.lab.parity.subjects import Arrays, Subject
+from tests.support.engine.parity.subjects import Arrays, Subject
 
 KINDS = ("EAGLE-3", "EAGLE")
 

@@ -9,13 +9,14 @@ from mlx_lm.models.gemma4_text import ModelArgs
 
 from engine.core.decoder import Decoder
 from engine.drafters.gemma_assistant import Assistant, AssistantDrafter, AssistantNetwork
-from tests.lab.parity.gemma_assistant import ASSISTANT, LARGE, SMALL
+from tests.support.engine.parity.subjects import subjects
 from tests.support.engine.tiny import GAIN, Config, build
 
+_WHOLE, _CLUSTERED = subjects("gemma_assistant").values()
 TARGETS: dict[str, Config] = {
-    "large": LARGE,
-    "small": SMALL,  # its last layers read the caches of those before
-    "wide": LARGE | {"head_dim": 32, "global_head_dim": 32},  # enough for quantized caches
+    "large": dict(_WHOLE.target),
+    "small": dict(_CLUSTERED.target),  # its last layers read the caches of those before
+    "wide": _WHOLE.target | {"head_dim": 32, "global_head_dim": 32},  # enough for quantized caches
 }
 
 
@@ -28,7 +29,7 @@ def build_target(kind: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module
 
 def untrained(kind: str, *, seed: int = 0, vocabulary: int = 64) -> Assistant:
     """An assistant for one of `TARGETS`; that of the small one has clusters, of two tokens each."""
-    text = ASSISTANT | {"vocab_size": vocabulary, "num_kv_shared_layers": 4}
+    text = _WHOLE.config["text_config"] | {"vocab_size": vocabulary, "num_kv_shared_layers": 4}
     text |= {name: TARGETS[kind][name] for name in ("head_dim", "global_head_dim")}
     clusters = vocabulary // 2 if kind == "small" else 0
     mx.random.seed(seed)

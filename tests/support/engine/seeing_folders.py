@@ -11,8 +11,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from models.architectures import spelled
-from tests.lab.parity import gemma3, gemma4, lfm2_vl, qwen3_vl
-from tests.lab.parity.sight import Sight
+from tests.support.engine.parity.towers import TOWERS, Sight
 from tests.support.engine.pictures import TEMPLATE
 from tests.support.engine.tiny import Config, build, byte_tokenizer
 
@@ -60,7 +59,7 @@ _SHOWN = "<|vision_start|><|image_pad|><|vision_end|>"
 _GEMMA = {"boi_token_id": "<|image>", "image_token_id": "<|image|>", "eoi_token_id": "<image|>"}
 FAMILIES: dict[str, Family] = {
     "lfm2-vl": Family(
-        lfm2_vl.BY_MLX,
+        TOWERS["tower-lfm2-vl"],
         {
             "num_hidden_layers": 4,
             "layer_types": ["conv", "full_attention"] * 2,
@@ -84,9 +83,9 @@ FAMILIES: dict[str, Family] = {
         },
         "<image>",
     ),
-    "qwen3_vl": Family(qwen3_vl.DEEP, _TEXT, _QWEN, _SHOWN),
+    "qwen3_vl": Family(TOWERS["tower-qwen3-vl"], _TEXT, _QWEN, _SHOWN),
     "qwen3_5": Family(
-        qwen3_vl.LATER,
+        TOWERS["tower-qwen3-5"],
         _TEXT
         | {
             "full_attention_interval": 2,
@@ -107,7 +106,7 @@ FAMILIES: dict[str, Family] = {
         _SHOWN,
     ),
     "gemma3": Family(
-        gemma3.BY_MLX,
+        TOWERS["tower-gemma3"],
         _SLIDING | {"query_pre_attn_scalar": 16, "rope_local_base_freq": 1e4, "rope_theta": 1e4},
         {
             "boi_token_index": "<start_of_image>",
@@ -117,7 +116,7 @@ FAMILIES: dict[str, Family] = {
         "<start_of_image>",
     ),
     "gemma4": Family(
-        gemma4.LAYERED,
+        TOWERS["tower-gemma4"],
         _GEMMA_4
         | {
             "hidden_size_per_layer_input": 4,
@@ -128,7 +127,7 @@ FAMILIES: dict[str, Family] = {
         "<|image|>",
     ),
     "gemma4_unified": Family(
-        gemma4.UNIFIED,
+        TOWERS["tower-gemma4-unified"],
         _GEMMA_4
         | {
             "layer_types": ["sliding_attention", "full_attention", "full_attention"],

@@ -1,7 +1,6 @@
 """Quantized drafters draft as before, and a target keeps the module that mlx-lm leaves out."""
 
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import mlx.core as mx
@@ -24,19 +23,17 @@ from models.files import HOME_VARIABLE
 from models.installed.resolve import Drafters, NamedDrafter
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
-from tests.lab.parity.__main__ import DRAFTERS
-from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.helpers import task, write
 from tests.support.engine.mtp import TARGETS, build_target, untrained
+from tests.support.engine.parity.drafters import DRAFTERS
+from tests.support.engine.parity.subjects import PROMPT, Subject
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
-SUBJECTS = [
-    subject for kind in DRAFTERS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
-]
+SUBJECTS = list(DRAFTERS.values())
 MIMO = {
     "token_norm": "token_layernorm.",
     "state_norm": "hidden_layernorm.",

@@ -1,7 +1,12 @@
-"""What is compared: tiny drafters whose weights are drawn from a seed, and their tiny target.
+"""Tiny drafters and towers whose weights are drawn from a seed, and what others computed with them.
 
-NumPy's `RandomState` draws them, whose numbers never change from version to version. Knows files
-and numbers; nothing of any drafter's network.
+`tests/data/parity/subjects.jsonl` has them: names, config.json, shapes of the tensors as they are
+published. NumPy's `RandomState` draws the weights, whose numbers never change from version to
+version. Beside it stands what other people's programs gave, in float32. EAGLE-3, MTP of Qwen3.5,
+Gemma's assistants, DFlash and most towers: mlx-vlm 0.7.10. DFlash with windows: dflash-mlx 0.1.8.
+DSpark: mlx-dspark 0.20.3. EAGLE-3's options, gated Markov heads, DFlash with shared windows:
+speculators 0.9.0. Other MTP, whole models that see: transformers 5.23.0. EAGLE and DeepSpec: their
+authors' code. The programs that asked them are in git's history, as tests/lab/parity.
 """
 
 import json
@@ -23,7 +28,7 @@ from engine.drafters.rows import Rows
 
 Arrays = dict[str, NDArray[Any]]
 
-KEPT = Path(__file__).parents[2] / "data" / "parity"
+KEPT = Path(__file__).parents[3] / "data" / "parity"
 TOLERANCE = 1e-5
 VOCABULARY = 64
 WIDTH = 32  # of the target's states
@@ -49,23 +54,20 @@ target_reads_as_mlx_does = patch("engine.core.decoder.stand_ins", lambda _: {})
 """Decorates what reads the target: only the networks behind it are compared, not its rounding."""
 
 
-class Unavailable(Exception):
-    """An implementation that is not here; the message says what it needs."""
-
-
 @dataclass(frozen=True)
 class Subject:
     """A drafter as it would be published.
 
-    `shapes` by tensor name; those in `given` are as they are there, the others are drawn. `zero
-    centred`: one-dimensional norms are stored without the 1 that is added to them. `gain`: see
-    `draw`. `target`: the target's config.json.
+    `shapes` by tensor name; those in `given` are as they are there, the others are drawn, some as
+    if they had another name (`drawn_as`). `zero_centred`: one-dimensional norms are stored without
+    the 1 that is added to them. `gain`: see `draw`. `target`: the target's config.json.
     """
 
     name: str
     config: Mapping[str, Any]
     shapes: Mapping[str, tuple[int, ...]]
     given: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    drawn_as: Mapping[str, str] = field(default_factory=dict)
     zero_centred: bool = False
     seed: int = 0
     gain: float = GAIN
@@ -74,7 +76,13 @@ class Subject:
     def weights(self) -> Arrays:
         """All tensors, float32 but for those in `given`."""
         drawn = {
-            name: draw(name, shape, seed=self.seed, zero_centred=self.zero_centred, gain=self.gain)
+            name: draw(
+                self.drawn_as.get(name, name),
+                shape,
+                seed=self.seed,
+                zero_centred=self.zero_centred,
+                gain=self.gain,
+            )
             for name, shape in self.shapes.items()
         }
         return drawn | dict(self.given)
@@ -92,10 +100,10 @@ class Subject:
         return seeded(self.target, seed=self.seed)
 
 
-def subjects[S: Subject](kind: str, make: type[S] = Subject) -> tuple[S, ...]:
-    """All of a kind, as `tests/data/parity/subjects.jsonl` has them: shapes by name, settings."""
+def subjects[S: Subject](kind: str, make: type[S] = Subject) -> dict[str, S]:
+    """All of a kind, by name."""
     rows = map(json.loads, (KEPT / "subjects.jsonl").read_text(encoding="utf-8").splitlines())
-    return tuple(_subject(row, make) for row in rows if row.pop("kind") == kind)
+    return {row["name"]: _subject(row, make) for row in rows if row.pop("kind") == kind}
 
 
 def _subject[S: Subject](row: dict[str, Any], make: type[S]) -> S:
@@ -192,12 +200,6 @@ def difference(one: Arrays, other: Arrays) -> float:
         apart = np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b))
         largest = max(largest, float(apart.max(initial=0.0)))
     return largest
-
-
-def keep(subject: Subject, arrays: Arrays) -> None:
-    """Write them to the tests' data."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(KEPT / f"{subject.name}.npz", **arrays)  # type: ignore[arg-type]
 
 
 def kept(subject: Subject) -> Arrays:

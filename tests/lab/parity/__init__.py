@@ -1,1 +1,0 @@
-"""Parity: our drafters' networks against other people's, on tiny random weights. See README.md."""
