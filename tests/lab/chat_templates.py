@@ -1,11 +1,9 @@
 """Renders chats with real chat templates, beside transformers, and reads what they write.
 
-`python -m tests.lab.chat_templates FOLDER [test-chat.cpp]`: a folder of .jinja files, and cases of
-llama.cpp, which are fetched for the run and never kept. Prints two tables, each below a line for
-every difference, with a word of why: how many templates show each part of a chat, tell histories of
-every shape in order, continue an answer from the prompt that it was written behind, and write
-replies that are read as what was written; and how many of llama.cpp's replies are read as llama.cpp
-reads them.
+`python -m tests.lab.chat_templates FOLDER`: a folder of .jinja files, which are fetched for the run
+and never kept. Prints a table below a line for every difference, with a word of why: how many
+templates show each part of a chat, tell histories of every shape in order, continue an answer from
+the prompt that it was written after, and write replies that are read as what was written.
 """
 
 import json
@@ -35,7 +33,6 @@ from engine.replies.tools import Tool, tools_of
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_template_messages import HISTORIES, told_in_order
-from tests.lab.llama_cpp_cases import Case, cases_in
 from tests.support.engine.tiny import byte_tokenizer
 
 TOOLS = (
@@ -71,8 +68,8 @@ CHATS: dict[str, tuple[Prompt, tuple[str, ...]]] = {
 }
 
 
-def main(folder: Path, cases: Path | None = None) -> None:
-    """Print the comparisons of all templates in the folder, and of llama.cpp's cases."""
+def main(folder: Path) -> None:
+    """Print the comparisons of all templates in the folder."""
     found: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as own:
@@ -102,12 +99,6 @@ def main(folder: Path, cases: Path | None = None) -> None:
                 found[name] += not wrong
                 if wrong:
                     print(f"{path.stem}: {name}: {wrong}")
-        _print_counts(tried, found)
-        if cases is not None:
-            _try_cases(tokenizer, folder, cases)
-
-
-def _print_counts(tried: Counter[str], found: Counter[str]) -> None:
     for name, all_of_them in tried.items():
         print(f"{name:40} {found[name]:3} of {all_of_them}")
 
@@ -230,46 +221,6 @@ def _read_again(tokenizer: Any) -> Iterator[tuple[str, str]]:
             yield name, ""
 
 
-def _try_cases(tokenizer: Any, folder: Path, path: Path) -> None:
-    cases, left_out = cases_in(path)
-    tried: Counter[str] = Counter()
-    found: Counter[str] = Counter()
-    for case in cases:
-        tokenizer.chat_template = (folder / f"{case.template}.jinja").read_text(encoding="utf-8")
-        wrong = _difference(tokenizer, case)
-        tried[case.template] += 1
-        found[case.template] += not wrong
-        if wrong:
-            print(f"{case.template}: {case.reply!r}: {wrong}")
-    _print_counts(tried, found)
-    print(
-        f"as llama.cpp reads them: {found.total()} of {tried.total()}; not understood: {left_out}"
-    )
-
-
-def _difference(tokenizer: Any, case: Case) -> str:
-    syntax = _syntax(tokenizer)
-    options = json.dumps({"enable_thinking": case.thinks})
-    prompt = Prompt(messages=(ASKED,), tools=case.tools_json, options=options)
-    begun = _ours(tokenizer, prompt)
-    if begun.startswith("!"):
-        begun = ""
-    inside = syntax.begins_inside(begun)
-    at_once = _parts(syntax, [case.reply], case.tools, inside=inside, whole=case.whole)
-    if _parts(syntax, case.reply, case.tools, inside=inside, whole=case.whole) != at_once:
-        return "read otherwise letter by letter"
-    content, reasoning, calls = _told(at_once)
-    ours: tuple[Any, ...] = content.strip(), reasoning.strip(), [name for name, _ in calls]
-    theirs = case.content.strip(), case.reasoning.strip(), [name for name, _ in case.calls]
-    values = [(_value(a), _value(b)) for (_, a), (_, b) in zip(calls, case.calls, strict=False)]
-    same = all(a == b or (not case.whole and str(b).startswith(str(a))) for a, b in values)
-    if ours == theirs and same:
-        return ""
-    if case.keeps_reasoning and not case.reasoning and reasoning:
-        return f"reasoning is taken apart always: {ours} for {theirs}"
-    return f"{syntax.family}: {ours} {[a for a, _ in values]} for {theirs} {[b for _, b in values]}"
-
-
 def _syntax(tokenizer: Any) -> ReplySyntax:
     """The syntax as the server finds it, of a tokenizer that has all marks as special tokens."""
     template = tokenizer.chat_template
@@ -284,11 +235,10 @@ def _parts(
     tools: Sequence[Tool],
     *,
     inside: bool,
-    whole: bool = True,
 ) -> list[Part]:
     parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside)
     parts = [part for piece in pieces for part in parser.push(piece)]
-    return joined(parts + parser.finish() if whole else parts)
+    return joined(parts + parser.finish())
 
 
 def _told(parts: Sequence[Part]) -> tuple[str, str, list[tuple[str, str]]]:
@@ -316,4 +266,4 @@ def _value(text: str) -> Any:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]))

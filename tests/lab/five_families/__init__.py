@@ -1,1 +1,0 @@
-"""Five families of chat templates, each through window, terminal and server."""
