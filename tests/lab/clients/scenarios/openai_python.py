@@ -2,7 +2,6 @@
 
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import openai
@@ -83,34 +82,6 @@ def _():
     same(answer.choices[0].message.content, ANSWER)
 
 
-@step("developer, and a system message that comes late")
-def _():
-    messages = [
-        {"role": "developer", "content": "Be brief."},
-        *QUESTION,
-        {"role": "system", "content": "Be kind."},
-    ]
-    assert client.chat.completions.create(**GREEDY | {"messages": messages}).choices
-
-
-@step("several answers to one question")
-def _():
-    options = {"n": 3, "temperature": 1, "seed": 5}
-    answers = client.chat.completions.create(**GREEDY | options)
-    same([choice.index for choice in answers.choices], [0, 1, 2])
-    assert len({choice.message.content for choice in answers.choices}) > 1, answers
-
-
-@step("the same seed, the same text")
-def _():
-    options = {"temperature": 1, "seed": 7}
-    texts = [
-        client.chat.completions.create(**GREEDY | options).choices[0].message.content
-        for _ in range(2)
-    ]
-    same(texts[0], texts[1])
-
-
 @step("stop strings")
 def _():
     stop = ANSWER[len(ANSWER) // 2 :][:3]
@@ -133,14 +104,6 @@ def _():
     found = [choice.logprobs for chunk in chunks for choice in chunk.choices]
     streamed = [token for part in found if part for token in part.content or ()]
     same([token.token for token in streamed], [token.token for token in tokens])
-
-
-@step("logit_bias forbids a token")
-def _():
-    ids = client.completions.create(model=MODEL, prompt="x", max_tokens=1, logprobs=1)
-    assert ids.choices[0].logprobs, ids
-    biased = client.chat.completions.create(**GREEDY, logit_bias={"504": -100})
-    assert biased.choices[0].message.content != ANSWER, biased  # 504 is "The"
 
 
 @step("a schema, through .parse()")
@@ -171,16 +134,6 @@ def _():
         json.loads(whole.choices[0].message.content)
     else:
         assert whole.choices[0].message.content.lstrip().startswith("{"), whole
-
-
-@step("a strict schema that is not supported is refused by name")
-def _():
-    schema = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
-    named = {"name": "a", "schema": schema, "strict": True}
-    asked = {"type": "json_schema", "json_schema": named}
-    ask = partial(client.chat.completions.create, **GREEDY, response_format=asked)
-    error = refused(openai.BadRequestError, ask)
-    assert "not" in error.body["message"], error.body
 
 
 @step("a tool that is named must be called")
@@ -222,40 +175,6 @@ def _():
     assert client.chat.completions.create(**GREEDY | asked).choices[0].message.content
 
 
-@step("a prediction leaves the answer as it is, and is counted")
-def _():
-    options = {"prediction": {"type": "content", "content": ANSWER}}
-    predicted = client.chat.completions.create(**GREEDY, **options)
-    same(predicted.choices[0].message.content, ANSWER)
-    assert predicted.usage.completion_tokens_details.accepted_prediction_tokens, predicted.usage
-    wrong = {"prediction": {"type": "content", "content": "Cheese is made of milk. " * 20}}
-    same(client.chat.completions.create(**GREEDY, **wrong).choices[0].message.content, ANSWER)
-
-
-@step("four at once are each as alone")
-def _():
-    questions = ["What is two plus two?", "Name a color.", "Who wrote Hamlet?", "Say hello."]
-    bodies = [GREEDY | {"messages": [{"role": "user", "content": text}]} for text in questions]
-
-    def ask(body):
-        return client.chat.completions.create(**body).choices[0].message.content
-
-    alone = [ask(body) for body in bodies]
-    with ThreadPoolExecutor(4) as pool:
-        same(list(pool.map(ask, bodies)), alone)
-
-
-@step("a reader that leaves does not keep the server busy")
-def _():
-    story = [{"role": "user", "content": "Tell me a long story."}]
-    body = GREEDY | {"messages": story, "max_tokens": 2000, "stream": True}
-    for _ in range(3):
-        with client.chat.completions.create(**body) as stream:
-            next(iter(stream))
-    quick = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=20)
-    same(quick.chat.completions.create(**GREEDY).choices[0].message.content, ANSWER)
-
-
 @step("what is wrong is refused, in words that the library reads")
 def _():
     for wrong in ALL_THAT_IS_WRONG:
@@ -277,13 +196,6 @@ def _():
     chunks = client.completions.create(prompt="The capital of France is", stream=True, **body)
     same("".join(chunk.choices[0].text for chunk in chunks if chunk.choices), one)
     assert client.completions.create(prompt=[[504, 3575]], **body).choices[0].text
-
-
-@step("completions: no infilling where the model knows none")
-def _():
-    body = {"model": MODEL, "prompt": "def f(", "suffix": "return 1", "max_tokens": 4}
-    error = refused(openai.BadRequestError, partial(client.completions.create, **body))
-    same(error.param, "suffix")
 
 
 @step("responses: a text, and streamed")
@@ -323,13 +235,6 @@ def _():
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
     items = [*QUESTION, *(item.to_dict() for item in called.output), result]
     assert client.responses.create(**body, input=items, tool_choice="none").output_text
-
-
-@step("a prompt that is too long is refused by its code")
-def _():
-    message = [{"role": "user", "content": "word " * 9_000}]
-    ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
-    same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")
 
 
 def shown(url):
