@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from vulture import Vulture
 
+from tests.mutants import mutated, table
+
 ROOT = Path(__file__).parents[1]
 FILE = "tests/budgets.toml"
 PRODUCT = ("app", "engine", "models", "packaging")
@@ -170,9 +172,10 @@ def test_nothing_is_called_by_tests_alone() -> None:
 
 
 def test_each_promise_has_a_proof_that_runs(pytestconfig: pytest.Config) -> None:
-    proofs = tomllib.loads((ROOT / "tests" / "promises.toml").read_text(encoding="utf-8"))
+    proofs = table("promises")
     paths = pytestconfig.getini("testpaths")
     for promise, name in proofs.items():
+        assert isinstance(name, str)
         assert any(PurePosixPath(name).is_relative_to(path) for path in paths), promise
         tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
         tests = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
@@ -180,8 +183,16 @@ def test_each_promise_has_a_proof_that_runs(pytestconfig: pytest.Config) -> None
             node
             for node in tests
             if node.name.startswith("test_")
-            and not any("slow" in ast.unparse(each) for each in node.decorator_list)
+            and not any(ast.unparse(each) == "pytest.mark.slow" for each in node.decorator_list)
         ]
         assert quick, f"{promise}: every test is slow"
     kept = {f"tests/promises/{path.name}" for path in (ROOT / "tests/promises").glob("test_*.py")}
     assert kept <= {*proofs.values()}, "each file there proves a promise"
+
+
+def test_each_promise_has_a_mutant_whose_place_is_there() -> None:
+    mutants = table("mutants")
+    assert mutants.keys() == table("promises").keys()
+    for mutant in mutants.values():
+        assert isinstance(mutant, dict)
+        mutated((ROOT / mutant["file"]).read_text(encoding="utf-8"), mutant)

@@ -293,7 +293,7 @@ class TitledPage(Page):
 class PageStatus(QWidget):
     """Says what a page waits for, why it is empty, or what failed.
 
-    Attributes: `kind`; `text`, empty while hidden. Signals: `retry_asked()`.
+    Attribute: `kind`. Signal: `retry_asked()`.
     """
 
     retry_asked = Signal()
@@ -320,10 +320,6 @@ class PageStatus(QWidget):
         column.addStretch(2)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.show_status("none", "")
-
-    @property
-    def text(self) -> str:
-        return "" if self.kind == "none" else self._words.words
 
     def show_status(self, kind: StatusKind, text: str, *, alone: bool = True) -> None:
         """Show this status, with a bar while the page waits and a button after a problem.

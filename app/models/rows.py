@@ -85,14 +85,6 @@ class LibraryRow(QWidget):
         self.setAccessibleName(data.accessible_text)
         self._show_actions()
 
-    def press(self, name: str) -> None:
-        """Press a button, as a person would."""
-        self._buttons[name].click()
-
-    def button(self, name: str) -> QPushButton | None:
-        """Return the button of an action, or None."""
-        return self._buttons.get(name)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let Enter run the first enabled action."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -184,9 +176,6 @@ class Rows(QScrollArea):
     def rows(self) -> tuple[LibraryRow, ...]:
         """All rows, from the first to the last."""
         return tuple(self._rows.values())
-
-    def row(self, key: str) -> LibraryRow:
-        return self._rows[key]
 
     def put_first(self, widget: QWidget) -> None:
         """Put a widget above the rows; it scrolls with them."""

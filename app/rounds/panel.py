@@ -109,10 +109,6 @@ class RoundsPanel(QWidget):
         self._positions.show_positions(figures.positions(stats))
         self._split.show_shares(figures.time_split(stats))
 
-    def figure(self, key: str) -> Figure:
-        """Return the figure with this key."""
-        return self._figures[key].figure
-
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:

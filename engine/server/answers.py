@@ -164,8 +164,8 @@ class Broken:
 
 
 Piece = Waiting | Began | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
-Watch = Callable[[int, str, Usage], None]
-"""Called after each event with the answer's number, its generation's id, and its usage so far."""
+Watch = Callable[[int, Usage], None]
+"""Called after each event with the answer's number and its usage so far."""
 
 
 async def pieces(
@@ -173,7 +173,7 @@ async def pieces(
     ask: Ask,
     *,
     number: int = 0,
-    watch: Watch = lambda answer, generation, usage: None,
+    watch: Watch = lambda answer, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of one answer; the last is `Ended` or `Broken`. Close it to cancel it."""
     loop = asyncio.get_running_loop()
@@ -191,7 +191,7 @@ async def pieces(
             if event is None:
                 return
             made = list(answer.take(event))
-            watch(number, events.id, answer.usage)
+            watch(number, answer.usage)
             for piece in made:
                 last_piece = loop.time()
                 yield piece
@@ -200,7 +200,7 @@ async def pieces(
 
 
 async def choices(
-    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, generation, usage: None
+    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, usage: None
 ) -> AsyncGenerator[tuple[int, Piece], None]:
     """Yield the pieces of all answers as (number of the answer, piece)."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)

@@ -180,13 +180,10 @@ class _Watched:
     def answers(self, number: int) -> None:
         """Expect so many answers."""
         self._written = [0] * number  # tokens
-        self._generations = [""] * number
 
-    def see(self, answer: int, generation: str, usage: Usage) -> None:
+    def see(self, answer: int, usage: Usage) -> None:
         self._written[answer] = usage.completion
-        self._generations[answer] = generation
         written = sum(self._written)
-        self._board.progress(self._id, generations=tuple(filter(None, self._generations)))
         if usage.prompt:
             state = "writing" if written else "reading"
             self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)

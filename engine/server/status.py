@@ -17,8 +17,7 @@ ModelState = Literal["not loaded", "loading", "loaded"]
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """A request that is being answered. `client` is what it calls itself; `tokens` are those
-    written so far, of all its answers; `generations` are the ids of those that have begun;
-    `model` is the name of the one that answers."""
+    written so far, of all its answers; `model` is the name of the one that answers."""
 
     id: str
     endpoint: str
@@ -26,7 +25,6 @@ class RequestStatus:
     state: RequestState = "waiting"
     prompt_tokens: int = 0
     tokens: int = 0
-    generations: tuple[str, ...] = ()
     model: str = ""
 
 

@@ -16,6 +16,7 @@ from app.engine_client.engine_process import host_command
 from app.models.view import LibraryView
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.app.window_use import button_of, row_of, words_of
 from tests.support.children import children_with
 from tests.support.models.hub_server import HubServer, serving_hub
 
@@ -107,9 +108,9 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     view.show_page("search")
     view.search.searched.emit("tiny")
     until(lambda: view.search.rows.rows)
-    view.search.rows.row(NAME).press("get")
-    until(lambda: view.search.rows.row(NAME).data.badge == "On this machine")
-    view.search.rows.row(NAME).press("use")
+    button_of(row_of(view.search.rows, NAME), "get").click()
+    until(lambda: row_of(view.search.rows, NAME).data.badge == "On this machine")
+    button_of(row_of(view.search.rows, NAME), "use").click()
     until(lambda: window.loader.loaded and "snapshots" in window.loader.loaded.target)
     assert window.loader.names[0] == "Tiny-Llama-8bit"
     window.composer.set_text("a b a b a b")
@@ -148,9 +149,9 @@ def test_closing_pauses_and_the_next_start_resumes(
     view = library_of(window)
     view.show_page("downloads")
     until(lambda: view.downloads.rows.rows)
-    row = view.downloads.rows.row(NAME)
+    row = row_of(view.downloads.rows, NAME)
     assert row.data.line.startswith("Paused")
-    row.press("resume")
+    button_of(row, "resume").click()
     until(lambda: window.library.inventory.value.find(NAME))
     until(lambda: not view.downloads.rows.rows)
     assert statuses(tmp_path) in ([], ["done"])
@@ -171,7 +172,7 @@ def test_a_killed_download_is_reported_and_resumed(
     hub.release.set()
     until(lambda: view.downloads.rows.rows[0].data.warns)
     assert statuses(tmp_path) == ["failed"]  # so that every process knows it
-    view.downloads.rows.row(NAME).press("resume")
+    button_of(row_of(view.downloads.rows, NAME), "resume").click()
     until(lambda: window.library.inventory.value.find(NAME))
 
 
@@ -190,15 +191,15 @@ def test_pausing_and_cancelling_a_real_download(
     downloads.pull(NAME)
     until(lambda: downloads.all[0].done_bytes > 0)
     view.show_page("downloads")
-    view.downloads.rows.row(NAME).press("pause")
+    button_of(row_of(view.downloads.rows, NAME), "pause").click()
     until(lambda: downloads.all[0].status == "paused" and not downloads.running)
     assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
-    view.downloads.rows.row(NAME).press("cancel")
+    button_of(row_of(view.downloads.rows, NAME), "cancel").click()
     until(lambda: not downloads.all)
     until(lambda: window.library.inventory.value.incomplete)
     view.show_page("disk")
     (left,) = (row for row in view.disk.rows.rows if "incomplete:" in row.data.key)
-    left.press("clean")
+    button_of(left, "clean").click()
     until(lambda: window.library.inventory.value.incomplete == ())
     assert view.line.text.startswith("Freed")
 
@@ -214,4 +215,4 @@ def test_a_hub_that_is_not_there(
     view.show_page("search")
     view.search.searched.emit("tiny")
     until(lambda: window.library.found.problem)
-    assert view.search.status.text == str(window.library.found.problem)
+    assert words_of(view.search.status) == str(window.library.found.problem)

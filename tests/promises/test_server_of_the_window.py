@@ -119,12 +119,12 @@ def test_a_program_is_answered_by_the_windows_engine_and_none_without_the_key(
 def test_a_request_is_followed_by_its_generation(real: RealServer) -> None:
     server = real.start()
     answer = real.ask("hello")
-    real.one.until(lambda: server.status.requests and server.status.requests[0].generations)
+    real.one.until(lambda: server.status.requests and server.status.requests[0].state != "waiting")
     (request,) = server.status.requests
     assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
     server.switch(False)
     real.one.until_state(ServerState.OFF)
-    assert real.one.engine.cancelled == list(request.generations)
+    assert len(real.one.engine.cancelled) == 1
     real.one.until(answer.done)
     assert answer.exception() or answer.result() == 503
 

@@ -29,6 +29,7 @@ from tests.support.app.library_samples import (
     offer,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import button_of, row_of, words_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 HERE = (
@@ -61,7 +62,7 @@ class Opened:
         return self.view.pages[name]
 
     def press(self, name: PageName, key: str, action: str) -> None:
-        self.see(name).rows.row(key).press(action)
+        button_of(row_of(self.see(name).rows, key), action).click()
 
     def arrive(self, *repositories: str) -> None:
         """The download that was asked for last is over."""
@@ -88,11 +89,11 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     assert view.page == "offers"
     for page in ("offers", "disk", "drafters"):
         assert opened.see(page).status.kind == "waiting"
-        assert opened.see(page).status.text
+        assert words_of(opened.see(page).status)
     opened.commands.answer_all(inventory_answer(), Offered(()), Rated("", ()))
     for name in view.pages:
         assert opened.see(name).status.kind == "empty"
-    assert len({page.status.text for page in view.pages.values()} - {""}) == len(view.pages)
+    assert len({words_of(page.status) for page in view.pages.values()} - {""}) == len(view.pages)
 
 
 def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
@@ -110,7 +111,7 @@ def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
 def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
     opened.commands.asked("list").fail("The list is damaged.", "Delete it.")
     disk = opened.see("disk")
-    assert disk.status.text == "The list is damaged. Delete it."
+    assert words_of(disk.status) == "The list is damaged. Delete it."
     buttons = [one for one in disk.findChildren(QPushButton) if one.isVisible()]
     (again,) = (one for one in buttons if one.text() == "Try again")
     again.click()
@@ -197,7 +198,7 @@ def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
     key = "mlx-community/gpt-oss-20b-MXFP4-Q8+"
     opened.press("offers", key, "get")
     assert not opened.commands.waits("pull")
-    row = opened.see("offers").rows.row(key)
+    row = row_of(opened.see("offers").rows, key)
     assert "not available" in row.accessibleName()
     assert "12.0 GB" in row.data.reasons
 
@@ -212,12 +213,12 @@ def test_searching_and_downloading(opened: Opened) -> None:
     assert view.isVisible()  # nothing else was pressed by that
     assert len([one for one in opened.commands.started if "search" in one.words]) == 1
     assert search.status.kind == "waiting"
-    assert "“qwen”" in search.status.text
+    assert "“qwen”" in words_of(search.status)
     opened.commands.asked("search").answer(Found(FOUND))
     assert len(search.rows.rows) == len(FOUND)
     opened.press("search", TARGET, "get")
     opened.commands.asked("pull").download(Download(TARGET, "", "running", 1, 4))
-    row = search.rows.row(TARGET)
+    row = row_of(search.rows, TARGET)
     assert (row.data.badge, row.data.progress) == ("Downloading", 0.25)
     opened.arrive(TARGET)
     opened.answer(*HERE)
@@ -237,7 +238,7 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
         one for one in opened.commands.started if word in one.words and "--target" not in one.words
     )
     asked.fail("There is no connection.", "Connect, and try again.")
-    assert opened.see(page).status.text == "There is no connection. Connect, and try again."
+    assert words_of(opened.see(page).status) == "There is no connection. Connect, and try again."
 
 
 def test_an_empty_result_is_explained(opened: Opened) -> None:
@@ -245,7 +246,7 @@ def test_an_empty_result_is_explained(opened: Opened) -> None:
     opened.commands.asked("search").answer(Found(()))
     status = opened.see("search").status
     assert status.kind == "empty"
-    assert "“xyz”" in status.text
+    assert "“xyz”" in words_of(status)
 
 
 def test_buttons_beside_no_title_are_as_wide_as_others(opened: Opened) -> None:
@@ -264,11 +265,11 @@ def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     view, commands = opened.view, opened.commands
     page = opened.see("downloads")
     opened.press("downloads", "a/a", "pause")
-    assert page.rows.row("a/a").data.actions[0].reason
+    assert row_of(page.rows, "a/a").data.actions[0].reason
     asked = commands.asked("--pause", "a/a")
     asked.download(replace(running, request="pause"))
     asked.answer()
-    assert page.rows.row("a/a").data.actions[0].reason
+    assert row_of(page.rows, "a/a").data.actions[0].reason
     opened.answer(downloads=(replace(running, status="paused"), paused))
     assert not view.pause_all.isEnabled()
     view.resume_all.click()
@@ -303,12 +304,12 @@ def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     killed = Download(TARGET, "", "failed", 1, 4, problem="It was killed.", remedy="Try again.")
     opened.answer(downloads=(killed, Download(DRAFTER, "", "queued", 0, 4)))
     assert opened.view.line.tone == "warning"
-    row = opened.see("downloads").rows.row(TARGET)
+    row = row_of(opened.see("downloads").rows, TARGET)
     assert row.data.reasons == "It was killed. Try again."
     opened.see("offers")
     assert opened.view.offers.card.button.isEnabled()
     opened.press("downloads", TARGET, "resume")
-    assert opened.view.downloads.rows.row(DRAFTER).data.line.startswith("Waiting")
+    assert row_of(opened.view.downloads.rows, DRAFTER).data.line.startswith("Waiting")
     opened.arrive(DRAFTER, TARGET)
     opened.answer(*HERE)
     opened.until(lambda: opened.target == "/models/target")
@@ -342,9 +343,9 @@ def test_deleting_asks_first(opened: Opened) -> None:
 
 def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
     opened.answer(replace(STARTER, path="/models/tiny"))
-    row = opened.see("disk").rows.row("model:/models/tiny")
+    row = row_of(opened.see("disk").rows, "model:/models/tiny")
     assert row.data.badge == "In use"
-    row.press("delete")
+    button_of(row, "delete").click()
     assert not opened.view.findChildren(QMessageBox)
 
 
@@ -399,7 +400,7 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     opened.press("drafters", DRAFTER, "use")
     loader = opened.window.loader
     opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)
-    opened.until(lambda: rows.row(DRAFTER).data.badge == "In use")
+    opened.until(lambda: row_of(rows, DRAFTER).data.badge == "In use")
     opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 

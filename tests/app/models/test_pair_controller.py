@@ -15,7 +15,7 @@ from tests.support.app.library_samples import (
     inventory_answer,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
-from tests.support.app.window_use import box, choose, drafting
+from tests.support.app.window_use import box, button_of, choose, drafting, row_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -106,9 +106,9 @@ def test_opened_folders_can_be_taken_off_the_list(
     window.open_library("drafters")
     view = window.library_controller.view
     commands_of(window).answer_all(inventory_answer(), Offered(()), Rated("", CANDIDATES))
-    view.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
+    button_of(row_of(view.drafters.rows, f"opened:{tmp_path / 'drafters'}"), "forget").click()
     view.show_page("disk")
-    view.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")
+    button_of(row_of(view.disk.rows, f"opened:{tmp_path / 'targets'}"), "forget").click()
     assert window.settings.paths("drafters") == window.settings.paths("targets") == ()
     assert box(window, "Model").findText("targets") == -1
     assert box(window, "Draft model").findText("drafters") == -1

@@ -15,6 +15,7 @@ from app.models.rows import Rows
 from app.theme.labels import ShortenedLabel
 from app.theme.palette import DARK
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.app.window_use import button_of, row_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 ONE = RowData(
@@ -50,10 +51,10 @@ def keys(rows: Rows) -> list[str]:
 
 
 def test_a_pressed_button_is_reported(rows: Rows, asked: list[tuple[str, str]]) -> None:
-    rows.row("3").press("get")
-    rows.row("2").press("get")  # greyed out
+    button_of(row_of(rows, "3"), "get").click()
+    button_of(row_of(rows, "2"), "get").click()  # greyed out
     assert asked == [("3", "get")]
-    button = rows.row("2").button("get")
+    button = button_of(row_of(rows, "2"), "get")
     assert button is not None
     assert not button.isEnabled()
     assert (button.toolTip(), button.accessibleName()) == ("Too large.", "Get Two")
@@ -62,7 +63,7 @@ def test_a_pressed_button_is_reported(rows: Rows, asked: list[tuple[str, str]]) 
 def test_arrows_move_through_the_rows_and_enter_runs_an_action(
     rows: Rows, asked: list[tuple[str, str]]
 ) -> None:
-    rows.row("1").setFocus()
+    row_of(rows, "1").setFocus()
     for row, key in (
         ("1", Qt.Key.Key_Up),
         ("1", Qt.Key.Key_Return),
@@ -72,23 +73,23 @@ def test_arrows_move_through_the_rows_and_enter_runs_an_action(
         ("3", Qt.Key.Key_Down),
         ("3", Qt.Key.Key_Enter),
     ):
-        assert rows.row(row).hasFocus()
-        QTest.keyClick(rows.row(row), key)
+        assert row_of(rows, row).hasFocus()
+        QTest.keyClick(row_of(rows, row), key)
     assert asked == [("1", "get"), ("3", "get")]
 
 
 def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
-    button = rows.row("3").button("get")
+    button = button_of(row_of(rows, "3"), "get")
     assert button is not None
     button.setFocus()
     rows.show_rows((TWO, replace(THREE, line="half", progress=0.6), ONE))
     assert keys(rows) == ["2", "3", "1"]
-    assert rows.row("3").button("get") is button
+    assert button_of(row_of(rows, "3"), "get") is button
     assert button.hasFocus()
     rows.show_rows((TWO, replace(THREE, actions=(Action("get", "Get", "It comes."),)), ONE))
-    assert rows.row("3").hasFocus()  # and not whatever comes next
+    assert row_of(rows, "3").hasFocus()  # and not whatever comes next
     rows.show_rows((replace(THREE, actions=(Action("pause", "Pause"),)), ONE))
-    assert rows.row("3").hasFocus()
+    assert row_of(rows, "3").hasFocus()
     rows.show_rows((ONE,))
     focused = QApplication.focusWidget()
     assert focused is not None
@@ -99,7 +100,7 @@ def test_rows_keep_the_given_order(rows: Rows) -> None:
     rows.show_rows((THREE, ONE))
     assert keys(rows) == ["3", "1"]
     QTest.qWait(1)
-    assert rows.row("3").y() < rows.row("1").y()
+    assert row_of(rows, "3").y() < row_of(rows, "1").y()
     rows.show_rows(())
     assert keys(rows) == []
 
@@ -115,11 +116,11 @@ def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
 
 
 def test_a_screen_reader_gets_the_whole_row(rows: Rows) -> None:
-    assert rows.row("1").accessibleName() == "One. small. Not here"
-    assert rows.row("2").accessibleName() == "Two, not available. Too large"
+    assert row_of(rows, "1").accessibleName() == "One. small. Not here"
+    assert row_of(rows, "2").accessibleName() == "Two, not available. Too large"
     warned = replace(TWO, warns=True, badge="New")
     rows.show_rows((warned,))
-    assert rows.row("2").accessibleName() == "Two. New. Too large"
+    assert row_of(rows, "2").accessibleName() == "Two. New. Too large"
 
 
 def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot: QtBot) -> None:

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
-from app.rounds.figures import PositionAcceptance, TimeShare
+from app.rounds.figures import Figure, PositionAcceptance, TimeShare
 from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
 from engine.conversation.rounds import judged
@@ -31,15 +31,20 @@ def panel(qtbot: QtBot) -> RoundsPanel:
     return panel
 
 
+def figure(panel: RoundsPanel, key: str) -> Figure:
+    """What one of its views shows."""
+    return next(view.figure for view in panel.findChildren(FigureView) if view.key == key)
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> None:
     events = recorded(name)
     last = judged(events)[-1]
     panel.show_stats(tally(events), last)
-    assert panel.figure("draft").value == str(len(last.drafted))
+    assert figure(panel, "draft").value == str(len(last.drafted))
     assert panel.stats == tally(events)
-    assert panel.figure("speed").value == f"{panel.stats.tokens_per_second:.1f}"
-    assert panel.figure("length").value == f"{panel.stats.acceptance_length:.2f}"
+    assert figure(panel, "speed").value == f"{panel.stats.tokens_per_second:.1f}"
+    assert figure(panel, "length").value == f"{panel.stats.acceptance_length:.2f}"
     assert not panel.grab().isNull()
 
 
@@ -47,9 +52,9 @@ def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel
     events = recorded("stories_lookup.jsonl")
     for end in range(len(events) + 1):
         panel.show_stats(tally(events[:end]), ended=False)
-    assert panel.figure("speed").value == "–", "each event would cost a drawing"
-    qtbot.waitUntil(lambda: panel.figure("speed").value != "–")
-    assert panel.figure("rate").value == "1 in 2"
+    assert figure(panel, "speed").value == "–", "each event would cost a drawing"
+    qtbot.waitUntil(lambda: figure(panel, "speed").value != "–")
+    assert figure(panel, "rate").value == "1 in 2"
 
 
 def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> None:
@@ -60,11 +65,11 @@ def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> No
     passes = (0.9 * stats.verify_seconds / stats.rounds,) * 8
     panel.show_stats(tally(events[:-1]), ended=False)
     panel.refresh()
-    assert panel.figure("plain").value == "–"
-    assert "ends" in panel.figure("plain").remark
+    assert figure(panel, "plain").value == "–"
+    assert "ends" in figure(panel, "plain").remark
     done = replace(done, stats=replace(done.stats, reference_seconds=passes))
     panel.show_stats(tally((*events[:-1], done)))
-    assert panel.figure("plain").value.endswith("times")
+    assert figure(panel, "plain").value.endswith("times")
 
 
 def test_every_figure_is_explained(panel: RoundsPanel) -> None:
@@ -96,8 +101,8 @@ def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
 def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
     panel.show_stats(tally(recorded("stories_lookup.jsonl")))
     panel.show_stats(Stats())
-    assert panel.figure("draft").value == "–"
-    assert panel.figure("rate").value == "–"
+    assert figure(panel, "draft").value == "–"
+    assert figure(panel, "rate").value == "–"
 
 
 def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:

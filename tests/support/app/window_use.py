@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QListView
+from PySide6.QtWidgets import QListView, QPushButton
 
 from app.choice_box import ChoiceBox
+from app.models.pages import PageStatus
+from app.models.rows import LibraryRow, Rows
+from app.theme.labels import ToneLabel
 from app.window import Window
 
 
@@ -50,3 +53,20 @@ def drafting(window: Window) -> tuple[str, str]:
     """The drafter and the draft length that are loaded."""
     loaded = window.loader.loaded
     return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
+
+
+def row_of(rows: Rows, key: str) -> LibraryRow:
+    """A row of the Library."""
+    return next(one for one in rows.rows if one.data.key == key)
+
+
+def button_of(row: LibraryRow, name: str) -> QPushButton:
+    """The button of an action, as it is seen."""
+    text = next(action.text for action in row.data.actions if action.name == name)
+    # The newest: one that was replaced is there until the event loop turns.
+    return [one for one in row.findChildren(QPushButton) if one.text() == text][-1]
+
+
+def words_of(page: PageStatus) -> str:
+    """What a page of the Library says in place of rows; empty if it says nothing."""
+    return "" if page.kind == "none" else str(page.findChild(ToneLabel).text())  # type: ignore[union-attr]
