@@ -59,7 +59,7 @@ lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab
 
 mutants: $(DEV_READY) ## a fault for each promise, which its proof must catch; ARGS="tool grammar"
-	$(BIN)/python -m tests.mutants $(ARGS)
+	$(BIN)/python -m tests.lab.mutants $(ARGS)
 
 lint: $(DEV_READY) ## style, types, which package imports which, and how large each folder is
 	$(BIN)/ruff check

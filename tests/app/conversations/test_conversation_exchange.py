@@ -233,9 +233,3 @@ def test_any_json_gives_chats_or_a_problem(value: Any) -> None:
         for chat in found:
             assert parse(to_json(chat).encode()) == (chat,)
     assert all(lines)
-
-
-@given(st.binary() | st.binary().map(lambda data: b'{"messages": [' + data))
-def test_any_bytes_give_chats_or_a_problem(data: bytes) -> None:
-    with pytest.raises(Problem):
-        parse(data)

@@ -16,7 +16,7 @@ from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
 from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
-from engine.events import Done, Stats
+from engine.events import Done
 from tests.support.app.traces import recorded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -96,13 +96,6 @@ def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
     for name in TRACES:
         panel.show_stats(tally(recorded(name)))
         assert panel.sizeHint().height() == height
-
-
-def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
-    panel.show_stats(tally(recorded("stories_lookup.jsonl")))
-    panel.show_stats(Stats())
-    assert figure(panel, "draft").value == "–"
-    assert figure(panel, "rate").value == "–"
 
 
 def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:

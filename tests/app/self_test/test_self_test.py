@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
@@ -105,11 +103,6 @@ def test_facts_cross_the_pipe_and_other_lines_are_ignored() -> None:
     lines = ["a library", *LINES.splitlines(), "[1]", '{"fact": 3}', '{"fact": "other"}']
     assert read_facts("\n".join(lines).encode() + b"\n\xff\n") == RIGHT
     assert read_facts(b'{"fact": "window", "painted_at": 12.5, "pid": 4}\n') == Observed()
-
-
-@given(st.binary())
-def test_any_output_can_be_read(output: bytes) -> None:
-    read_facts(output)
 
 
 def test_a_crashed_window_is_reported_with_its_last_line(tmp_path: Path) -> None:

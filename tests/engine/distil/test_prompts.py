@@ -223,7 +223,6 @@ def test_no_file_and_no_prompt(tmp_path: Path) -> None:
             read_prompts([path, path])
 
 
-NAMES = ("a", "a.txt", "a.json", "a.jsonl", "a.csv", "a.gz", "a.json.gz", ".jsonl", ".gz")
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
@@ -242,17 +241,6 @@ def read_or_refused(path: Path) -> None:
         prompts = read_prompts([path])
         assert prompts
         assert all(prompt.encode() for prompt in prompts), "not Unicode"
-
-
-@given(
-    name=st.sampled_from(NAMES), data=st.binary() | st.text().map(str.encode), pack=st.booleans()
-)
-def test_any_bytes_are_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, name: str, data: bytes, pack: bool
-) -> None:
-    path = tmp_path_factory.mktemp("any") / name
-    path.write_bytes(gzip.compress(data) if pack else data)
-    read_or_refused(path)
 
 
 @pytest.mark.parametrize("write", [json.dumps, lambda value: "\n".join([json.dumps(value)] * 2)])

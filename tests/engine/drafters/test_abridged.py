@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
-from engine.draft_length import DraftChoice
-from engine.draft_length.policy import Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter
+from engine.drafters import DraftArrays, NoDrafter
 from engine.drafters.abridged import Abridged
 from engine.drafters.cascade import Cascade
 from engine.drafters.lookup import LookupDrafter
@@ -25,18 +23,13 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
-from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,
     PROMPT,
-    TABLE,
-    VOCABULARY,
     WARM,
     model_drafter,
-    short_texts,
 )
 from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
-from tests.support.engine.markov import exact, joint
 from tests.support.engine.tiny import build, noisy, shallow
 from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
@@ -226,26 +219,6 @@ def test_only_who_reads_the_prompt_asks_what_is_not_needed() -> None:
 # --- The text is the target's
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
-def test_greedy_texts_are_those_without_drafts(kind: str, architecture: str) -> None:
-    model = shallow(architecture)
-    prompt = [token * 7 % 48 for token in range(40)]
-    expected = plainly(model, count=30, prompt=prompt)
-    for length, gaps in ((1, [range(0, 30)]), (4, [range(1, 5), range(9, 38)])):
-
-        def drafting(target: Decoder) -> Drafter:
-            drafter: Drafter
-            drafter, _ = new(kind, architecture)
-            drafter.leave_out(lambda: gaps)  # noqa: B023
-            return drafter
-
-        run = run_greedily(model, drafting, length, count=30, prompt=prompt)
-        assert run.tokens == expected
-        assert run.proposed >= 20
-
-
 def test_what_matters_less_is_left_out_and_drafts_are_accepted() -> None:
     model = shallow("llama")
     prompt = [token * 7 % 48 for token in range(40)]
@@ -254,50 +227,6 @@ def test_what_matters_less_is_left_out_and_drafts_are_accepted() -> None:
     run = run_greedily(model, lambda _: drafter, 4, count=40, prompt=prompt)
     assert run.tokens == plainly(model, count=40, prompt=prompt)
     assert run.accepted > 0
-
-
-class OfTheWholeText(ModelDrafter):
-    """A mutant: draws by what it has read, and says what it would be by the whole text."""
-
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
-        draft = super().propose(tokens, choice, sampling, key)
-        assert draft is not None
-        table = DRAFTING["noisy"]
-        text = [*tokens, *draft.tokens.tolist()]
-        rows = mx.stack(
-            [table[text[-i - 2], text[-i - 1]] for i in range(draft.tokens.size, 0, -1)]
-        )
-        said = distribution(scores(rows, None, sampling), sampling)
-        q = mx.take_along_axis(said, draft.tokens[:, None], axis=-1)[:, 0]
-        return replace(draft, distributions=said, q=q)
-
-
-@pytest.mark.parametrize("mutant", [False, True])
-def test_what_is_drawn_has_the_distribution_that_is_said(mutant: bool) -> None:
-    """The table looks at the last two tokens: the drafter does not read the first one of them."""
-    drafter = model_drafter(DRAFTING["noisy"])
-    if mutant:
-        drafter = OfTheWholeText(drafter._decoder, vocabulary=VOCABULARY)
-    drafter.leave_out(lambda: [range(0, len(PROMPT) - 1)])
-    counts, said = np.zeros(VOCABULARY, dtype=np.int_), np.zeros(VOCABULARY)
-    for key in mx.random.split(KEY, 150):
-        drafter.rewind(0)
-        draft = drafter.propose(PROMPT, up_to(1), WARM, key)
-        assert draft is not None
-        counts[draft.tokens.item()] += 1
-        said = np.array(draft.distributions, dtype=np.float64)[0]
-    assert (excess(counts, said) > 1.0) == mutant
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("table", ["noisy", "hostile"])
-def test_first_three_tokens(table: str) -> None:
-    drafter = model_drafter(DRAFTING[table])
-    drafter.leave_out(lambda: [range(0, len(PROMPT) - 1)])
-    counts = short_texts(drafter, Fixed(2), WARM, texts=800)
-    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, 3).ravel()) < 1.0
 
 
 def test_penalties_look_at_the_whole_text() -> None:

@@ -15,11 +15,9 @@ from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.calibrate import calibrate
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, chain
 from engine.drafters.block import BlockDrafter, ContextCache
-from engine.drafters.cascade import Cascade
-from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
@@ -240,13 +238,6 @@ def test_half_precision_stays_half(kind: BlockKind) -> None:
     tokens = list(SMALL_PROMPT)
     run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(20))
     assert run.tokens == plainly(small, count=20, prompt=SMALL_PROMPT, block=128)
-
-
-def test_greedy_text_with_an_automatic_length_and_lookup_in_front() -> None:
-    target = Decoder(shallow("llama", vocabulary=SMALL))
-    drafter = Cascade(LookupDrafter(), block_drafter(target, "dspark"))
-    run = write(target, drafter, Automatic(), list(SMALL_PROMPT), task(30))
-    assert run.tokens == plainly(target.model, count=30, prompt=SMALL_PROMPT)
 
 
 def test_a_draft_that_is_reported_before_the_chain_is_refuted(

@@ -30,10 +30,10 @@ from tests.support.engine.drawn_texts import (
     short_texts,
 )
 from tests.support.engine.drawn_texts import write as write_text
-from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
+from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, joint, random_table
-from tests.support.engine.tiny import build, shallow
+from tests.support.engine.tiny import build
 from tests.support.engine.writings import listed
 from tests.support.mostly_slow import mostly_slow
 
@@ -203,29 +203,6 @@ def by(
 @cache
 def small(architecture: str = "llama", *, vocabulary: int = 450) -> nn.Module:
     return build(architecture, vocabulary=vocabulary, seed=1, layers=2)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "target", "drafter"),
-    mostly_slow(
-        [(kind, *pair) for kind in ("llama", "qwen3_5") for pair in PAIRS],
-        quick=[("llama", *PAIRS[0]), ("llama", *PAIRS[3])],
-    ),
-)
-def test_greedy_texts_are_those_without_drafts(
-    writings: dict[str, Writing], target: str, drafter: str, architecture: str
-) -> None:
-    model = shallow(architecture, vocabulary=SIZES[target])
-    other = small(architecture, vocabulary=SIZES[drafter])
-    prompt = writings[target].tokens(TEXT[:24])
-    expected = plainly(model, count=24, prompt=prompt)
-
-    def make(_: Decoder) -> OtherTokenizerDrafter:
-        return by(other, writings[target], writings[drafter], SIZES[target])
-
-    run = run_greedily(model, make, 4, count=24, prompt=prompt)
-    assert run.tokens == expected
-    assert run.proposed > 0
 
 
 def test_nothing_is_drafted_inside_a_character(writings: dict[str, Writing]) -> None:

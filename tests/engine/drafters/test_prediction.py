@@ -5,13 +5,9 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter
-from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.events import Draft, Event, Verdict
 from engine.request import Request, Sampling
@@ -69,14 +65,6 @@ def told() -> tuple[nn.Module, list[int]]:
     """A target, and its answer."""
     model = shallow("llama")
     return model, plainly(model, count=40)
-
-
-@given(st.lists(st.integers(0, 63), max_size=60), st.integers(1, 8))
-def test_whatever_was_predicted_changes_nothing(prediction: list[int], length: int) -> None:
-    model, answer = told()
-    drafter = Cascade(PredictionDrafter(prediction, start=len(PROMPT)), NoDrafter())
-    written = write(Decoder(model), drafter, Fixed(length), list(PROMPT), task(12))
-    assert written.tokens == answer[:12]
 
 
 def test_what_came_true_costs_few_passes() -> None:

@@ -100,20 +100,12 @@ def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
     assert described.weights_bytes == sum(each.nbytes for each in subject.weights().values())
 
 
-def test_quantized_layers_stay_quantized_on_a_mac(
-    tmp_path: Path,
-) -> None:
-    narrow, wider = LFM2, {16: 32, 24: 64, 64: 128}  # whole groups of numbers
+def test_quantized_layers_stay_quantized_on_a_mac(tmp_path: Path) -> None:
+    wider = {16: 32, 24: 64, 64: 128}  # whole groups of numbers
     sizes = {"hidden_size": 32, "intermediate_size": 64}
-    vision = narrow.config["vision_config"] | sizes
-    wide = replace(
-        narrow,
-        config={**narrow.config, "projector_hidden_size": 64, "vision_config": vision},
-        shapes={
-            name: tuple(wider.get(size, size) for size in shape)
-            for name, shape in narrow.shapes.items()
-        },
-    )
+    config = {"projector_hidden_size": 64, "vision_config": LFM2.config["vision_config"] | sizes}
+    shapes = {n: tuple(wider.get(size, size) for size in s) for n, s in LFM2.shapes.items()}
+    wide = replace(LFM2, config={**LFM2.config, **config}, shapes=shapes)
     whole = tower(wide, tmp_path / "whole").embed(picture(20, 20)).rows
     path = wide.write(tmp_path / "quantized") / "model.safetensors"
     tensors = dict(mx.load(str(path)))
