@@ -7,21 +7,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from openpyxl import Workbook
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-STRICT = {  # names of the strict kind of office file, by the usual ones
-    OFFICE: "http://purl.oclc.org/ooxml/officeDocument/relationships",
-    "http://schemas.openxmlformats.org/wordprocessingml/2006/main": (
-        "http://purl.oclc.org/ooxml/wordprocessingml/main"
-    ),
-    "http://schemas.openxmlformats.org/spreadsheetml/2006/main": (
-        "http://purl.oclc.org/ooxml/spreadsheetml/main"
-    ),
-    "http://schemas.openxmlformats.org/presentationml/2006/main": (
-        "http://purl.oclc.org/ooxml/presentationml/main"
-    ),
-    "http://schemas.openxmlformats.org/drawingml/2006/main": (
-        "http://purl.oclc.org/ooxml/drawingml/main"
-    ),
-}
 _WORD = (
     'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
     f'xmlns:r="{OFFICE}" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
@@ -52,14 +37,6 @@ def zipped(parts: Mapping[str, str | bytes]) -> bytes:
 def parts_of(data: bytes) -> dict[str, bytes]:
     with ZipFile(BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
-
-
-def strict(data: bytes) -> bytes:
-    """The same file as one of the strict kind."""
-    parts = parts_of(data)
-    for usual, other in STRICT.items():
-        parts = {name: xml.replace(usual.encode(), other.encode()) for name, xml in parts.items()}
-    return zipped(parts)
 
 
 def related(*relations: tuple[str, str, str]) -> str:
