@@ -36,7 +36,7 @@ from models.model_folder import ModelFolder
 from models.records import Fit
 from models.starter import STARTER
 from tests.support.engine.heads import untrained
-from tests.support.engine.tiny import byte_tokenizer, write_folder
+from tests.support.engine.tiny import byte_tokenizer, configs, write_folder
 
 ROOT = Path(__file__).parents[3]
 CLOSE = 0.1  # of what is measured
@@ -203,43 +203,6 @@ def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 # Measured: random models, large enough that their arrays count, and the pairs that are at hand
 
-_RANDOM: dict[str, dict[str, Any]] = {
-    "llama": {"num_key_value_heads": 4},
-    "gemma3_text": {
-        "num_key_value_heads": 2,
-        "sliding_window": 512,
-        "sliding_window_pattern": 4,
-        "query_pre_attn_scalar": 64,
-        "rope_local_base_freq": 1e4,
-    },
-    "qwen3_5": {
-        "num_key_value_heads": 2,
-        "full_attention_interval": 4,
-        "linear_num_value_heads": 8,
-        "linear_num_key_heads": 4,
-        "linear_key_head_dim": 64,
-        "linear_value_head_dim": 64,
-        "rope_parameters": {
-            "type": "default",
-            "mrope_section": [4, 2, 2],
-            "rope_theta": 1e5,
-            "partial_rotary_factor": 0.25,
-        },
-    },
-    "lfm2": {
-        "num_key_value_heads": 4,
-        "norm_eps": 1e-5,
-        "conv_bias": False,
-        "conv_L_cache": 3,
-        "block_dim": 512,
-        "block_ff_dim": 1536,
-        "block_multiple_of": 8,
-        "block_ffn_dim_multiplier": 1.0,
-        "block_auto_adjust_ff_dim": False,
-        "full_attn_idxs": [2, 5],
-    },
-}
-
 
 def random_model(
     folder: Path,
@@ -264,7 +227,7 @@ def random_model(
         "rms_norm_eps": 1e-5,
         "rope_theta": 1e4,
         "tie_word_embeddings": False,
-    } | _RANDOM[architecture]
+    } | configs("larger")[architecture]
     byte_tokenizer(folder)
     model_class, arguments_class = _get_classes(config)
     model: nn.Module = model_class(arguments_class.from_dict(config))

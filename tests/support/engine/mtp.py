@@ -13,62 +13,9 @@ from engine.core.decoder import Decoder
 from engine.core.model_parts import new_layer
 from engine.drafters.mtp import MtpModule, MtpNetwork
 from engine.drafters.states import StateDrafter
-from tests.support.engine import tiny
-from tests.support.engine.tiny import GAIN, Config, build
+from tests.support.engine.tiny import GAIN, build, configs
 
-_QWEN: Config = tiny._CONFIGS["qwen3_5"] | {
-    "num_hidden_layers": 2,
-    "rms_norm_eps": 1e-6,
-    "linear_conv_kernel_dim": 4,
-}
-_EXPERTS: Config = {
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32,
-    "shared_expert_intermediate_size": 32,
-    "norm_topk_prob": True,
-}
-_LATENT: Config = {  # DeepSeek's attention, whose keys and values are one vector
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "intermediate_size": 128,
-    "moe_intermediate_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "n_shared_experts": 1,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "first_k_dense_replace": 1,
-    "kv_lora_rank": 32,
-    "q_lora_rank": 32,
-    "qk_rope_head_dim": 8,
-    "qk_nope_head_dim": 16,
-    "v_head_dim": 16,
-    "max_position_embeddings": 4096,
-    "rope_theta": 1e4,
-}
-TARGETS: dict[str, Config] = {
-    "qwen3_5": _QWEN,
-    "qwen3_5_moe": _QWEN | _EXPERTS,
-    "qwen3_next": _QWEN
-    | _EXPERTS
-    | {
-        "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
-        "rope_theta": 1e5,
-        "partial_rotary_factor": 0.25,
-    },
-    "deepseek_v3": _LATENT,
-    "glm4_moe_lite": _LATENT,
-    "mimo": {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "intermediate_size": 128,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-5,
-    },
-}
+TARGETS = configs("mtp")
 
 # How the names of Qwen's tensors begin, by our parts.
 PUBLISHED = {

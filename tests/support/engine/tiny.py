@@ -40,72 +40,16 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 
-_TRANSFORMER: Config = {
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "max_position_embeddings": 4096,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
-}
-_CONFIGS: dict[str, Config] = {
-    "llama": _TRANSFORMER,
-    "qwen2": _TRANSFORMER,
-    "qwen3": _TRANSFORMER,
-    "gemma3_text": _TRANSFORMER  # layers 0 and 2 slide, and wrap early
-    | {
-        "sliding_window": 16,
-        "sliding_window_pattern": 2,
-        "query_pre_attn_scalar": 16,
-        "rope_local_base_freq": 1e4,
-    },
-    "qwen3_5": _TRANSFORMER  # layers 0 and 2 are gated delta nets
-    | {
-        "full_attention_interval": 2,
-        "linear_num_value_heads": 4,
-        "linear_num_key_heads": 2,
-        "linear_key_head_dim": 32,
-        "linear_value_head_dim": 32,
-        "rope_parameters": {
-            "type": "default",
-            "mrope_section": [1, 1, 0],
-            "rope_theta": 1e5,
-            "partial_rotary_factor": 0.25,
-        },
-    },
-    "lfm2": {  # layers 0 and 2 are short convolutions
-        "hidden_size": 64,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 4096,
-        "norm_eps": 1e-5,
-        "conv_bias": False,
-        "conv_L_cache": 3,
-        "block_dim": 64,
-        "block_ff_dim": 128,
-        "block_multiple_of": 8,
-        "block_ffn_dim_multiplier": 1.0,
-        "block_auto_adjust_ff_dim": True,
-        "full_attn_idxs": [1, 3],
-        "rope_theta": 10000.0,
-    },
-    "mamba": {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "state_size": 8,
-        "num_hidden_layers": 3,
-        "conv_kernel": 4,
-        "use_bias": False,
-        "use_conv_bias": True,
-        "time_step_rank": 8,
-        "tie_word_embeddings": False,
-    },
-}
+
+def configs(table: str) -> dict[str, Config]:
+    """The sizes in `tests/data/tiny_models.jsonl` of one table: config.json by architecture."""
+    path = Path(__file__).parents[2] / "data" / "tiny_models.jsonl"
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {row["name"]: row["config"] for row in rows if row["table"] == table}
+
+
+# Layers 0 and 2 of Gemma slide, those of Qwen3.5 are gated delta nets, of LFM2 short convolutions.
+_CONFIGS = configs("tiny")
 ARCHITECTURES: tuple[str, ...] = tuple(_CONFIGS)
 
 _EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "embed_in.weight")
