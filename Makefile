@@ -12,8 +12,7 @@ NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 1
 comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
 WORKERS := 2
-PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
-	-p tests.support.progress --override-ini=console_output_style=classic --durations=10
+PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal --durations=10
 # Compiled modules are kept, whatever the shell says: every process that a test starts needs them.
 unexport PYTHONDONTWRITEBYTECODE
 # Not those whose processes are others', which compute as on a CPU.

@@ -3,6 +3,7 @@
 import json
 import random
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,61 +14,8 @@ from engine.server.bodies import DEEPEST
 from tests.support.engine.asking import asking, run
 
 ROLE_AND_TEXT = [{"role": "user", "content": "hello you"}]
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {
-        "model": "tiny",
-        "messages": [{"role": "system", "content": "Be brief."}, *ROLE_AND_TEXT],
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "max_tokens": 5,
-        "stop": ["x"],
-        "seed": 1,
-        "n": 1,
-        "stream": False,
-        "stream_options": {"include_usage": True},
-        "logprobs": True,
-        "top_logprobs": 2,
-        "logit_bias": {"5": 1.5},
-        "presence_penalty": 0.5,
-        "tools": [TOOL],
-        "tool_choice": "auto",
-        "response_format": {"type": "text"},
-        "prediction": {"type": "content", "content": "hello"},
-        "reasoning_effort": "low",
-        "chat_template_kwargs": {"x": 1},
-        "guided_json": {"type": "object"},
-        "repeat_last_n": 5,
-        "continue_final_message": False,
-    },
-    "/v1/completions": {
-        "prompt": "Once",
-        "max_tokens": 5,
-        "logprobs": 1,
-        "n": 1,
-        "stop": "x",
-        "temperature": 1,
-        "stream": False,
-    },
-    "/v1/messages": {"model": "claude", "max_tokens": 5, "messages": ROLE_AND_TEXT, "top_k": 3},
-    "/v1/messages/count_tokens": {"messages": ROLE_AND_TEXT},
-    "/v1/responses": {"model": "gpt", "input": "hello", "max_output_tokens": 5},
-    "/api/chat": {
-        "model": "tiny",
-        "messages": [
-            *ROLE_AND_TEXT,
-            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
-            {"role": "tool", "content": "1", "tool_name": "f"},
-        ],
-        "stream": False,
-        "format": {"type": "object"},
-        "options": {"num_predict": 5, "stop": ["x"], "seed": 1, "repeat_penalty": 1.1},
-        "think": True,
-        "tools": [TOOL],
-        "keep_alive": "5m",
-    },
-    "/api/generate": {"prompt": "a", "system": "b", "stream": False, "options": {"top_k": 3}},
-}
+DATA = Path(__file__).parents[2] / "data"
+BODIES: dict[str, dict[str, Any]] = json.loads((DATA / "server_bodies.json").read_text())
 NO_JSON = [
     b"",
     b" ",
