@@ -175,10 +175,9 @@ def test_each_promise_has_a_proof_that_runs(pytestconfig: pytest.Config) -> None
     paths = pytestconfig.getini("testpaths")
     for promise, name in proofs.items():
         assert any(PurePosixPath(name).is_relative_to(path) for path in paths), promise
-        tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
         quick = [
             node
-            for node in ast.walk(tree)
+            for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
             if isinstance(node, ast.FunctionDef)
             and node.name.startswith("test_")
             and not any(ast.unparse(each) == "pytest.mark.slow" for each in node.decorator_list)

@@ -315,11 +315,6 @@ def test_the_same_failure_is_explained_once() -> None:
     assert all(row.line.startswith("Failed") for row in rows)
 
 
-def test_a_model_in_use_says_so_once() -> None:
-    (row,) = disk_rows(Inventory((INSTALLED[1],)), LoadedPair(INSTALLED[1].path))
-    assert row.reasons.count("loaded") == 1
-
-
 def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
     tight = replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False)
     states = offer_states(
