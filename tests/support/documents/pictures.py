@@ -92,11 +92,6 @@ def zeros(count: int) -> bytes:
     return b"".join((*parts, packer.compress(bytes(count % (1 << 20))), packer.flush()))
 
 
-def _resized(data: bytes, place: int, form: str, *size: int) -> bytes:
-    written = struct.pack(form, *size)
-    return data[:place] + written + data[place + len(written) :]
-
-
 def bombs() -> dict[str, Callable[[], bytes]]:
     """What makes files that claim, or unpack to, far more than they have, by a name for each."""
     jpeg, progressive = (

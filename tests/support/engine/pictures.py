@@ -11,7 +11,6 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from PIL import Image
 
 from engine.conversation.loading import LoadedModel
-from engine.conversation.session import Session
 from engine.core.model_parts import embedding
 from engine.request import ChatMessage, Picture
 from engine.vision import Grid, Pixels, Seen, Tower
@@ -125,9 +124,3 @@ def seeing(
 
 def said(text: str, *pictures: Picture, role: Any = "user") -> ChatMessage:
     return ChatMessage(role, text, pictures=pictures)
-
-
-def tower_of(session: Session) -> NoiseTower:
-    tower = session.target.tower
-    assert isinstance(tower, NoiseTower)
-    return tower
