@@ -1,4 +1,5 @@
-"""How large each folder may be, and how long a function: `tests/budgets.toml` has the numbers.
+"""How large each folder may be, how long a function, and how often a worn phrase may still be read:
+`tests/budgets.toml` has the numbers.
 
 A budget only falls. Code lines are counted by what is executed: no blanks, docstrings, comments or
 imports, so that nothing is gained by deleting words. Tests are counted in whole lines.
@@ -6,6 +7,7 @@ imports, so that nothing is gained by deleting words. Tests are counted in whole
 
 import ast
 import io
+import re
 import subprocess
 import tokenize
 import tomllib
@@ -24,6 +26,7 @@ _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
     tokenize.ENCODING, tokenize.ENDMARKER,
 }  # fmt: skip
+_WORDS = {tokenize.STRING, tokenize.COMMENT, tokenize.FSTRING_MIDDLE}
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 Budget = int | dict[str, Any]  # a number, or `lines` with `for` and `went` where it was raised
@@ -83,6 +86,23 @@ def sizes() -> dict[str, Counter[str]]:
     return {"code": code, "tests": tests}
 
 
+def phrases() -> dict[str, int]:
+    """How often each phrase with a budget stands in the words of the product: in strings,
+    docstrings and comments of its modules, and in its documents."""
+    words = [
+        token.string
+        for path, source in modules().items()
+        if path.parts[0] in PRODUCT
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type in _WORDS
+    ]
+    names = git("ls-files", "--cached", "--others", "--exclude-standard", "*.md").splitlines()
+    there = (ROOT / name for name in names)
+    words += [path.read_text(encoding="utf-8") for path in there if path.is_file()]
+    text = "\n".join(words).casefold()
+    return {phrase: len(re.findall(rf"\b{phrase}\b", text)) for phrase in budgets()["phrases"]}
+
+
 def table(name: str) -> dict[str, Any]:
     return tomllib.loads((ROOT / "tests" / f"{name}.toml").read_text(encoding="utf-8"))
 
@@ -112,6 +132,13 @@ def test_each_folder_is_within_its_budget(kind: str) -> None:
         if lines > lines_of(allowed[folder])
     }
     assert not over, "delete as much as you add, or lower another budget and say so in the entry"
+
+
+def test_worn_phrases_become_fewer() -> None:
+    found, allowed = phrases(), budgets()["phrases"]
+    more = {phrase: f"{found[phrase]} of {allowed[phrase]}" for phrase in allowed}
+    over = {phrase: more[phrase] for phrase in allowed if found[phrase] > allowed[phrase]}
+    assert not over, "say it in plain words: see CONTRIBUTING, Style"
 
 
 @pytest.mark.parametrize("kind", ["code", "tests"])
