@@ -136,7 +136,7 @@ def candidates(
         return Candidates(_softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
     if vocabulary > (most or CANDIDATES):
-        ids = _highest_ids(scored, most or CANDIDATES)
+        ids = highest_ids(scored, most or CANDIDATES)
         scored = mx.take_along_axis(scored, ids, axis=-1)
     kept = scored
     if nucleus or sampling.min_p:
@@ -163,7 +163,7 @@ def _softmax(scores: mx.array) -> mx.array:
     return mx.softmax(scores, axis=-1, precise=True)
 
 
-def _highest_ids(scored: mx.array, most: int) -> mx.array:
+def highest_ids(scored: mx.array, most: int) -> mx.array:
     """The ids of each row's `most` highest scores, (rows, most), in any order.
 
     All of them lie in the `most` blocks with the highest maxima: only these are searched, in a
@@ -244,7 +244,7 @@ def log_mass(scored: mx.array) -> mx.array:
 def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     """The ids of each row's largest entries, largest first, and the entries: (rows, count) each."""
     count = min(count, rows.shape[-1])
-    largest = _highest_ids(rows, max(count, 1))[:, :count]
+    largest = highest_ids(rows, max(count, 1))[:, :count]
     values = mx.take_along_axis(rows, largest, axis=-1)
     order = mx.argsort(-values, axis=-1)
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)

@@ -15,6 +15,7 @@ from mlx_lm.models.gemma3_text import MLP as GemmaFeedforward
 from mlx_lm.models.qwen3 import MLP as Feedforward
 from mlx_lm.models.rope_utils import initialize_rope
 
+from engine.core.sampling import highest_ids
 from engine.drafters.block import Block, ContextCache
 from engine.drafters.rows import Rows
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
@@ -275,7 +276,7 @@ class SelectedSlots:
         self, selector: CandidateSelector, states: mx.array, logits: mx.array, count: int
     ) -> None:
         self._selector, self._logits = selector, logits
-        self._candidates = mx.argpartition(logits, -count, axis=-1)[:, -count:]
+        self._candidates = highest_ids(logits, count)
         self._projected = selector.hidden_projection(states).astype(mx.float32)
         self._slot = -1
 

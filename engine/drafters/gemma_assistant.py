@@ -20,6 +20,7 @@ from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale
+from engine.core.sampling import highest_ids
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
@@ -57,7 +58,7 @@ class ClusteredOutput(nn.Module):
     def __call__(self, states: mx.array, embed: nn.Module) -> mx.array:
         """(n, width) to (n, vocabulary); `embed` gives the output layer's vectors of token ids."""
         scores = self.centroids(states)
-        best = mx.argpartition(scores, kth=-self._likeliest, axis=-1)[:, -self._likeliest :]
+        best = highest_ids(scores, self._likeliest)
         tokens = self.token_ordering.reshape(scores.shape[-1], -1)[best].flatten(1)
         logits = (embed(tokens) @ states[:, :, None])[..., 0]
         impossible = mx.full((states.shape[0], self.token_ordering.size), -mx.inf, logits.dtype)

@@ -28,10 +28,13 @@ from engine.core.sampling import (
     distribution,
     draw,
     entries,
+    highest_ids,
     scores,
 )
 from engine.draft_length.policy import Fixed
 from engine.drafters import rows
+from engine.drafters.dflash import CandidateSelector, SelectedSlots
+from engine.drafters.gemma_assistant import ClusteredOutput
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
@@ -513,3 +516,30 @@ def test_a_verdict_takes_few_kernels(filters: dict[str, Any], most: int) -> None
     columns = draw(may_come.own, points)
 
     assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most
+
+
+def test_the_highest_are_found_wherever_they_are() -> None:
+    for vocabulary in (33, 512, 1000, 1025, 1600, 4999):
+        spread = np.random.default_rng(vocabulary).standard_normal((5, vocabulary))
+        spread[1] = np.arange(vocabulary)  # all of them last
+        spread[2, ::37] += 10  # each in a block of its own
+        found = np.sort(np.array(highest_ids(mx.array(spread.astype(np.float32)), 32)), axis=-1)
+        expected = np.sort(np.argsort(-spread, axis=-1, kind="stable")[:, :32], axis=-1)
+        assert found.tolist() == expected.tolist(), vocabulary
+
+
+def test_no_drafter_sorts_a_whole_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Metal a partition is a sort of each row."""
+    widths, partition = list[int](), mx.argpartition
+
+    def spy(rows: mx.array, *more: Any, **options: Any) -> mx.array:
+        widths.append(rows.shape[-1])
+        return partition(rows, *more, **options)
+
+    monkeypatch.setattr(mx, "argpartition", spy)
+    selector = CandidateSelector(8, rank=4, vocabulary=4096)
+    SelectedSlots(selector, mx.zeros((3, 8)), mx.random.normal((3, 4096)), 16)
+    clustered = ClusteredOutput(8, 8192, clusters=2048, likeliest=32)
+    clustered(mx.zeros((1, 8)), lambda ids: mx.zeros((*ids.shape, 8)))
+    assert widths
+    assert max(widths) <= 4096 // 8
