@@ -18,6 +18,7 @@ from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
 from engine.conversation.loading import LoadedModel, free_memory_bytes
 from engine.core.model_parts import TapHook
+from engine.core.sampling import highest_ids
 from engine.device import fetch
 from engine.distil.budget import Reporter, WorkBudget, left
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
@@ -27,7 +28,6 @@ from models.in_words import size
 
 LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
-_BLOCK = 32  # tokens whose largest logit is looked at first
 _MOST = 96  # prompts at once
 _FIRST = 16  # prompts of the first batch, which shows how long they take
 _SHARD_SECONDS = 60.0  # the most work that an interruption loses
@@ -149,7 +149,7 @@ def _choose(
     Samples are drawn from the likeliest tokens only: all tokens would take half of the time.
     """
     logits = logits.astype(mx.float32)
-    top = _likeliest(logits, min(LIKELIEST, logits.shape[-1] - 1))
+    top = highest_ids(logits, min(LIKELIEST, logits.shape[-1] - 1))
     whole = mx.logsumexp(logits, axis=-1, keepdims=True)
     top_log_probs = mx.take_along_axis(logits, top, axis=-1) - whole
     scaled = top_log_probs / mx.maximum(temperatures, 1e-6)[:, None]
@@ -157,24 +157,6 @@ def _choose(
     sampled = mx.take_along_axis(top, drawn[:, None], axis=-1)[:, 0]
     chosen = mx.where(temperatures > 0, sampled, mx.argmax(logits, axis=-1))
     return chosen.astype(mx.int32), top.astype(mx.int32), top_log_probs.astype(mx.float16)
-
-
-def _likeliest(logits: mx.array, count: int) -> mx.array:
-    """The indices of the `count` largest logits of each row (batch, vocabulary), unordered.
-
-    They lie in the `count` blocks with the largest maxima, so most of a row is not sorted.
-    """
-    batch, vocabulary = logits.shape
-    blocks = -(-vocabulary // _BLOCK)
-    if blocks <= count:
-        return mx.argpartition(-logits, count - 1, axis=-1)[:, :count]
-    missing = blocks * _BLOCK - vocabulary
-    padded = mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
-    by_block = padded.reshape(batch, blocks, _BLOCK)
-    best = mx.argpartition(-by_block.max(axis=-1), count - 1, axis=-1)[:, :count]
-    inside = mx.take_along_axis(by_block, best[..., None], axis=1).reshape(batch, -1)
-    places = mx.argpartition(-inside, count - 1, axis=-1)[:, :count]
-    return mx.take_along_axis(best, places // _BLOCK, axis=-1) * _BLOCK + places % _BLOCK
 
 
 class Answering:

@@ -144,19 +144,6 @@ def test_samples_follow_the_temperature(target: LoadedModel, temperature: float)
     assert excess(counts, chances(1.5 * temperature)) > 1, "another would have been noticed"
 
 
-def test_the_likeliest_are_found_wherever_they_are() -> None:
-    for vocabulary in (33, 512, 1000, 1025, 1600, 4999):
-        random = np.random.default_rng(vocabulary)
-        spread = random.standard_normal((5, vocabulary))
-        spread[1] = np.arange(vocabulary)  # all in the last blocks
-        spread[2, ::37] += 10  # each in a block of its own
-        logits = mx.array(spread.astype(np.float32))
-        count = min(LIKELIEST, vocabulary - 1)
-        found = np.sort(np.array(module._likeliest(logits, count)), axis=-1)
-        expected = np.sort(np.argsort(-spread, axis=-1, kind="stable")[:, :count], axis=-1)
-        assert found.tolist() == expected.tolist(), vocabulary
-
-
 def test_the_same_seed_samples_the_same(stories: LoadedModel) -> None:
     asked = asked_of(stories, openings(6), temperatures=(1.0,))
 
