@@ -8,7 +8,11 @@ READY := $(VENV)/.ready
 WINDOW_READY := $(VENV)/.ready-for-the-window
 DEV_READY := $(VENV)/.ready-for-work
 PACKAGING_READY := $(VENV)/.ready-for-packaging
-NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))'
+# As pyproject.toml has it, which pip and uv read: uv ignores the upper bounds of packages.
+PYTHONS := $(shell sed -n 's/^requires-python = "\([^"]*\)".*/\1/p' pyproject.toml)
+SUITS := $(shell echo '$(PYTHONS)' | sed 's/>=3\.\([0-9]*\),<3\.\([0-9]*\)/(3, \1) <= sys.version_info[:2] < (3, \2)/')
+# A Python for Intel runs on other Macs too, where MLX has no wheels for it.
+USABLE := -c 'import ensurepip, platform, sys, venv; sys.exit(not $(SUITS) or (sys.platform, platform.machine()) == ("darwin", "x86_64"))'
 comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
 WORKERS := 2
@@ -130,16 +134,26 @@ clean: ## remove builds and caches; keeps .venv and downloaded weights
 # `uv` may be a pyenv shim with nothing behind it, and so may any python: try, do not look.
 define make_venv
 @set -e; \
-usable() { "$$@" $(NEW_ENOUGH) 2>/dev/null; }; \
+refuse() { echo "$$1, then run make again." >&2; exit 1; }; \
+if [ "$$(uname)" = Darwin ]; then \
+	macos=$$(sw_vers -productVersion); \
+	if [ "$$(sysctl -in sysctl.proc_translated)" = 1 ]; then \
+		refuse 'This terminal runs under Rosetta: open one that does not'; \
+	elif [ "$$(uname -m)" != arm64 ]; then \
+		echo 'This Mac has an Intel processor: Slipstream needs Apple Silicon.' >&2; exit 1; \
+	elif [ "$${macos%%.*}" -lt 14 ]; then \
+		refuse "This Mac has macOS $$macos: update it to macOS 14 or newer"; \
+	fi; \
+fi; \
+usable() { "$$@" $(USABLE) 2>/dev/null; }; \
 if usable $(BIN)/python; then exit 0; fi; \
 echo '  Making $(VENV)'; \
-if uv --version >/dev/null 2>&1; then exec uv venv --clear --python '>=3.12' $(VENV); fi; \
+if uv --version >/dev/null 2>&1; then exec uv venv --clear --python '$(PYTHONS)' $(VENV); fi; \
 for python in python3.12 python3.13 python3.14 python3 python none; do \
 	if usable $$python; then break; fi; \
 done; \
 if [ $$python = none ]; then \
-	echo 'Slipstream needs Python 3.12 or newer, with venv: install it (or uv), then run make again.' >&2; \
-	exit 1; \
+	refuse 'Slipstream needs Python $(PYTHONS), with venv: install it (or uv)'; \
 fi; \
 $$python -m venv --clear $(VENV)
 endef

@@ -68,7 +68,9 @@ def main(wanted: str) -> int:
     if pip.returncode:
         wrong = [line for line in heard if line.startswith("ERROR")]
         sys.stderr.writelines(wrong or heard[-20:])
-        print("pip could not install it: check the network connection, then run make again.")
+        print(
+            "pip could not install it, for the reason that it gives. Mend that and run make again."
+        )
     return pip.returncode
 
 
