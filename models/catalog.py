@@ -21,7 +21,7 @@ from models.limits import LONGEST_DRAFT
 from models.memory.fit import DEFAULT_CONTEXT, fit, peak
 from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.model_size import ModelSize
-from models.memory.parameters import Parameters, count_parameters
+from models.memory.parameters import Parameters, count_parameters, has_experts
 from models.memory.shape import Shape, read_shape
 from models.memory.shares import plan
 from models.model_folder import MOST_LAYERS
@@ -143,7 +143,7 @@ class CatalogModel:
         """The weights that are read for a plain token."""
         nested = self.config.get("text_config")
         told = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
-        experts = any("experts" in key for key in told)
+        experts = has_experts(self.config)
         counted, layers = self.parameters, told.get("num_hidden_layers")
         layers = layers if type(layers) is int and 0 <= layers <= MOST_LAYERS else 0
         if self.active_share or counted is None:
@@ -375,9 +375,7 @@ class _Look:
     @cached_property
     def chip(self) -> Chip | None:
         """The machine's chip; None if it has no graphics that MLX uses."""
-        if not self.machine.unified:
-            return None
-        return load_chips().find(self.machine.name, self.machine.memory_bytes)
+        return load_chips().chip_of(self.machine)
 
     def at(self, target: CatalogModel) -> _Seen:
         """Return the offer of one target, before any is chosen."""

@@ -24,7 +24,7 @@ from models.installed.resolve import published_name
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh
-from models.memory.parameters import count_parameters
+from models.memory.parameters import count_parameters, has_experts
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import Candidate, Fit, Obstacle
@@ -101,7 +101,7 @@ def published(
     if not listed:
         family = catalog.drafters_for(known.name)
         listed = [each for each in family if each.kind == "model"]
-    chip = load_chips().find(machine.name, machine.memory_bytes) if machine.unified else None
+    chip = load_chips().chip_of(machine)
     found = []
     for drafter in listed:
         if drafter.name == name or not _is_smaller(catalog.models.get(drafter.name), target):
@@ -338,9 +338,7 @@ def _active_share(config: Mapping[str, Any]) -> float | None:
     parameters = count_parameters(config)
     if parameters is not None:
         return parameters.active_share
-    nested = config.get("text_config")
-    told = {**config, **nested} if isinstance(nested, Mapping) else config
-    return None if any("expert" in key for key in told) else 1.0
+    return None if has_experts(config) else 1.0
 
 
 def _cost(ratio: float | None) -> str:

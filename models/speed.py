@@ -15,6 +15,7 @@ from models.drafters.kinds import KIND_NAMES, DrafterKind
 from models.errors import Problem
 from models.files import read_json_object
 from models.limits import LONGEST_DRAFT
+from models.memory.machine import Machine, this_machine
 from models.typed_json import decode
 
 WORTH = 1.05  # times plain: a draft that gains less is not worth a download
@@ -84,6 +85,11 @@ class Chip:
         """M1, M2, ..."""
         return self.name.partition(" ")[0]
 
+    @property
+    def large(self) -> bool:
+        """Whether it is a Pro, Max or Ultra."""
+        return self.name != self.generation
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedCurve:
@@ -130,6 +136,10 @@ class Chips:
         exact = [chip for chip in found if memory_gb in chip.memory_gb]
         return min(exact or found, key=lambda chip: chip.bandwidth_gb_s, default=None)
 
+    def chip_of(self, machine: Machine) -> Chip | None:
+        """Return the chip of `machine`; None if it is not listed, or if MLX uses no graphics."""
+        return self.find(machine.name, machine.memory_bytes) if machine.unified else None
+
     def curve(self, chip: Chip, bits: int, *, experts: bool = False) -> PublishedCurve:
         """Return the nearest curve: of the nearest generation, then of the nearest number of bits,
         then of the same chip. The table has each width for each generation, so that no chip is
@@ -154,6 +164,12 @@ def load_chips() -> Chips:
         return decode(Chips, document, place="chips")
     except ValueError as error:
         raise Problem(f"{_PATH} is not usable: {error}", "Install Slipstream again.") from error
+
+
+@cache
+def this_chip() -> Chip | None:
+    """Return the chip on which this runs, as `Chips.chip_of` does."""
+    return load_chips().chip_of(this_machine())
 
 
 @dataclass(frozen=True, slots=True)

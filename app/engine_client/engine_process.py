@@ -131,10 +131,11 @@ class EngineProcess(QObject):
         """`command` replaces `host_command`; `delays_seconds` are the pauses of a `Supervisor`."""
         super().__init__(parent)
         self._log = log
+        self._command = tuple(command)
         self._patience = patience or Patience()
         self._supervisor = Supervisor(delays_seconds)
         self._process = ChildProcess(
-            command or host_command(),
+            self._command or host_command(),
             limit=LONGEST_RESPONSE_BYTES,
             supervisor=self._supervisor,
             log=log,
@@ -206,8 +207,9 @@ class EngineProcess(QObject):
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
-        A process that has led several Macs is replaced at once where these are others; of what it
-        was to load nothing more is heard.
+        A process that has led several Macs is replaced at once where these are others, and so is
+        one with command buffers that do not suit this target; of what it was to load nothing more
+        is heard.
 
         Drafter and draft length as for `engine.conversation.pair`, the rest as in `Load`. Returns
         the id that `loading`, `loaded` or `failed` will carry.
@@ -225,7 +227,9 @@ class EngineProcess(QObject):
             macs=macs,
         )
         had_model, lost = False, list[Delivery]()
-        if not self._client.suits(macs):
+        program = self._command or host_command(folder)
+        if not self._client.suits(macs) or program != self._process.command:
+            self._process.command = program
             had_model = self._client.loaded is not None
             lost = self._lose(
                 "Another model was loaded before it was done.", "Send it again.", another=False

@@ -96,7 +96,8 @@ class BenchReport:
 
     `precision`: of the target's weights; `drafters`: (name, precision). `skipped`: prompts too long
     for the context. `refused`: (name, reason) of runners that cannot run this pair.
-    `peak_rss_bytes`: the process's peak memory, with all runners' models and caches.
+    `peak_rss_bytes`: the process's peak memory, with all runners' models and caches. `buffers`:
+    sizes of MLX's command buffers in words, each with the tokens a second of plain decoding.
     """
 
     date: str
@@ -113,6 +114,7 @@ class BenchReport:
     roofline: Roofline | None = None
     cooling: Cooling | None = None
     peak_rss_bytes: int | None = None
+    buffers: tuple[tuple[str, float], ...] = ()
 
     @property
     def temperatures(self) -> tuple[float, ...]:

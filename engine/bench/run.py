@@ -45,17 +45,20 @@ def run_bench(
     *,
     progress: Callable[[str], None],
     load_target: Load | None = None,
+    compare_buffers: Callable[[], tuple[tuple[str, float], ...]] = tuple,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
     `load_target` loads the target on several Macs, where only Slipstream's own loop can read with
-    it. Raises `Problem`, before anything is measured.
+    it. `compare_buffers` gives the report's `buffers`, on one Mac, before the target is loaded.
+    Raises `Problem`, before anything is measured.
     """
     check(options)
     prompts = load_prompts(options.prompts, per_category=options.per_category)
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
     makers = [drafter_maker(name, options.target, load_once) for name in names]  # refuses early
+    buffers = compare_buffers() if options.baselines and load_target is None else ()
     target = (load_target or load_once)(options.target)
     session = Session(target)
     for make in makers:
@@ -81,6 +84,7 @@ def run_bench(
         skipped=len(prompts) - len(fitting),
         refused=(),
         partial=True,
+        buffers=buffers,
     )
     progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
     answers: list[MeasuredAnswer] = []

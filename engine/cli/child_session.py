@@ -69,7 +69,7 @@ class ChildSession:
     ) -> None:
         """`tell` is given lines for people. Raises `Problem`."""
         self._tell = tell
-        self._command = tuple(command) or host_command()
+        self._command = tuple(command) or host_command(load.target)
         self._client = EngineClient()
         self._client.ask(replace(load, id=uuid4().hex))
         self._child: LineChild | None = None

@@ -166,6 +166,8 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
     yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
+    if machine.device != "CPU":
+        yield Check("buffers", machine.buffers or "MLX's own sizes of command buffers")
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
     folder = kept_blocks_folder()

@@ -3,6 +3,7 @@
 Every failure that a person can act on ends here, as one line, with exit code 2.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -40,6 +41,7 @@ from engine.cli.options import (
 from engine.cli.serve import epilog, serve
 from engine.cli.several_macs import Lost, leading, say_problem
 from engine.cli.streams import let_go, mend_streams
+from engine.command_buffers import larger_buffers
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from engine.tools.configuration import configuration_file
@@ -128,6 +130,7 @@ class GenerateOptions(AnswerOptions):
 @with_options
 def generate(options: GenerateOptions) -> None:
     """Answer one prompt and exit."""
+    os.environ.update(larger_buffers(options.target))  # before MLX is imported
     from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.sessions import open_session, show_remarks
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
@@ -204,6 +207,7 @@ class ChatOptions(AnswerOptions):
 @with_options
 def chat(options: ChatOptions) -> None:
     """Chat, and watch every guess being accepted or struck out."""
+    os.environ.update(larger_buffers(options.target))
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
     from engine.cli.sessions import open_session
@@ -319,9 +323,11 @@ class BenchCommand(TargetOptions, MacsOptions):
 @with_options
 def bench(options: BenchCommand) -> None:
     """Measure drafting beside plain decoding and mlx-lm."""
+    os.environ.update(larger_buffers(options.target))
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_place, show, show_kept
     from engine.bench.run import run_bench
+    from engine.cli.compare_buffers import compare_buffers
 
     console, errors = Console(), Console(stderr=True)
     check_place(options.markdown)
@@ -350,6 +356,7 @@ def bench(options: BenchCommand) -> None:
             chosen,
             progress=lambda line: errors.print(line, style="dim", markup=False),
             load_target=partial(led.load, macs=macs) if macs.hosts else None,
+            compare_buffers=partial(compare_buffers, chosen.target),
         )
     show(measured.report(), console, to=options.markdown)
 
@@ -371,6 +378,7 @@ def doctor(options: DoctorOptions) -> None:
     """Say how this machine runs a pair, and what to change."""
     from json import dumps
 
+    os.environ.update(larger_buffers(options.target))
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console, target = Console(), options.target

@@ -23,6 +23,7 @@ from uuid import uuid4
 
 import engine
 from engine.cluster.states import RankState
+from engine.command_buffers import with_buffers
 from engine.events import Done, Failed, Stats
 from engine.process.protocol import (
     COMMANDS,
@@ -80,13 +81,14 @@ class Delivery(NamedTuple):
     command: Work | None
 
 
-def host_command() -> tuple[str, ...]:
-    """The command that starts the engine, in `FOLDER`; in a bundle `sys.executable` is the Python
-    inside it.
+def host_command(target: str = "") -> tuple[str, ...]:
+    """The command that starts an engine which will load `target`, in `FOLDER`; in a bundle
+    `sys.executable` is the Python inside it.
 
     That Python ignores PYTHON* variables, so the fault handler is an option here.
     """
-    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
+    command = (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
+    return with_buffers(command, target)
 
 
 def is_guest(id: str) -> bool:

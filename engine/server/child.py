@@ -44,7 +44,7 @@ class EngineChild:
         as for `subprocess`."""
         self._link = link
         self.load = load
-        self._command = tuple(command) or host_command()
+        self._command = tuple(command)
         self._waits_seconds = waits_seconds
         self._errors = errors
         self._hangs_seconds = hangs_seconds
@@ -75,7 +75,7 @@ class EngineChild:
     async def _live(self, loaded: asyncio.Future[None]) -> str:
         """Start an engine and wait for its end; return a sentence on how it ended."""
         process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *(self._command or host_command(self.load.target)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self._errors,

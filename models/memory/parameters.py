@@ -59,6 +59,11 @@ def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
     return Parameters(hidden * vocabulary, tied, mixing + mlp[0], mixing + mlp[1])
 
 
+def has_experts(config: Mapping[str, Any]) -> bool:
+    """Return whether a model is a mixture of experts, of any shape."""
+    return any("expert" in key and value for key, value in _Told(config).values.items())
+
+
 class _Told:
     """A config, or its part about text, whose values are checked as they are read."""
 

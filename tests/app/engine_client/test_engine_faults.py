@@ -105,6 +105,29 @@ def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
     assert heard.names().count("unloaded") == 1
 
 
+def test_a_process_with_other_command_buffers_is_replaced(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As MLX reads their sizes once."""
+    heard = start("ready take load take load rest -- ready take load serve")
+    program = heard.engine._command
+
+    def host_command(target: str) -> tuple[str, ...]:
+        return ("/usr/bin/env", "LARGER=1", *program) if "experts" in target else program
+
+    monkeypatch.setattr("app.engine_client.engine_process.host_command", host_command)
+    heard.engine._command = ()
+    pids = set[int]()
+    for times, name in enumerate(["some", "others", "experts"], 1):
+        heard.engine.load(Path("/models", name))
+        assert heard.until_told("loaded", times).target == f"/models/{name}"
+        pids.add(heard.engine.pid)
+    assert len(pids) == 2
+    assert psutil.Process(heard.engine.pid).environ()["LARGER"] == "1"
+    assert not heard.all("died")
+    assert not heard.all("failed")
+
+
 def test_what_a_replaced_process_was_to_load_did_not_fail(start: Start) -> None:
     macs = Macs("/hosts.json")
     heard = start("ready take load take hang -- ready serve")

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from engine.cli.child_session import ChildSession
+from engine.cli.compare_buffers import _speed as speed_of
 from engine.events import Done, Text
 from engine.process.protocol import Load, Macs
 from engine.request import ChatMessage, Request, chat
@@ -39,6 +40,11 @@ class Chat:
                 texts.append(event.delta)
         assert isinstance(event, Done)
         return "".join(texts), event
+
+
+def test_the_speed_of_plain_decoding_in_a_process_of_its_own(target: Path) -> None:
+    assert speed_of(ModelFolder(target), command()) > 0.0
+    assert engines() == []
 
 
 def engines() -> list[psutil.Process]:

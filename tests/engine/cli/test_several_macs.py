@@ -47,7 +47,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connecting:
 def test_an_answer_of_several_macs_is_asked_of_a_child_process(
     generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.cli.child_session.host_command", command)
+    monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
     ended = generate("--json", "--hosts", hosts, "--trust-network")
     assert text_of(events_of(ended)).startswith("You said: ")
     assert children_with(scripted_host.__name__) == []
@@ -56,7 +56,7 @@ def test_an_answer_of_several_macs_is_asked_of_a_child_process(
 def test_a_lost_mac_is_named_in_one_line(
     generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.cli.child_session.host_command", command)
+    monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
     ended = generate("--prompt", '{"say": ["a"], "then": "lose"}', "--hosts", hosts)
     assert ended.code == 1
     assert ended.err == f"slipstream: {' '.join(scripted_host.LOST)}\n"

@@ -84,7 +84,7 @@ def tell_flushes(window: Window) -> None:
 def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
     play = (sys.executable, "-m", "tests.support.app.streaming_host", str(CHARACTERS), speed)
-    engine_process.host_command = lambda: play  # type: ignore[assignment]
+    engine_process.host_command = lambda target="": play  # type: ignore[assignment]
     opened = ANSWERS.to_json(Opened("/models/tiny"))
     # The real one outlives a kill for a moment; further words are nothing to this one.
     commands.models_command = lambda: ("printf", opened)

@@ -1,0 +1,37 @@
+"""Measures plain decoding with this process's command buffers and with MLX's own, each in a process
+of its own: MLX reads their sizes once."""
+
+from contextlib import closing
+from uuid import uuid4
+
+from engine.cli.child_session import ChildSession
+from engine.command_buffers import buffers_in_force, with_own_buffers
+from engine.events import Done
+from engine.process.client import host_command
+from engine.process.protocol import Load
+from engine.request import ChatMessage, Request
+from models.model_folder import ModelFolder
+
+_TURNS, _TOKENS = 2, 64
+_PROMPT = ChatMessage("user", "Why is the sky blue?")
+
+
+def compare_buffers(target: ModelFolder) -> tuple[tuple[str, float], ...]:
+    """Return both sizes in words, with the tokens a second; nothing where MLX's own are in force.
+    Raises `Problem`."""
+    if not buffers_in_force():
+        return ()
+    host = host_command()
+    ways = {"MLX's own sizes": with_own_buffers(host), buffers_in_force(): host}
+    speeds = [(words, _speed(target, ways[words])) for _ in range(_TURNS) for words in ways]
+    return tuple((words, max(speed for each, speed in speeds if each == words)) for words in ways)
+
+
+def _speed(target: ModelFolder, command: tuple[str, ...]) -> float:
+    """Return the tokens a second of a second answer, which loads no kernels."""
+    load = Load(uuid4().hex, str(target.path), parallel=1)
+    request = Request(max_tokens=_TOKENS)
+    with closing(ChildSession(load, target, tell=lambda line: None, command=command)) as session:
+        events = [event for _ in range(2) for event in session.answer([_PROMPT], request)]
+    stats = [event.stats for event in events if isinstance(event, Done)][-1]
+    return stats.committed / max(stats.decode_seconds, 1e-9)

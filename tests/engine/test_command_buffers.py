@@ -1,0 +1,113 @@
+"""MLX's command buffers: which process starts with larger ones, and what is said of them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.bench.machine import this_machine
+from engine.cli import compare_buffers as compared
+from engine.cli.doctor import machine_checks
+from engine.command_buffers import buffers_in_force, with_buffers, with_own_buffers
+from engine.process.client import host_command
+from models import speed
+
+OPERATIONS, NUMBERS = "MLX_MAX_OPS_PER_BUFFER", "MLX_MAX_MB_PER_BUFFER"
+LARGER = {OPERATIONS: "1000", NUMBERS: "400"}
+PRINT = ("/usr/bin/env",)
+
+
+@pytest.fixture(autouse=True)
+def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes this a Mac with this chip, on which the user has set nothing."""
+    for name in LARGER:
+        monkeypatch.delenv(name, raising=False)
+
+    def mac(name: str) -> None:
+        chip = speed.load_chips().find(name, 64 << 30)
+        monkeypatch.setattr(speed, "this_chip", lambda: chip)
+
+    mac("M1 Ultra")
+    return mac
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[..., str]:
+    """A folder with this config."""
+
+    def model(**config: Any) -> str:
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3_moe", **config}))
+        return str(tmp_path)
+
+    return model
+
+
+def seen_by(command: tuple[str, ...]) -> dict[str, str]:
+    """The variables in the environment of a process."""
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    named = dict(line.split("=", 1) for line in lines if "=" in line)
+    return {name: named[name] for name in LARGER if name in named}
+
+
+def test_a_process_for_a_target_with_experts_starts_with_them(
+    mac: Callable[[str], None], model: Callable[..., str]
+) -> None:
+    target = model(num_experts=128)
+    for chip in ("M1 Ultra", "M2", "M3 Max", "M4 Pro"):
+        mac(chip)
+        assert seen_by(with_buffers(PRINT, target)) == LARGER, chip
+    for chip in ("M5", "M5 Max", "x86_64"):
+        mac(chip)
+        assert seen_by(with_buffers(PRINT, target)) == {}, chip
+    mac("M4")
+    for config in ({}, {"num_experts": None}, {"text_config": {"num_experts": 0}}):
+        assert seen_by(with_buffers(PRINT, model(**config))) == {}
+    assert seen_by(with_buffers(PRINT, model(text_config={"num_local_experts": 8}))) == LARGER
+    assert seen_by(with_buffers(PRINT, "")) == {}
+    assert seen_by(with_buffers(PRINT, "/no/such/model")) == {}
+
+
+def test_an_engine_starts_so(model: Callable[..., str]) -> None:
+    assert host_command(model(num_experts=8)) == with_buffers(host_command(), model(num_experts=8))
+    assert host_command(model()) == host_command()
+
+
+def test_what_the_user_has_set_wins(
+    model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPERATIONS, "77")
+    assert seen_by(with_buffers(PRINT, model(num_experts=128))) == {OPERATIONS: "77"}
+    assert seen_by(with_own_buffers(PRINT)) == {}
+    assert buffers_in_force() == f"{OPERATIONS}=77"
+
+
+def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    def told(device: str) -> list[str]:
+        machine = replace(this_machine(), device=device)
+        return [check.fact for check in machine_checks(machine) if check.name == "buffers"]
+
+    assert told("CPU") == []
+    assert told("GPU Apple M1") == ["MLX's own sizes of command buffers"]
+    monkeypatch.setenv(NUMBERS, "400")
+    assert told("GPU Apple M1") == [f"{NUMBERS}=400"]
+
+
+def test_a_benchmark_compares_both_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[dict[str, str]]()
+
+    def speed_of(target: Any, command: tuple[str, ...]) -> float:
+        asked.append(seen_by((*command[: -len(host_command())], *PRINT)))
+        return float(len(asked))
+
+    monkeypatch.setattr(compared, "_speed", speed_of)
+    assert compared.compare_buffers(None) == ()
+    for name, value in LARGER.items():
+        monkeypatch.setenv(name, value)
+    own, larger = compared.compare_buffers(None)
+    assert asked == [{}, LARGER] * 2
+    assert (own, larger) == (("MLX's own sizes", 3.0), (buffers_in_force(), 4.0))
