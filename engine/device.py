@@ -2,10 +2,13 @@
 
 import gc
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from filelock import FileLock, Timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +88,54 @@ def raw_bytes(array: mx.array) -> memoryview:
 
 class Wired:
     """Keeps the memory of a large pair from being paged out while it answers, which macOS may do
-    once weights are most of what a GPU should use. Untested on a Mac; nothing elsewhere."""
+    once weights are most of what a GPU should use. Weights, caches and a tenth, in one process at a
+    time: several that wired all that Metal recommends have hung Macs (mlx-lm issue 1252). Untested
+    on a Mac; nothing elsewhere."""
 
     LARGE = 0.6
     """As a share of what Metal recommends to use. mlx-lm does so for all models, others report no
     gain where there is room to spare."""
 
-    def __init__(self) -> None:
+    _SPARE = 1.1  # times what is held, so that a growing cache seldom needs more
+
+    def __init__(self, lock: Path) -> None:
+        """`lock`: a file that the process holds which has wired memory."""
         info = mx.device_info() if backend().beside_host else {}
         self._recommended = int(info.get("max_recommended_working_set_size", 0))
-        self._busy = self._held = False
+        self._lock = FileLock(lock, timeout=0, thread_local=False)
+        self._busy, self._limit = False, 0
 
     def keep(self, busy: bool) -> None:
-        """Keep the memory from being paged out while `busy`. Costs nothing if nothing changes."""
-        if busy == self._busy:
+        """Keep the memory from being paged out while `busy`. Costs little if nothing changes."""
+        begins, self._busy = busy and not self._busy, busy
+        if not (busy and self._recommended):
+            self._wire(0)
+        elif begins or self._limit:
+            held = mx.get_active_memory()
+            if held > self._limit and (self._limit or self._may_begin(held)):
+                self._wire(min(int(self._SPARE * held), self._recommended))
+
+    def release(self) -> None:
+        """Keep nothing from now on. Any thread may ask for it, whatever the others wait for: memory
+        that a killed process has wired may be lost until the Mac starts again (omlx issue 2184)."""
+        self._recommended = 0
+        self._wire(0)
+
+    def _may_begin(self, held: int) -> bool:
+        if held > self.LARGE * self._recommended:
+            with suppress(OSError, Timeout):
+                self._lock.acquire()
+        return self._lock.is_locked
+
+    def _wire(self, limit: int) -> None:
+        if limit == self._limit:
             return
-        self._busy = busy
-        large = mx.get_active_memory() > self.LARGE * self._recommended > 0
-        if self._held != (busy and large):
-            self._held = not self._held
-            mx.set_wired_limit(self._recommended if self._held else 0)
+        self._limit = limit
+        mx.set_wired_limit(limit)
+        if limit and not self._recommended:  # `release` came in between
+            mx.set_wired_limit(0)
+        if not limit:
+            self._lock.release()
 
 
 def held_bytes() -> int:

@@ -13,10 +13,10 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 from app.engine_client.engine_log import EngineLog
 from engine.pipes import Lines
 from engine.process.client import FOLDER
-from engine.process.supervision import Death, Supervisor, how_it_ended
+from engine.process.supervision import WORD_SECONDS, Death, Supervisor, how_it_ended
 
 _LONGEST_COMPLAINT_BYTES = 4096
-_GRACE_SECONDS = 1.5  # from the end of its input until it is killed: a person may wait for it
+GRACE_SECONDS = 1.5  # from the end of its input until it is killed: the user may wait for it
 _AT_ONCE_SECONDS = 0.006  # of emitting lines
 _APART_MILLISECONDS = 10  # so that in a flood of lines the window has more time than the engine
 _KILL_SECONDS = 2.0  # to wait for the end of a killed process
@@ -25,8 +25,9 @@ _KILL_SECONDS = 2.0  # to wait for the end of a killed process
 class ChildProcess(QObject):
     """A program of which one process runs at a time. None runs before `start`.
 
-    Attributes: `command`, of the next process; `death`, of the last one, None if its end was asked
-    for; `last_words`, a sentence with its last line of standard error, if there is a log.
+    Attributes: `command`, of the next process; `grace_seconds`, from the end of this one's input
+    until it is killed; `death`, of the last one, None if its end was asked for; `last_words`, a
+    sentence with its last line of standard error, if there is a log.
 
     Signals:
         began(): a process was started; maybe from within `start` or `replace`.
@@ -57,6 +58,7 @@ class ChildProcess(QObject):
         `supervisor` a process that died is not started again."""
         super().__init__(parent)
         self.command, self.last_words = tuple(command), ""
+        self.grace_seconds = GRACE_SECONDS
         self.death: Death | None = None
         self._limit, self._supervisor, self._log = limit, supervisor or Supervisor(), log
         self._lines, self._complaints = Lines(limit), Lines(_LONGEST_COMPLAINT_BYTES)
@@ -65,7 +67,7 @@ class ChildProcess(QObject):
         self._process = process = QProcess(self)
         self._soon = QTimer(self, singleShot=True, interval=_APART_MILLISECONDS)
         self._soon.timeout.connect(self._tell)
-        self._grace = QTimer(self, singleShot=True, interval=int(_GRACE_SECONDS * 1000))
+        self._grace = QTimer(self, singleShot=True)
         self._grace.timeout.connect(process.kill)
         self._pause = QTimer(self, singleShot=True)
         self._pause.timeout.connect(self._resume)
@@ -106,19 +108,20 @@ class ChildProcess(QObject):
         self.start()
 
     def stop(self, *, kill: bool = False) -> None:
-        """Close its input, and kill it if it has not ended soon after; or kill it now. Does not
-        wait."""
+        """Close its input, and kill it if it has not ended soon after; or kill it now, one that has
+        more grace than others half a second after the end of its input. Does not wait."""
         self._supervisor.stop()
         self._end(kill=kill)
 
     def close(self, *, kill: bool = False) -> None:
-        """Stop the process and wait until it has ended: 3.5 seconds at most.
+        """Stop the process and wait until it has ended: for its grace, and 2 seconds at most.
 
         What it still writes is emitted meanwhile; a `start` meanwhile has no effect.
         """
         self.stop(kill=kill)
         self._closing = True
-        if not self._process.waitForFinished(int(_GRACE_SECONDS * 1000)):
+        seconds = WORD_SECONDS if kill else self.grace_seconds
+        if not self._process.waitForFinished(int(seconds * 1000)):
             self._process.kill()
             self._process.waitForFinished(int(_KILL_SECONDS * 1000))
         self._closing = False
@@ -138,19 +141,19 @@ class ChildProcess(QObject):
             return
         self._supervisor.begin()
         self._lines, self._complaints = Lines(self._limit), Lines(_LONGEST_COMPLAINT_BYTES)
-        self._ignored, self.last_words = False, ""
+        self._ignored, self.last_words, self.grace_seconds = False, "", GRACE_SECONDS
         self._process.start(self.command[0], self.command[1:])
         if self._log is not None:
             self._log.note(f"started, process {self._process.processId()}")
         self.began.emit()
 
     def _end(self, *, kill: bool) -> None:
-        if kill:
-            self._ignored = True
+        self._ignored |= kill
+        if kill and self.grace_seconds == GRACE_SECONDS:
             self._process.kill()
         elif self.running:
             self._process.closeWriteChannel()
-            self._grace.start()
+            self._grace.start(int((WORD_SECONDS if kill else self.grace_seconds) * 1000))
 
     def _read(self) -> None:
         self._heard.extend(self._lines.feed(bytes(self._process.readAllStandardOutput().data())))

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.engine_client.child_process import ChildProcess
+from app.engine_client.child_process import GRACE_SECONDS, ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.watchdog import Watchdog
 from engine.cluster.states import RankState
@@ -47,7 +47,7 @@ from engine.process.protocol import (
     Unload,
     Unloaded,
 )
-from engine.process.supervision import Death, Supervisor
+from engine.process.supervision import Death, Supervisor, grace_seconds
 from engine.request import ChatMessage, Request, chat
 
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -313,7 +313,8 @@ class EngineProcess(QObject):
         self._deliver(*lost)
 
     def stop(self) -> None:
-        """End the process. Takes about 4 seconds at most, usually a few hundredths of a second.
+        """End the process. Takes about 4 seconds at most, 12 with a large pair in a long pass, and
+        usually a few hundredths of a second.
 
         What it still sends is emitted meanwhile, so that an answer may end as `cancelled`.
         """
@@ -408,6 +409,7 @@ class EngineProcess(QObject):
             self._fail(other.message, remedy=other.remedy)
             return
         self._watchdog.heard()
+        self._process.grace_seconds = grace_seconds(self._client.held_bytes, GRACE_SECONDS)
         if delivery is not None and isinstance(delivery.response, Done):
             self._supervisor.forget()
         self._update_state()

@@ -33,6 +33,7 @@ from engine.process.protocol import (
     Response,
     SetDrafter,
 )
+from engine.process.supervision import grace_seconds
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
 from models.files import without_byte_order_marks
@@ -216,5 +217,5 @@ class ChildSession:
         if child is None:
             return []
         self._why = why
-        child.end()
+        child.end(grace_seconds(self._client.held_bytes))
         return self._client.lose(why, _NEXT, another=True)

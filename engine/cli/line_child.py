@@ -48,13 +48,13 @@ class LineChild:
             self._read = self._lines.feed(data)
         return self._read.pop(0)
 
-    def end(self) -> None:
+    def end(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """End it, by the end of its input or by force, and wait for that."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
         try:
-            self._process.wait(GRACE_SECONDS)
+            self._process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

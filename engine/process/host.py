@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import ceil
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import BinaryIO, NoReturn
@@ -51,9 +52,10 @@ from engine.process.protocol import (
     Unload,
     Work,
 )
-from engine.process.supervision import GRACE_SECONDS
+from engine.process.supervision import GRACE_SECONDS, grace_seconds
 from engine.request import TooLong
 from models.errors import Problem
+from models.files import data_folder
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
@@ -99,7 +101,7 @@ class CommandQueue:
     """The commands that are not done yet. One thread fills it, another empties it.
 
     Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
-    `owed`, the commands without a last response, by their ids.
+    `at_stop`, to be called then; `owed`, the commands without a last response, by their ids.
     """
 
     def __init__(self, send: Send) -> None:
@@ -109,6 +111,7 @@ class CommandQueue:
         self._hurried: set[str] = set()
         self.owed: dict[str, Work | Count] = {}
         self.stopped = False
+        self.at_stop: Callable[[], None] = lambda: None
 
     def read(self, stream: BinaryIO) -> None:
         """Queue the commands in `stream` until `quit` or its end; then `stop`."""
@@ -135,6 +138,7 @@ class CommandQueue:
     def stop(self) -> None:
         """Cancel everything, generations that are still queued included."""
         self.stopped = True
+        self.at_stop()
         self._queue.put(None)
 
     @property
@@ -197,7 +201,8 @@ class Host:
         self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Work] = deque()  # waits until no answer runs; and all behind it
-        self._awake, self._wired = Awake(), Wired()
+        self._awake, self._wired = Awake(), Wired(data_folder() / ".wired.lock")
+        queue.at_stop = self._wired.release
 
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
@@ -465,6 +470,7 @@ class Host:
                 thinking=template.choices,
                 notation=template.notation,
                 sees=session.sees,
+                held_bytes=held_bytes(),
             )
         )
 
@@ -546,7 +552,8 @@ def main() -> NoReturn:
 
     def stop() -> None:
         queue.stop()
-        signal.alarm(GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
+        # Ends the process if a long pass or a full pipe holds it.
+        signal.alarm(ceil(grace_seconds(held_bytes())))
 
     def read() -> None:
         try:
@@ -555,6 +562,7 @@ def main() -> NoReturn:
             stop()
 
     def end(last: Sequence[Response]) -> NoReturn:
+        queue.at_stop()
         signal.alarm(GRACE_SECONDS)
         writer.send_last(last)
         os._exit(1)
@@ -563,8 +571,9 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: stop())
     with suppress(Disconnected):
         send(ready())
+        host = Host(queue, send, end=end)  # before the first word that it may be told to end
         Thread(target=read, name="reader", daemon=True).start()
-        Host(queue, send, end=end).run()
+        host.run()
     os._exit(0)  # at once, as nothing ends the reader thread's read
 
 

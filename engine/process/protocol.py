@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 11  # since a prompt has no log probabilities
+PROTOCOL = 12  # since a loaded pair says what it holds
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -212,7 +212,7 @@ class Loading:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The pair that is loaded now. `vocabulary`: the number of the target's logits. `sees`: the
-    target can be shown pictures."""
+    target can be shown pictures. `held_bytes`: of models and caches, in this process."""
 
     id: str
     target: str
@@ -232,6 +232,7 @@ class Loaded:
     thinking: tuple[str, ...]
     notation: FamilyRow | None
     sees: bool
+    held_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

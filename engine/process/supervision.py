@@ -11,7 +11,9 @@ Laws, in whatever order requests, starts and ends come:
 - Deaths in a row have longer and longer pauses, and a limit, unless the last pause repeats.
 
 A child is asked to end by the end of its input, and killed if it has not ended soon after; the end
-of its input is also how it ends with its parent (`engine.process.interrupts`).
+of its input is also how it ends with its parent (`engine.process.interrupts`). A child with large
+models has more time: it may be reading a part of a prompt, and has memory wired that one which is
+killed may not give back.
 """
 
 import signal
@@ -20,6 +22,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRACE_SECONDS = 5  # from the end of its input until the engine ends itself, or is killed
+_MOST_GRACE_SECONDS = 10.0
+_BYTES_A_SECOND = 2e9  # of models: 512 tokens of a prompt take about so long
+WORD_SECONDS = 0.5  # from the end of its input until one that hangs is killed
+
+
+def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
+    """Return the seconds that a child has to end which holds so many bytes of models and caches."""
+    return max(least, min(held_bytes / _BYTES_A_SECOND, _MOST_GRACE_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from engine.process.client import FOLDER, host_command
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
-from engine.process.supervision import GRACE_SECONDS, Supervisor, how_it_ended
+from engine.process.supervision import WORD_SECONDS, Supervisor, grace_seconds, how_it_ended
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.target import name_of
 from models.errors import Problem
@@ -95,9 +95,9 @@ class EngineChild:
                 loaded.set_result(None)
             await asyncio.wait((talking, watching), return_when=asyncio.FIRST_COMPLETED)
             if not talking.done():
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await asyncio.shield(talking)
+                talking.cancel()  # what is due has failed, whatever it says now
+                await asyncio.wait((talking,))
+                await _end(process, talking, WORD_SECONDS)
                 return f"It was silent for {self._hangs_seconds:g} s, and was killed."
             talking.result()
             status = await process.wait()
@@ -110,7 +110,7 @@ class EngineChild:
             return error.failed.message
         finally:
             watching.cancel()
-            await _end(process, talking)
+            await _end(process, talking, grace_seconds(self._link.held_bytes))
 
     async def _silence(self) -> None:
         """Return once the engine hangs. Counts ticks: no clock that goes on while the machine
@@ -124,12 +124,14 @@ class EngineChild:
             heard = self._link.heard
 
 
-async def _end(process: asyncio.subprocess.Process, talking: asyncio.Task[None]) -> None:
-    """Close its input, which ends it; kill it where it does not end."""
+async def _end(
+    process: asyncio.subprocess.Process, talking: asyncio.Task[None], seconds: float
+) -> None:
+    """Close its input, which ends it; kill it where it does not end within these seconds."""
     assert process.stdin is not None
     process.stdin.close()
     try:
-        async with asyncio.timeout(GRACE_SECONDS):
+        async with asyncio.timeout(seconds):
             await asyncio.wait((talking,))  # reads what it still writes
             await process.wait()
     except TimeoutError:

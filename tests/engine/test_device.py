@@ -1,8 +1,12 @@
 """What the device is asked for: values that are ready, and memory that is needed no more."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from engine.conversation.session import Session
 from engine.device import CPU, GPU, Wired, fetch
 from engine.draft_length.policy import Fixed
+from engine.process.host import CommandQueue, Host
 from engine.request import Request, chat
 from tests.support.engine.backends import computing_as
 from tests.support.engine.sessions import QUESTION, loaded
@@ -20,28 +25,80 @@ def test_empty_arrays_are_empty_lists_of_their_shape() -> None:
     assert fetch(mx.zeros((0,)), mx.ones((1,)), mx.zeros((2, 0))) == [[], [1.0], [[], []]]
 
 
-@pytest.mark.parametrize(("held", "limits"), [(70, [100, 0]), (50, [])])
-def test_a_large_pair_is_wired_while_it_answers(
-    held: int, limits: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[int]()
-    recommended = {"max_recommended_working_set_size": 100}
-    monkeypatch.setattr(mx, "device_info", lambda: recommended)
-    monkeypatch.setattr(mx, "set_wired_limit", asked.append)
-    monkeypatch.setattr(mx, "get_active_memory", lambda: held)
+@pytest.fixture
+def metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Metal, which recommends 100 bytes at most: `held` of them are, and `limits` it was given."""
+    metal: dict[str, Any] = {"held": 0, "limits": []}
+    monkeypatch.setattr(mx, "device_info", lambda: {"max_recommended_working_set_size": 100})
+    monkeypatch.setattr(mx, "set_wired_limit", metal["limits"].append)
+    monkeypatch.setattr(mx, "get_active_memory", lambda: metal["held"])
     with computing_as(GPU):
-        wired = Wired()
+        yield metal
+
+
+@pytest.mark.parametrize(("held", "limits"), [(70, [77, 0]), (95, [100, 0]), (50, [])])
+def test_a_large_pair_is_wired_while_it_answers(
+    held: int, limits: list[int], metal: dict[str, Any], tmp_path: Path
+) -> None:
+    wired = Wired(tmp_path / "lock")
+    metal["held"] = held
     for busy in (False, True, True):
         wired.keep(busy)
-    monkeypatch.setattr(mx, "get_active_memory", lambda: 0)  # it was unloaded meanwhile
+    metal["held"] = 0  # it was unloaded meanwhile
     wired.keep(False)
-    assert asked == limits
+    assert metal["limits"] == limits
 
 
-def test_on_a_cpu_nothing_is_wired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wired_grows_with_the_caches(metal: dict[str, Any], tmp_path: Path) -> None:
+    wired = Wired(tmp_path / "lock")
+    for metal["held"] in (70, 77, 78, 85, 99, 120):
+        wired.keep(True)
+    assert metal["limits"] == [77, 85, 100]
+
+
+def test_one_process_at_a_time_has_memory_wired(metal: dict[str, Any], tmp_path: Path) -> None:
+    one, other = Wired(tmp_path / "lock"), Wired(tmp_path / "lock")
+    metal["held"] = 70
+    for wired, busy in [(one, True), (other, True), (one, False), (other, True)]:
+        wired.keep(busy)
+    assert metal["limits"] == [77, 0], "the other goes on as it began"
+    other.keep(False)
+    other.keep(True)
+    assert metal["limits"] == [77, 0, 77]
+    other.release()
+
+
+def test_memory_is_let_go_at_the_first_word_of_an_end(metal: dict[str, Any]) -> None:
+    """While the thread that owns MLX waits for a long pass."""
+    queue = CommandQueue(lambda response: None)
+    wired = Host(queue, lambda response: None)._wired
+    metal["held"] = 70
+    wired.keep(True)
+    queue.read(BytesIO(b""))
+    assert metal["limits"] == [77, 0]
+    wired.keep(True)
+    assert metal["limits"] == [77, 0], "and is not wired again"
+
+
+def test_an_end_that_comes_while_memory_is_wired(metal: dict[str, Any], tmp_path: Path) -> None:
+    wired, limits = Wired(tmp_path / "lock"), metal["limits"]
+    metal["held"] = 70
+
+    def set_limit(limit: int) -> None:
+        if limit:
+            wired.release()  # another thread, at the worst moment
+        limits.append(limit)
+
+    with mock.patch.object(mx, "set_wired_limit", set_limit):
+        wired.keep(True)
+    assert limits[-1] == 0
+
+
+def test_on_a_cpu_nothing_is_wired(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mx, "set_wired_limit", None)
     with computing_as(CPU):
-        Wired().keep(True)
+        Wired(tmp_path / "lock").keep(True)
+    assert not (tmp_path / "lock").exists()
 
 
 @pytest.mark.parametrize(("drafter", "length"), [("none", 0), ("suffix", 3)])

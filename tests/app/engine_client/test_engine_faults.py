@@ -128,6 +128,27 @@ def test_a_process_with_other_command_buffers_is_replaced(
     assert not heard.all("failed")
 
 
+def test_a_large_pair_has_more_time_to_end_and_hears_of_it_before_it_is_killed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has memory wired, which a killed process may not give back."""
+    heard = start("ready take load take load rest -- ready serve")
+    child = heard.engine._process
+    graces = []
+    for times, name in enumerate(["small", "large"], 1):
+        heard.engine.load(Path("/models", name))
+        heard.until_told("loaded", times)
+        graces.append(child.grace_seconds)
+    assert graces == [1.5, 10.0]
+    close, closed = child._process.closeWriteChannel, list[int]()
+    monkeypatch.setattr(
+        child._process, "closeWriteChannel", lambda: (closed.append(heard.engine.pid), close())
+    )
+    heard.engine.restart()
+    assert closed == [0]
+    heard.until_told("loaded", 3)
+
+
 def test_what_a_replaced_process_was_to_load_did_not_fail(start: Start) -> None:
     macs = Macs("/hosts.json")
     heard = start("ready take load take hang -- ready serve")

@@ -46,7 +46,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, False)
+    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, False, 0)
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 

@@ -439,7 +439,9 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     assert loaded == Loaded(
         *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
         *(4, False, True, protocol.Macs(), False, (), None, False),
+        held_bytes=loaded.held_bytes if isinstance(loaded, Loaded) else 0,
     )
+    assert loaded.held_bytes > 0
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):
         assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.process.supervision import Death, Supervisor, how_it_ended
+from engine.process.supervision import GRACE_SECONDS, Death, Supervisor, grace_seconds, how_it_ended
 
 PAUSES = (0.5, 1.0, 4.0)
 
@@ -131,3 +131,9 @@ def test_without_pauses_the_first_death_is_the_last() -> None:
 )
 def test_how_a_process_ended(status: int, said: str) -> None:
     assert said in how_it_ended(status)
+
+
+def test_a_child_with_large_models_has_more_time_to_end() -> None:
+    sizes = [0, 5 * 10**9, 15 * 10**9, 20 * 10**9, 70 * 10**9]
+    assert [grace_seconds(size) for size in sizes] == [GRACE_SECONDS, 5, 7.5, 10, 10]
+    assert [grace_seconds(size, 1.5) for size in sizes] == [1.5, 2.5, 7.5, 10, 10]

@@ -183,8 +183,9 @@ def load(command: Command, *, thinking: tuple[str, ...] = ()) -> None:
         thinking,
         None,
     )
+    held = 40_000_000_000 if "large" in command.target else 0
     loaded = Loaded(
-        *pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side, True
+        *pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side, True, held
     )
     say(Loading(*pair, measured=0.0), loaded)
 
@@ -193,7 +194,7 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, True)
+    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, True, 0)
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
 
 

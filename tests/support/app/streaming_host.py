@@ -59,6 +59,7 @@ def main(characters: int, speed: float) -> None:
             thinking=(),
             notation=None,
             sees=False,
+            held_bytes=0,
         )
         say(loaded)
 

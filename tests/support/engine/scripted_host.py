@@ -91,6 +91,7 @@ LOADED = Loaded(
     thinking=(),
     notation=None,
     sees=False,
+    held_bytes=0,
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."
