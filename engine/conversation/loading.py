@@ -17,7 +17,8 @@ from engine.conversation.configuration import build_model
 from engine.conversation.default_sampling import default_sampling
 from engine.conversation.template import ends_of_answers
 from engine.core.cache import QuantizedCaches, Timeline
-from engine.core.decoder import Decoder
+from engine.core.decoder import Decoder, attention_shapes
+from engine.core.split_attention import measure
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
@@ -87,6 +88,7 @@ def load(
             precision = _expand(model)
         else:
             precision = _precision(model)
+        shapes = set() if own else attention_shapes(model)
         cut(model)
         if own:
             with_rotary(model)
@@ -94,6 +96,8 @@ def load(
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
             mx.eval(array)
+        for shape in shapes:
+            measure(shape, folder.context_length or _UNKNOWN_CONTEXT)
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__

@@ -4,29 +4,36 @@ MLX's kernel for few rows takes up to 8 of them, and up to 32 products of rows w
 that share keys. With one row more another kernel runs, which over a long context may take several
 times as long: others measured 2.5 ms a layer for 5 rows and 7.1 for 6 (an M4 Pro, 6 query heads to
 a key head, 32,000 tokens). Two calls of the fast kernel read the keys twice and are quicker. Where
-they are not, nothing is split: that is measured on the device, once for each doubling of the keys.
+they are not, nothing is split: that is measured while a model is loaded, over 1,024, 4,096 and
+16,384 keys, as in a round it would wait for all that is under way and spoil the round's times.
 
 A row sees the same keys in a part, so it gets the same, up to rounding. Untested on Metal.
 """
 
 from collections.abc import Callable
-from functools import cache as remembered
 from time import perf_counter
 from typing import Any
 
 import mlx.core as mx
 
 from engine.device import wait
+from models.speed import this_chip
 
-LEAST_KEYS = 4096
-"""With fewer of them attention is a small part of a pass."""
+LEAST_KEYS = 1024
+"""With fewer of them attention is a small part of a pass: from so many on, MLX's fast kernel reads
+them in two passes on larger chips, and from 4,096 on others."""
 
+_MEASURED = (LEAST_KEYS, 4096, 16384)  # keys; more are as the most of these that are there
 _MOST_ROWS, _MOST_PRODUCTS = 8, 32  # of the kernel: MLX's scaled_dot_product_attention.cpp
 _MOST_PARTS = 4  # more rows are those of a prompt
 _TRIALS = 3
 _WORTH = 0.95  # of the time of a single call
 
 Attention = Callable[..., mx.array]
+Shape = tuple[int, int, int, int, mx.Dtype]
+"""The sizes that decide the time: heads, key heads, the width of keys and of values, the type."""
+
+_PAYS: dict[tuple[Shape, int, int], bool] = {}  # by the numbers of keys, as measured, and of parts
 
 
 def in_parts(stock: Attention) -> Attention:
@@ -37,14 +44,36 @@ def in_parts(stock: Attention) -> Attention:
         queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
     ) -> mx.array:
         options = {"cache": cache, "scale": scale, "mask": mask, **more}
-        if isinstance(keys, mx.array) and keys.shape[2] >= LEAST_KEYS:
-            most = most_rows(queries, keys)
-            parts = -(-queries.shape[2] // most)
-            if 1 < parts <= _MOST_PARTS and _pays(*_shape(queries, keys, values), most, parts):
-                return split(stock, most, queries, keys, values, **options)
-        return stock(queries, keys, values, **options)
+        return attend(stock, queries, keys, values, **options)
 
     return attention
+
+
+def attend(stock: Attention, queries: mx.array, keys: Any, values: Any, **options: Any) -> mx.array:
+    """Return `stock`'s result, in parts where `measure` has found these to be quicker."""
+    if isinstance(keys, mx.array):
+        most = most_rows(queries, keys)
+        parts = -(-queries.shape[2] // most)
+        places = max((each for each in _MEASURED if each <= keys.shape[2]), default=0)
+        if parts > 1 and _PAYS.get((shape_of(queries, keys, values), places, parts)):
+            return split(stock, most, queries, keys, values, **options)
+    return stock(queries, keys, values, **options)
+
+
+def shape_of(queries: mx.array, keys: mx.array, values: mx.array) -> Shape:
+    """Return the sizes of (batch, heads, ..., dim) arrays."""
+    return queries.shape[1], keys.shape[1], keys.shape[3], values.shape[3], queries.dtype
+
+
+def measure(shape: Shape, longest: int) -> None:
+    """Find out which parts pay over up to `longest` keys. Takes some milliseconds for each number
+    of keys and parts, once."""
+    chip = this_chip()
+    for places in _MEASURED if chip and chip.large else _MEASURED[1:]:
+        for parts in range(2, _MOST_PARTS + 1):
+            if places <= longest and (shape, places, parts) not in _PAYS:
+                _PAYS[shape, places, parts] = _pays(shape, places, parts)
+    mx.clear_cache()
 
 
 def most_rows(queries: mx.array, keys: mx.array) -> int:
@@ -77,29 +106,12 @@ def split(
     return mx.concatenate(outputs, axis=2)
 
 
-def _shape(queries: mx.array, keys: mx.array, values: mx.array) -> tuple[Any, ...]:
-    """Return the sizes that decide the time: heads, key heads, both widths, type, and the number of
-    keys, rounded down to a power of 2."""
-    widths = keys.shape[3], values.shape[3]
-    places = 1 << (keys.shape[2].bit_length() - 1)
-    return queries.shape[1], keys.shape[1], *widths, queries.dtype, places
-
-
-@remembered
-def _pays(
-    heads: int,
-    groups: int,
-    width: int,
-    value_width: int,
-    dtype: mx.Dtype,
-    places: int,
-    most: int,
-    parts: int,
-) -> bool:
-    """Whether `parts` calls for `most` rows each are quicker than a single call for all of them.
-    Measures it: waits for all work under way, and then for a few milliseconds."""
-    queries = mx.zeros((1, heads, most * parts, width), dtype)
+def _pays(shape: Shape, places: int, parts: int) -> bool:
+    """Whether so many calls are quicker than a single one for all of their rows."""
+    heads, groups, width, value_width, dtype = shape
     keys, values = (mx.zeros((1, groups, places, each), dtype) for each in (width, value_width))
+    most = most_rows(mx.zeros((1, heads, 1, width)), keys)
+    queries = mx.zeros((1, heads, most * parts, width), dtype)
     stock = mx.fast.scaled_dot_product_attention
 
     def seconds(rows: int) -> float:

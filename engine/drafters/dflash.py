@@ -16,6 +16,7 @@ from mlx_lm.models.qwen3 import MLP as Feedforward
 from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.core.sampling import highest_ids
+from engine.core.split_attention import attend
 from engine.drafters.block import Block, ContextCache
 from engine.drafters.rows import Rows
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
@@ -72,7 +73,8 @@ class BlockAttention(nn.Module):
             queries, gate = mx.split(queries, 2, axis=-1)
         queries = self._rotate(self.q_norm(queries).swapaxes(1, 2), offset=position)
         keys, values = cache.beside(*self._keys_and_values(x, position))
-        mixed = mx.fast.scaled_dot_product_attention(
+        mixed = attend(
+            mx.fast.scaled_dot_product_attention,
             queries,
             keys,
             values,

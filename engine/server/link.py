@@ -89,11 +89,6 @@ class EngineLink:
         return self._client.loaded
 
     @property
-    def held_bytes(self) -> int:
-        """The bytes of what the engine has loaded."""
-        return self._client.held_bytes
-
-    @property
     def ranks(self) -> tuple[RankState, ...]:
         """The Macs that hold the target together, as the engine saw them last."""
         return self._client.ranks

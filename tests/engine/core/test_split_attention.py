@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -12,14 +13,18 @@ from mlx_lm.models.base import scaled_dot_product_attention as stock
 from mlx_lm.models.cache import QuantizedKVCache
 
 import engine.core.split_attention
-from engine.core.decoder import Decoder
-from engine.core.split_attention import LEAST_KEYS, in_parts, most_rows, split
-from engine.device import GPU
+from engine.conversation import loading
+from engine.core.decoder import Decoder, attention_shapes
+from engine.core.split_attention import in_parts, measure, most_rows, split
+from engine.device import CPU, GPU
 from engine.tree import Tree
+from models.model_folder import inspect
+from models.speed import load_chips
 from tests.support.engine.backends import computing_as
-from tests.support.engine.tiny import build
+from tests.support.engine.blocks import block_network
+from tests.support.engine.tiny import build, write_folder
 
-PLACES = 40
+PLACES, LEAST = 40, 4096
 
 
 def heads(queries: int, groups: int, rows: int, places: int = PLACES) -> tuple[mx.array, ...]:
@@ -67,10 +72,12 @@ class Counted:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets what two parts take, as a share of a whole; clears what was measured before."""
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Measures 8 heads and 2 key heads, over up to so many keys, on a chip of this name, where
+    parts take this share of the time of a whole."""
+    module = engine.core.split_attention
 
-    def take(share: float) -> None:
+    def measure_as(share: float, longest: int = LEAST, chip: str = "M4") -> None:
         def clock() -> Iterator[float]:
             now = 0.0
             for number in range(1 << 20):
@@ -78,60 +85,109 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
                 yield now + (share if number % 2 else 1.0)
                 now += 10.0
 
-        ticks = clock()
-        monkeypatch.setattr(engine.core.split_attention, "perf_counter", lambda: next(ticks))
-        engine.core.split_attention._pays.cache_clear()
+        ticks, found = clock(), load_chips().find(chip, 64 << 30)
+        monkeypatch.setattr(module, "perf_counter", lambda: next(ticks))
+        monkeypatch.setattr(module, "this_chip", lambda: found)
+        monkeypatch.setattr(module, "_PAYS", {})
+        monkeypatch.setattr(module, "wait", lambda *arrays: None)
+        measure((8, 2, 16, 8, mx.float32), longest)
 
-    return take
+    return measure_as
 
 
-def test_rows_are_split_where_that_is_quicker(measured: Callable[[float], None]) -> None:
-    given = heads(8, 2, 9, LEAST_KEYS)
+def rows_of_calls(rows: int, places: int) -> list[int]:
+    """The rows of each call that a draft of so many makes over so many keys."""
+    counted = Counted()
+    with mock.patch.object(engine.core.split_attention, "_pays", side_effect=AssertionError):
+        in_parts(counted)(*heads(8, 2, rows, places), cache=None, scale=0.3, mask="causal")
+    return counted.rows
+
+
+def test_rows_are_split_where_that_is_quicker(measured: Callable[..., None]) -> None:
     for share, rows in {0.5: [8, 1], 0.97: [9], 1.5: [9]}.items():
         measured(share)
-        counted = Counted()
-        in_parts(counted)(*given, cache=None, scale=0.3, mask="causal")
-        assert counted.rows == rows
+        assert rows_of_calls(9, LEAST) == rows
 
 
-def test_nothing_else_is_split(measured: Callable[[float], None]) -> None:
+def test_nothing_else_is_split(measured: Callable[..., None]) -> None:
     """Few keys, few rows, and the many rows of a prompt."""
     measured(0.5)
-    for rows, places in [(9, LEAST_KEYS - 1), (8, LEAST_KEYS), (64, LEAST_KEYS)]:
-        counted = Counted()
-        in_parts(counted)(*heads(8, 2, rows, places), cache=None, scale=0.3, mask="causal")
-        assert counted.rows == [rows]
-    cache, (queries, keys, values) = QuantizedKVCache(), heads(8, 2, 9, LEAST_KEYS)
+    for rows, places in [(9, LEAST - 1), (8, LEAST), (64, LEAST)]:
+        assert rows_of_calls(rows, places) == [rows]
+    cache, (queries, keys, values) = QuantizedKVCache(), heads(8, 2, 9, LEAST)
     held = cache.update_and_fetch(mx.tile(keys, (1, 1, 1, 4)), mx.tile(values, (1, 1, 1, 8)))
     counted = Counted()
     in_parts(counted)(mx.tile(queries, (1, 1, 1, 4)), *held, cache=cache, scale=0.3, mask="causal")
     assert counted.rows == [9]
 
 
-def test_it_is_measured_once_for_each_doubling(measured: Callable[[float], None]) -> None:
-    measured(0.5)
-    with mock.patch.object(engine.core.split_attention, "wait") as waits:
-        for places in (LEAST_KEYS, LEAST_KEYS + 700, 2 * LEAST_KEYS - 1):
-            in_parts(stock)(*heads(8, 2, 9, places), cache=None, scale=0.3, mask="causal")
-        once = waits.call_count
-        in_parts(stock)(*heads(8, 2, 9, 2 * LEAST_KEYS), cache=None, scale=0.3, mask="causal")
-    assert once > 0
-    assert waits.call_count == 2 * once
+def test_larger_chips_gain_from_fewer_keys_on(measured: Callable[..., None]) -> None:
+    for chip, least in {"M4": 4096, "M5": 4096, "M1 Pro": 1024, "M3 Ultra": 1024}.items():
+        measured(0.5, longest=4200, chip=chip)
+        assert rows_of_calls(9, least) == [8, 1], chip
+        assert rows_of_calls(9, least - 1) == [9], chip
 
 
-def test_a_long_context_is_read_in_parts(
-    measured: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+def test_it_is_measured_once_and_over_few_keys(
+    measured: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured(0.5)
+    module, timed = engine.core.split_attention, list[tuple[int, int]]()
+
+    def pays(shape: Any, places: int, parts: int) -> bool:
+        timed.append((places, parts))
+        return True
+
+    monkeypatch.setattr(module, "_pays", pays)
+    measured(0.5, longest=200_000)
+    assert timed == [*product([4096, 16384], [2, 3, 4])]
+    measure((8, 2, 16, 8, mx.float32), 200_000)
+    assert len(timed) == 6, "once"
+    assert rows_of_calls(9, 70_000) == [8, 1], "as with the most that were measured"
+
+
+def test_a_long_context_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = mx.arange(40) % 30
     with computing_as(GPU):
-        decoder = Decoder(build("llama"))
+        model = build("llama")
+        decoder = Decoder(model)
         decoder.read(tokens[:20])
         whole = decoder.read(tokens[20:])
         decoder.rewind(20)
         monkeypatch.setattr("engine.core.decoder.LEAST_KEYS", 24)
-        monkeypatch.setattr(engine.core.split_attention, "LEAST_KEYS", 24)
+        monkeypatch.setattr(engine.core.split_attention, "_MEASURED", (24,))
+        (shape,) = attention_shapes(model)
+        monkeypatch.setattr(engine.core.split_attention, "_PAYS", {(shape, 24, 3): True})
         with mock.patch.object(engine.core.split_attention, "split", wraps=split) as splits:
             parts = decoder.read(tokens[20:])
     assert splits.call_count
     np.testing.assert_allclose(np.array(parts), np.array(whole), rtol=1e-4, atol=1e-5)
+
+
+def test_a_models_attention_is_measured_while_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder("llama", tmp_path / "tiny")
+    asked = list[tuple[Any, int]]()
+    monkeypatch.setattr(loading, "measure", lambda *given: asked.append(given))
+    folder = inspect(tmp_path / "tiny")
+    with computing_as(CPU):
+        loading.load(folder)
+    assert asked == [], "there nothing is split"
+    with computing_as(GPU):
+        model = loading.load(folder).model
+    assert asked == [(shape, folder.context_length) for shape in attention_shapes(model)]
+    assert asked
+
+
+def test_a_block_drafter_reads_a_long_context_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = block_network(Decoder(build("llama")), "windows")
+    cache = network.make_cache()
+    network.extend(mx.random.normal((1, 40, len(network.taps), 64)), 0, cache)
+    states = mx.random.normal((1, 12, 64))
+    wholes = network.weights(states, 40, cache)
+    every = mock.MagicMock(get=lambda key: key[2] == 2)
+    monkeypatch.setattr(engine.core.split_attention, "_PAYS", every)
+    with mock.patch.object(engine.core.split_attention, "split", wraps=split) as splits:
+        parts = network.weights(states, 40, cache)
+    assert splits.call_count == len(network.weights.layers)
+    np.testing.assert_allclose(np.array(parts), np.array(wholes), rtol=1e-4, atol=1e-5)
