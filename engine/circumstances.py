@@ -1,13 +1,17 @@
-"""Finds what affects a measurement on this machine: other programs, and the power mode."""
+"""Finds what affects a measurement on this machine: other programs, power mode, an old system."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+
+from models.speed import this_chip
 
 OVERLOADED = 1.2  # processes per core that want to run: with more, figures mean little
 
@@ -59,6 +63,17 @@ def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
                 sum(ticks), sum(ticks) - ticks[3] - ticks[4], own.user + own.system
             )
     return None
+
+
+def macos_to_update() -> str:
+    """Return this Mac's version of macOS if it lacks kernels that the installed MLX takes for
+    granted, as the wheel for macOS 26 does on an M5 (mlx issue 4525); else nothing."""
+    with suppress(PackageNotFoundError):
+        chip, macos = this_chip(), platform.mac_ver()[0]
+        tags = distribution("mlx-metal").read_text("WHEEL") or ""
+        old = re.match(r"26\.[01](\.|$)", macos) and "macosx_26" in tags
+        return macos if old and chip and chip.generation == "M5" else ""
+    return ""
 
 
 def gpu_is_busy() -> bool:

@@ -73,11 +73,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--as-on-a-mac"):
         device.BACKENDS.update(dict.fromkeys(device.BACKENDS, device.GPU))
-        from engine.conversation import loading
-        from engine.drafters import block_folders
-
-        # To time a GPU's kernels on a CPU takes seconds for each model, and says nothing.
-        loading.measure = block_folders.measure = lambda shape, longest: None
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out

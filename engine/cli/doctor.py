@@ -19,7 +19,7 @@ from rich.console import Console
 
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
-from engine.circumstances import OVERLOADED
+from engine.circumstances import OVERLOADED, macos_to_update
 from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
@@ -53,6 +53,7 @@ class Symptom(Enum):
 
     OUTDATED = "pip install --upgrade '{package}>={wanted}'"
     NO_METAL = "Use a Mac with Apple Silicon, and a Python built for arm64 (not under Rosetta)."
+    OLD_MACOS = "Update macOS to 26.2 or newer."
     SLOW_BLAS = (
         "Install Slipstream again, which brings OpenBLAS along, or your system's (apt install "
         "libopenblas0-pthread); and let nothing import mlx before engine."
@@ -166,6 +167,9 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
     yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
+    if macos := macos_to_update():
+        fact = f"{macos} lacks kernels that this MLX takes for granted on an M5"
+        yield Symptom.OLD_MACOS.found("macOS", fact)
     if machine.device != "CPU":
         yield Check("buffers", machine.buffers or "MLX's own sizes of command buffers")
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())

@@ -13,6 +13,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.utils import load_tokenizer
 
+from engine.circumstances import macos_to_update
 from engine.conversation.configuration import build_model
 from engine.conversation.default_sampling import default_sampling
 from engine.conversation.template import ends_of_answers
@@ -39,9 +40,9 @@ class LoadedModel:
 
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
-    sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, mostly
-    empty. `decoder` makes what reads with it: here, or on several Macs. `tower`: with which it
-    sees; None if it cannot.
+    sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, and
+    what is wrong with this Mac's system, mostly empty. `decoder` makes what reads with it: here, or
+    on several Macs. `tower`: with which it sees; None if it cannot.
     """
 
     folder: ModelFolder
@@ -106,6 +107,8 @@ def load(
             "Choose a model that mlx-lm supports, or fetch it again.",
         ) from error
     sampling, remark = default_sampling(folder)
+    if macos := macos_to_update():
+        remark = f"On an M5 answers may be wrong with macOS {macos}: update it to 26.2. {remark}"
     return LoadedModel(
         folder=folder,
         model=model,

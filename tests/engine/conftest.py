@@ -24,8 +24,11 @@ class Calm(Contention):
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered must not depend on what runs beside the tests."""
+    """What is remembered must not depend on what runs beside the tests. To time a GPU's kernels on
+    a CPU takes seconds for each model, and says nothing."""
     monkeypatch.setattr("engine.conversation.pair_costs.Contention", Calm)
+    for module in ("conversation.loading", "drafters.block_folders"):
+        monkeypatch.setattr(f"engine.{module}.measure", lambda shape, longest: None)
 
 
 @pytest.fixture

@@ -3,9 +3,12 @@
 import os
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from engine import circumstances
+from engine.bench.machine import this_machine
 from engine.circumstances import (
     Contention,
     ProcessorTimes,
@@ -14,6 +17,8 @@ from engine.circumstances import (
     power_mode_in_pmset,
     processor_times,
 )
+from engine.cli.doctor import Symptom, machine_checks
+from models.speed import load_chips
 
 PMSET = """System-wide power settings:
 Currently in use:
@@ -93,3 +98,26 @@ def test_a_macs_power_mode() -> None:
 def test_a_mac_that_does_not_tell_its_power_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")  # there is no pmset here
     assert power_mode() == ""
+
+
+def test_an_m5_with_a_system_that_lacks_what_mlx_needs_is_told_to_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [
+        ("M5", "26.2", "26_0", ""),
+        ("M5", "26.10", "26_0", ""),
+        ("M5", "15.6", "15_0", ""),
+        ("M5", "26.1", "14_0", ""),  # as the application has it
+        ("M4", "26.1", "26_0", ""),
+        ("M5", "26.0", "26_0", "26.0"),
+        ("M5 Max", "26.1.1", "26_0", "26.1.1"),
+    ]
+    for chip, macos, wheel, told in cases:
+        found = load_chips().find(chip, 32 << 30)
+        metal = mock.Mock(**{"read_text.return_value": f"Tag: py3-none-macosx_{wheel}_arm64"})
+        monkeypatch.setattr(circumstances, "this_chip", lambda found=found: found)
+        monkeypatch.setattr(circumstances, "distribution", lambda name, metal=metal: metal)
+        monkeypatch.setattr("platform.mac_ver", lambda macos=macos: (macos, ("", "", ""), "arm64"))
+        assert circumstances.macos_to_update() == told, (chip, macos)
+    checks = machine_checks(this_machine())
+    assert next(each for each in checks if each.name == "macOS").symptom is Symptom.OLD_MACOS

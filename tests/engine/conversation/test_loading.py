@@ -279,6 +279,12 @@ def test_json_files_with_byte_order_marks(folder: Path) -> None:
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
 
 
+def test_an_old_system_is_remarked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(ModelFolder(folder)).remark == ""
+    monkeypatch.setattr("engine.conversation.loading.macos_to_update", lambda: "26.1")
+    assert "update it to 26.2" in load(ModelFolder(folder)).remark
+
+
 def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder: Path) -> None:
     change_json(folder / "generation_config.json", temperature=0.3, top_p=7)
     loaded = load(ModelFolder(folder))
