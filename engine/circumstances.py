@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 from models.speed import this_chip
@@ -68,12 +68,10 @@ def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
 def macos_to_update() -> str:
     """Return this Mac's version of macOS if it lacks kernels that the installed MLX takes for
     granted, as the wheel for macOS 26 does on an M5 (mlx issue 4525); else nothing."""
-    with suppress(PackageNotFoundError):
-        chip, macos = this_chip(), platform.mac_ver()[0]
-        tags = distribution("mlx-metal").read_text("WHEEL") or ""
-        old = re.match(r"26\.[01](\.|$)", macos) and "macosx_26" in tags
-        return macos if old and chip and chip.generation == "M5" else ""
-    return ""
+    chip, macos = this_chip(), platform.mac_ver()[0]
+    if chip is None or chip.generation != "M5" or not re.match(r"26\.[01](\.|$)", macos):
+        return ""
+    return macos if "macosx_26" in (distribution("mlx-metal").read_text("WHEEL") or "") else ""
 
 
 def gpu_is_busy() -> bool:

@@ -1,14 +1,12 @@
 """How large MLX's command buffers are: larger than its own on M1 to M4, for a target with experts.
 
-MLX ends a buffer after 40 or 50 operations, or as many millions of numbers, and a Mac's GPU loses
-some 20 us between two (mlx issue 4521). A product with experts counts all of them, so nearly each
-ends a buffer. Others gained 5 to 8 % with these sizes (GLM-5.3-Flash, an M3 Ultra), and nothing on
-an M5 or with dense models. MLX reads the variables once, when it first looks for a GPU, so a
-process starts with them. Imports no MLX. Untested on a Mac.
+MLX ends one after 40 or 50 operations, or as many millions of numbers, and a GPU loses some 20 us
+between two (mlx issue 4521). A product with experts counts all of them, so nearly each ends one.
+Others gained 5 to 8 % with these sizes (GLM-5.3-Flash, an M3 Ultra), and nothing on an M5 or with
+dense models. MLX reads them once, so a process starts with them. Untested on a Mac.
 """
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from models.errors import Problem
@@ -22,19 +20,19 @@ def larger_buffers(target: str | None) -> dict[str, str]:
     own sizes are as good, and none if the user has set one."""
     if not target or buffers_in_force():
         return {}
-    from models.installed.resolve import resolve_target  # which take long, and are seldom needed
+    from models.installed.resolve import resolve_target  # imports that take long
     from models.memory.parameters import has_experts
     from models.model_folder import ModelFolder
     from models.speed import this_chip
 
-    chip = this_chip()
+    chip, folder = this_chip(), Path(target)
     if chip is None or chip.generation not in _CHIPS:
         return {}
-    with suppress(Problem):
-        folder = Path(target)
+    try:
         config = (ModelFolder(folder) if folder.exists() else resolve_target(target)).config
-        return dict(_LARGER) if has_experts(config) else {}
-    return {}
+    except Problem:
+        return {}
+    return dict(_LARGER) if has_experts(config) else {}
 
 
 def buffers_in_force() -> str:

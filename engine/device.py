@@ -88,9 +88,8 @@ def raw_bytes(array: mx.array) -> memoryview:
 
 class Wired:
     """Keeps the memory of a large pair from being paged out while it answers, which macOS may do
-    once weights are most of what a GPU should use. Weights, caches and a tenth, in one process at a
-    time: several that wired all that Metal recommends have hung Macs (mlx-lm issue 1252). Untested
-    on a Mac; nothing elsewhere."""
+    once weights are most of what a GPU should use: in one process at a time, as several have hung
+    Macs (mlx-lm issue 1252). Untested on a Mac; nothing elsewhere."""
 
     LARGE = 0.6
     """As a share of what Metal recommends to use. mlx-lm does so for all models, others report no
@@ -108,12 +107,11 @@ class Wired:
     def keep(self, busy: bool) -> None:
         """Keep the memory from being paged out while `busy`. Costs little if nothing changes."""
         begins, self._busy = busy and not self._busy, busy
+        held = mx.get_active_memory() if begins or self._limit else 0
         if not (busy and self._recommended):
             self._wire(0)
-        elif begins or self._limit:
-            held = mx.get_active_memory()
-            if held > self._limit and (self._limit or self._may_begin(held)):
-                self._wire(min(int(self._SPARE * held), self._recommended))
+        elif held > self._limit and (self._limit or self._may_begin(held)):
+            self._wire(min(int(self._SPARE * held), self._recommended))
 
     def release(self) -> None:
         """Keep nothing from now on. Any thread may ask for it, whatever the others wait for: memory

@@ -68,9 +68,7 @@ def main(wanted: str) -> int:
     if pip.returncode:
         wrong = [line for line in heard if line.startswith("ERROR")]
         sys.stderr.writelines(wrong or heard[-20:])
-        print(
-            "pip could not install it, for the reason that it gives. Mend that and run make again."
-        )
+        print("pip could not install it, for the reason above. Mend that, then run make again.")
     return pip.returncode
 
 

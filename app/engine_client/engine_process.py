@@ -207,9 +207,8 @@ class EngineProcess(QObject):
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
-        A process that has led several Macs is replaced at once where these are others, and so is
-        one with command buffers that do not suit this target; of what it was to load nothing more
-        is heard.
+        A process that has led several Macs, or has other command buffers, is replaced at once where
+        it does not suit; of what it was to load nothing more is heard.
 
         Drafter and draft length as for `engine.conversation.pair`, the rest as in `Load`. Returns
         the id that `loading`, `loaded` or `failed` will carry.
@@ -313,8 +312,7 @@ class EngineProcess(QObject):
         self._deliver(*lost)
 
     def stop(self) -> None:
-        """End the process. Takes about 4 seconds at most, 12 with a large pair in a long pass, and
-        usually a few hundredths of a second.
+        """End the process. Takes 4 seconds at most, 12 with a large pair, usually some hundredths.
 
         What it still sends is emitted meanwhile, so that an answer may end as `cancelled`.
         """
@@ -409,7 +407,8 @@ class EngineProcess(QObject):
             self._fail(other.message, remedy=other.remedy)
             return
         self._watchdog.heard()
-        self._process.grace_seconds = grace_seconds(self._client.held_bytes, GRACE_SECONDS)
+        held_bytes = self._client.loaded.held_bytes if self._client.loaded else 0
+        self._process.grace_seconds = grace_seconds(held_bytes, GRACE_SECONDS)
         if delivery is not None and isinstance(delivery.response, Done):
             self._supervisor.forget()
         self._update_state()

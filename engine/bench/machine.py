@@ -11,7 +11,6 @@ from pathlib import Path
 import mlx.core as mx
 import psutil
 
-from engine.command_buffers import buffers_in_force
 from engine.conversation.loading import free_memory_bytes
 from engine.cpu.blas import choose_blas
 from engine.device import backend
@@ -20,8 +19,7 @@ from engine.device import backend
 @dataclass(frozen=True, slots=True)
 class MachineDescription:
     """The machine and the versions that figures belong to. `device` is "CPU", or MLX's name of the
-    GPU; `matrix_library` is the library that the CPU backend multiplies with; `buffers` as
-    `buffers_in_force` says it."""
+    GPU; `matrix_library` is the library that the CPU backend multiplies with."""
 
     platform: str
     processor: str
@@ -33,7 +31,6 @@ class MachineDescription:
     slipstream: str
     device: str
     matrix_library: str
-    buffers: str = ""
 
 
 def this_machine() -> MachineDescription:
@@ -49,7 +46,6 @@ def this_machine() -> MachineDescription:
         slipstream=version("slipstream"),
         device=_device(),
         matrix_library=str(choose_blas()),
-        buffers=buffers_in_force(),
     )
 
 

@@ -80,10 +80,7 @@ def remarks(report: BenchReport) -> list[str]:
         lines.append("Partial: stopped before all prompts were done.")
     if report.skipped:
         lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
-    lines += [
-        f"Plain decoding with {words} of command buffers: {speed:.1f} tokens a second."
-        for words, speed in report.buffers
-    ]
+    lines += [f"Plain, {words}: {speed:.1f} tokens a second." for words, speed in report.buffers]
     lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
     lines += [*_roofline_line(report), *_cooling_line(report)]
     if report.peak_rss_bytes is not None:

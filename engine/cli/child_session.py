@@ -217,5 +217,5 @@ class ChildSession:
         if child is None:
             return []
         self._why = why
-        child.end(grace_seconds(self._client.held_bytes))
+        child.end(grace_seconds(self.loaded.held_bytes if self.loaded else 0))
         return self._client.lose(why, _NEXT, another=True)

@@ -12,7 +12,7 @@ from engine.process.protocol import Load
 from engine.request import ChatMessage, Request
 from models.model_folder import ModelFolder
 
-_TURNS, _TOKENS = 2, 64
+_TOKENS = 64
 _PROMPT = ChatMessage("user", "Why is the sky blue?")
 
 
@@ -21,10 +21,11 @@ def compare_buffers(target: ModelFolder) -> tuple[tuple[str, float], ...]:
     Raises `Problem`."""
     if not buffers_in_force():
         return ()
-    host = host_command()
-    ways = {"MLX's own sizes": with_own_buffers(host), buffers_in_force(): host}
-    speeds = [(words, _speed(target, ways[words])) for _ in range(_TURNS) for words in ways]
-    return tuple((words, max(speed for each, speed in speeds if each == words)) for words in ways)
+    host, best = host_command(), dict[str, float]()
+    ways = ("MLX's own command buffers", with_own_buffers(host)), (buffers_in_force(), host)
+    for words, command in ways * 2:
+        best[words] = max(best.get(words, 0.0), _speed(target, command))
+    return tuple(best.items())
 
 
 def _speed(target: ModelFolder, command: tuple[str, ...]) -> float:

@@ -20,6 +20,7 @@ from rich.console import Console
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
 from engine.circumstances import OVERLOADED, macos_to_update
+from engine.command_buffers import buffers_in_force
 from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
@@ -171,7 +172,7 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
         fact = f"{macos} lacks kernels that this MLX takes for granted on an M5"
         yield Symptom.OLD_MACOS.found("macOS", fact)
     if machine.device != "CPU":
-        yield Check("buffers", machine.buffers or "MLX's own sizes of command buffers")
+        yield Check("buffers", buffers_in_force() or "MLX's own command buffers")
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
     folder = kept_blocks_folder()

@@ -18,8 +18,9 @@ from engine.conversation.configuration import build_model
 from engine.conversation.default_sampling import default_sampling
 from engine.conversation.template import ends_of_answers
 from engine.core.cache import QuantizedCaches, Timeline
-from engine.core.decoder import Decoder, attention_shapes
-from engine.core.split_attention import measure
+from engine.core.decoder import IN_PARTS, Decoder
+from engine.core.model_parts import standing_in
+from engine.core.split_attention import measuring
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
@@ -89,7 +90,9 @@ def load(
             precision = _expand(model)
         else:
             precision = _precision(model)
-        shapes = set() if own else attention_shapes(model)
+        if not own:
+            with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):
+                model(mx.zeros((1, 2), dtype=mx.int32))  # computes nothing, and attends
         cut(model)
         if own:
             with_rotary(model)
@@ -97,8 +100,6 @@ def load(
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
             mx.eval(array)
-        for shape in shapes:
-            measure(shape, folder.context_length or _UNKNOWN_CONTEXT)
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__

@@ -18,7 +18,7 @@ from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.core.recurrent import Recurrences
 from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
-from engine.core.split_attention import LEAST_KEYS, Attention, Shape, in_parts, shape_of
+from engine.core.split_attention import LEAST_KEYS, in_parts
 from engine.cpu.chunks import TimedChunks
 from engine.cpu.exponentials import stand_ins
 from engine.device import backend
@@ -29,24 +29,8 @@ from models.limits import CACHE_BLOCK, PREFILL_ROWS
 
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
-_IN_PARTS = {"scaled_dot_product_attention": in_parts}
+IN_PARTS = {"scaled_dot_product_attention": in_parts}
 _POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
-
-
-def attention_shapes(model: nn.Module) -> set[Shape]:
-    """Return the sizes with which the model's layers attend. Computes nothing."""
-    shapes = set[Shape]()
-
-    def noting(stock: Attention) -> Attention:
-        def attention(queries: mx.array, keys: Any, values: Any, *rest: Any, **more: Any) -> Any:
-            shapes.add(shape_of(queries, keys, values))
-            return stock(queries, keys, values, *rest, **more)
-
-        return attention
-
-    with standing_in(model, dict.fromkeys(_IN_PARTS, noting)):
-        model(mx.zeros((1, 2), dtype=mx.int32))
-    return shapes
 
 
 class Decoder:
@@ -190,7 +174,7 @@ class Decoder:
         """The functions that a pass up to `length` calls in the place of mlx-lm's, by name."""
         if backend().own_functions:
             return stand_ins(self._weights_per_layer)
-        return _IN_PARTS if length >= LEAST_KEYS else {}
+        return IN_PARTS if length >= LEAST_KEYS else {}
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Read all of `tokens` but the last, in chunks. Yields the length after each.

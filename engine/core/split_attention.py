@@ -10,7 +10,9 @@ they are not, nothing is split: that is measured while a model is loaded, over 1
 A row sees the same keys in a part, so it gets the same, up to rounding. Untested on Metal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
@@ -34,6 +36,7 @@ Shape = tuple[int, int, int, int, mx.Dtype]
 """The sizes that decide the time: heads, key heads, the width of keys and of values, the type."""
 
 _PAYS: dict[tuple[Shape, int, int], bool] = {}  # by the numbers of keys, as measured, and of parts
+_longest = ContextVar("longest", default=0)  # number of keys to be measured now
 
 
 def in_parts(stock: Attention) -> Attention:
@@ -50,30 +53,36 @@ def in_parts(stock: Attention) -> Attention:
 
 
 def attend(stock: Attention, queries: mx.array, keys: Any, values: Any, **options: Any) -> mx.array:
-    """Return `stock`'s result, in parts where `measure` has found these to be quicker."""
+    """Return `stock`'s result, in parts where they were measured to be quicker."""
     if isinstance(keys, mx.array):
+        shape = queries.shape[1], keys.shape[1], keys.shape[3], values.shape[3], queries.dtype
+        if longest := _longest.get():
+            _measure(shape, longest)
         most = most_rows(queries, keys)
         parts = -(-queries.shape[2] // most)
         places = max((each for each in _MEASURED if each <= keys.shape[2]), default=0)
-        if parts > 1 and _PAYS.get((shape_of(queries, keys, values), places, parts)):
+        if parts > 1 and _PAYS.get((shape, places, parts)):
             return split(stock, most, queries, keys, values, **options)
     return stock(queries, keys, values, **options)
 
 
-def shape_of(queries: mx.array, keys: mx.array, values: mx.array) -> Shape:
-    """Return the sizes of (batch, heads, ..., dim) arrays."""
-    return queries.shape[1], keys.shape[1], keys.shape[3], values.shape[3], queries.dtype
+@contextmanager
+def measuring(longest: int) -> Iterator[None]:
+    """Inside the block, find out which parts pay for what attends there, over up to `longest` keys.
+    Takes some milliseconds for each number of keys and parts, once."""
+    before = _longest.set(longest)
+    try:
+        yield
+    finally:
+        _longest.reset(before)
 
 
-def measure(shape: Shape, longest: int) -> None:
-    """Find out which parts pay over up to `longest` keys. Takes some milliseconds for each number
-    of keys and parts, once."""
+def _measure(shape: Shape, longest: int) -> None:
     chip = this_chip()
     for places in _MEASURED if chip and chip.large else _MEASURED[1:]:
         for parts in range(2, _MOST_PARTS + 1):
             if places <= longest and (shape, places, parts) not in _PAYS:
                 _PAYS[shape, places, parts] = _pays(shape, places, parts)
-    mx.clear_cache()
 
 
 def most_rows(queries: mx.array, keys: mx.array) -> int:

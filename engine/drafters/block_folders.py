@@ -9,7 +9,7 @@ import mlx.nn as nn
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale, output_layer
-from engine.core.split_attention import measure
+from engine.core.split_attention import measuring
 from engine.device import backend, fetch
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
@@ -116,12 +116,9 @@ def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
     bound.extend(mx.zeros((1, 1, len(shape.taps), shape.target_width)), 0, cache)
     if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
         raise ValueError("its output layer has another number of rows than there are tokens")
-    bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
-    if backend().beside_host:
-        heads, width = (shape.num_attention_heads, shape.num_key_value_heads), shape.head_dim
-        kind = bound.embed(mx.zeros((1, 1), dtype=mx.int32)).dtype
-        longest = max(layer.self_attn.shown for layer in bound.weights.layers)
-        measure((*heads, width, width, kind), longest + shape.most)
+    longest = max(layer.self_attn.shown for layer in bound.weights.layers) + shape.most
+    with measuring(longest if backend().beside_host else 0):
+        bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
 
 
 def _capped(

@@ -128,11 +128,6 @@ class EngineClient:
         return self._begun != ""
 
     @property
-    def held_bytes(self) -> int:
-        """The bytes of what the process has loaded."""
-        return self.loaded.held_bytes if self.loaded else 0
-
-    @property
     def next(self) -> Work | None:
         """The oldest command that is not done: the engine is at it, or at others beside it."""
         return next(iter(self._owed.values()), None)

@@ -12,8 +12,7 @@ Laws, in whatever order requests, starts and ends come:
 
 A child is asked to end by the end of its input, and killed if it has not ended soon after; the end
 of its input is also how it ends with its parent (`engine.process.interrupts`). A child with large
-models has more time: it may be reading a part of a prompt, and has memory wired that one which is
-killed may not give back.
+models has more time: what one that is killed has wired may be lost.
 """
 
 import signal

@@ -27,8 +27,7 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered must not depend on what runs beside the tests. To time a GPU's kernels on
     a CPU takes seconds for each model, and says nothing."""
     monkeypatch.setattr("engine.conversation.pair_costs.Contention", Calm)
-    for module in ("conversation.loading", "drafters.block_folders"):
-        monkeypatch.setattr(f"engine.{module}.measure", lambda shape, longest: None)
+    monkeypatch.setattr("engine.core.split_attention._pays", lambda *given: False)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch: pytest.MonkeyPat
         return [check.fact for check in machine_checks(machine) if check.name == "buffers"]
 
     assert told("CPU") == []
-    assert told("GPU Apple M1") == ["MLX's own sizes of command buffers"]
+    assert told("GPU Apple M1") == ["MLX's own command buffers"]
     monkeypatch.setenv(NUMBERS, "400")
     assert told("GPU Apple M1") == [f"{NUMBERS}=400"]
 
@@ -110,4 +110,4 @@ def test_a_benchmark_compares_both_in_turns(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
     own, larger = compared.compare_buffers(None)
     assert asked == [{}, LARGER] * 2
-    assert (own, larger) == (("MLX's own sizes", 3.0), (buffers_in_force(), 4.0))
+    assert (own, larger) == (("MLX's own command buffers", 3.0), (buffers_in_force(), 4.0))

@@ -13,9 +13,10 @@ from mlx_lm.models.base import scaled_dot_product_attention as stock
 from mlx_lm.models.cache import QuantizedKVCache
 
 import engine.core.split_attention
-from engine.conversation import loading
-from engine.core.decoder import Decoder, attention_shapes
-from engine.core.split_attention import in_parts, measure, most_rows, split
+from engine.conversation.loading import load
+from engine.core.decoder import Decoder
+from engine.core.split_attention import _pays as PAYS
+from engine.core.split_attention import attend, in_parts, measuring, most_rows, split
 from engine.device import CPU, GPU
 from engine.tree import Tree
 from models.model_folder import inspect
@@ -77,7 +78,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     parts take this share of the time of a whole."""
     module = engine.core.split_attention
 
-    def measure_as(share: float, longest: int = LEAST, chip: str = "M4") -> None:
+    def measure_as(
+        share: float, longest: int = LEAST, chip: str = "M4", pays: Callable[..., bool] = PAYS
+    ) -> None:
         def clock() -> Iterator[float]:
             now = 0.0
             for number in range(1 << 20):
@@ -89,8 +92,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(module, "perf_counter", lambda: next(ticks))
         monkeypatch.setattr(module, "this_chip", lambda: found)
         monkeypatch.setattr(module, "_PAYS", {})
+        monkeypatch.setattr(module, "_pays", pays)
         monkeypatch.setattr(module, "wait", lambda *arrays: None)
-        measure((8, 2, 16, 8, mx.float32), longest)
+        with measuring(longest):
+            attend(stock, *heads(8, 2, 2), cache=None, scale=0.3, mask="causal")
 
     return measure_as
 
@@ -129,18 +134,18 @@ def test_larger_chips_gain_from_fewer_keys_on(measured: Callable[..., None]) -> 
 
 
 def test_it_is_measured_once_and_over_few_keys(
-    measured: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    measured: Callable[..., None],
 ) -> None:
-    module, timed = engine.core.split_attention, list[tuple[int, int]]()
+    timed = list[tuple[int, int]]()
 
     def pays(shape: Any, places: int, parts: int) -> bool:
         timed.append((places, parts))
         return True
 
-    monkeypatch.setattr(module, "_pays", pays)
-    measured(0.5, longest=200_000)
+    measured(0.5, longest=200_000, pays=pays)
     assert timed == [*product([4096, 16384], [2, 3, 4])]
-    measure((8, 2, 16, 8, mx.float32), 200_000)
+    with measuring(200_000):
+        rows_of_calls(9, 50)
     assert len(timed) == 6, "once"
     assert rows_of_calls(9, 70_000) == [8, 1], "as with the most that were measured"
 
@@ -155,8 +160,8 @@ def test_a_long_context_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
         decoder.rewind(20)
         monkeypatch.setattr("engine.core.decoder.LEAST_KEYS", 24)
         monkeypatch.setattr(engine.core.split_attention, "_MEASURED", (24,))
-        (shape,) = attention_shapes(model)
-        monkeypatch.setattr(engine.core.split_attention, "_PAYS", {(shape, 24, 3): True})
+        every = mock.MagicMock(get=lambda key: key[1:] == (24, 3))
+        monkeypatch.setattr(engine.core.split_attention, "_PAYS", every)
         with mock.patch.object(engine.core.split_attention, "split", wraps=split) as splits:
             parts = decoder.read(tokens[20:])
     assert splits.call_count
@@ -167,16 +172,14 @@ def test_a_models_attention_is_measured_while_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_folder("llama", tmp_path / "tiny")
-    asked = list[tuple[Any, int]]()
-    monkeypatch.setattr(loading, "measure", lambda *given: asked.append(given))
-    folder = inspect(tmp_path / "tiny")
+    folder, found = inspect(tmp_path / "tiny"), dict[Any, bool]()
+    monkeypatch.setattr(engine.core.split_attention, "_PAYS", found)
     with computing_as(CPU):
-        loading.load(folder)
-    assert asked == [], "there nothing is split"
+        load(folder)
+    assert found == {}, "there nothing is split"
     with computing_as(GPU):
-        model = loading.load(folder).model
-    assert asked == [(shape, folder.context_length) for shape in attention_shapes(model)]
-    assert asked
+        load(folder)
+    assert [key[1:] for key in found] == [(4096, 2), (4096, 3), (4096, 4)]
 
 
 def test_a_block_drafter_reads_a_long_context_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

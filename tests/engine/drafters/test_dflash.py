@@ -12,6 +12,7 @@ from mlx_lm.utils import save_model
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding_scale
+from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.block_folders import block_network, load_block
@@ -19,6 +20,7 @@ from engine.drafters.dflash import BoundNetwork
 from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
+from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import logits_of, quantize
 from tests.support.engine.helpers import plainly, task, write
 from tests.support.engine.parity.drafters import DRAFTERS
@@ -70,6 +72,17 @@ def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
     assert run.proposed > 20
+
+
+def test_where_its_attention_is_split_is_measured_while_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = dict[Any, bool]()
+    monkeypatch.setattr("engine.core.split_attention._PAYS", found)
+    for backend, keys in ((CPU, set[int]()), (GPU, {4096})):
+        with computing_as(backend):
+            load(PLAIN, tmp_path)
+        assert {places for _, places, _ in found} == keys, backend.name
 
 
 @pytest.mark.parametrize("subject", [PLAIN, SECOND], ids=lambda each: each.name)
