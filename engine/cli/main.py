@@ -146,8 +146,7 @@ def generate(options: GenerateOptions) -> None:
         raise Problem("The prompt is empty.", "Write something to answer.")
     if options.passages and not options.attach:
         raise Problem("No file is attached.", "Name one with --attach.")
-    errors = Console(stderr=True)
-    request = options.request()
+    errors, request = Console(stderr=True), options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
         open_tools(options.tools, errors, allowed=options.allow or ()) as tools,
