@@ -22,8 +22,8 @@ from engine.device import wait
 from models.speed import this_chip
 
 LEAST_KEYS = 1024
-"""With fewer of them attention is a small part of a pass: from so many on, MLX's fast kernel reads
-them in two passes on larger chips, and from 4,096 on others."""
+"""With fewer of them attention is a small part of a pass: larger chips read them in two
+passes of MLX's fast kernel from there on, and others from 4,096."""
 
 _MEASURED = (LEAST_KEYS, 4096, 16384)  # keys; more are as the most of these that are there
 _MOST_ROWS, _MOST_PRODUCTS = 8, 32  # of the kernel: MLX's scaled_dot_product_attention.cpp
@@ -116,7 +116,7 @@ def split(
 
 
 def _pays(shape: Shape, places: int, parts: int) -> bool:
-    """Whether so many calls are quicker than a single one for all of their rows."""
+    """Whether `parts` calls are quicker than a single one for all of their rows."""
     heads, groups, width, value_width, dtype = shape
     keys, values = (mx.zeros((1, groups, places, each), dtype) for each in (width, value_width))
     most = most_rows(mx.zeros((1, heads, 1, width)), keys)

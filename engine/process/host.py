@@ -571,7 +571,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: stop())
     with suppress(Disconnected):
         send(ready())
-        host = Host(queue, send, end=end)  # before the first word that it may be told to end
+        host = Host(queue, send, end=end)  # before the first word of an end
         Thread(target=read, name="reader", daemon=True).start()
         host.run()
     os._exit(0)  # at once, as nothing ends the reader thread's read

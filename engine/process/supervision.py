@@ -27,7 +27,7 @@ WORD_SECONDS = 0.5  # from the end of its input until one that hangs is killed
 
 
 def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
-    """Return the seconds that a child has to end which holds so many bytes of models and caches."""
+    """Return the seconds that a child has to end which holds these bytes of models and caches."""
     return max(least, min(held_bytes / _BYTES_A_SECOND, _MOST_GRACE_SECONDS))
 
 

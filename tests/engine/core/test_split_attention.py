@@ -74,7 +74,7 @@ class Counted:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Measures 8 heads and 2 key heads, over up to so many keys, on a chip of this name, where
+    """Measures 8 heads and 2 key heads, over up to `longest` keys, on a chip of this name, where
     parts take this share of the time of a whole."""
     module = engine.core.split_attention
 
@@ -101,7 +101,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def rows_of_calls(rows: int, places: int) -> list[int]:
-    """The rows of each call that a draft of so many makes over so many keys."""
+    """The rows of each call that a draft of `rows` makes over `places` keys."""
     counted = Counted()
     with mock.patch.object(engine.core.split_attention, "_pays", side_effect=AssertionError):
         in_parts(counted)(*heads(8, 2, rows, places), cache=None, scale=0.3, mask="causal")
