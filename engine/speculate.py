@@ -147,8 +147,8 @@ class Pass:
     beside: int = 0
 
     def make(self, target: Decoder) -> None:
-        """Make a pass of its own, and begin as much of it as can be under way: the rest begins with
-        what is made of its logits."""
+        """Make a pass of its own. Its first layers are under way then, where the device runs beside
+        the host."""
         with self.clock.building():
             (self.logits,) = read_together([target], [self.tokens], [self.tree])
         target.begin(self.logits)

@@ -150,8 +150,8 @@ class Decoder:
         return logits
 
     def begin(self, logits: mx.array) -> None:
-        """Let a device that runs beside the host begin with the pass of these `logits`, which was
-        the last: with no more of it than can be under way. The rest begins with what is made of the
+        """Let a device that runs beside the host begin with the latest pass, which gave `logits`:
+        with as many layers as MLX begins without a wait. The rest begins with what is made of the
         logits."""
         if not backend().beside_host:
             return
