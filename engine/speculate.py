@@ -147,8 +147,7 @@ class Pass:
     beside: int = 0
 
     def make(self, target: Decoder) -> None:
-        """Make a pass of its own. Its first layers are under way then, where the device runs beside
-        the host."""
+        """Make a pass of its own. On a GPU its first layers are under way then."""
         with self.clock.building():
             (self.logits,) = read_together([target], [self.tokens], [self.tree])
         target.begin(self.logits)

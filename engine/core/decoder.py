@@ -150,9 +150,8 @@ class Decoder:
         return logits
 
     def begin(self, logits: mx.array) -> None:
-        """Let a device that runs beside the host begin with the latest pass, which gave `logits`:
-        with as many layers as MLX begins without a wait. The rest begins with what is made of the
-        logits."""
+        """Let a GPU begin with the latest pass, which gave `logits`: with as many layers as MLX
+        begins without a wait. The rest begins with what is made of the logits."""
         if not backend().beside_host:
             return
         layers = self.timeline.layers
