@@ -67,12 +67,13 @@ def finish() -> None:
     mx.synchronize()
 
 
-def begin(*arrays: mx.array) -> None:
-    """Let the device begin with these. Waits only where too much is under way already."""
+def begin(*arrays: Any) -> None:
+    """Let the device begin with these: arrays, or lists and dicts of such. Waits only where too
+    much is under way already."""
     mx.async_eval(*arrays)
 
 
-def start(*arrays: mx.array) -> None:
+def start(*arrays: Any) -> None:
     """Let the device begin with these if it runs beside the host. Other devices compute them when
     they are fetched."""
     if backend().beside_host:

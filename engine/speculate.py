@@ -23,6 +23,7 @@ from engine.core.accept import (
 )
 from engine.core.batch import read_together
 from engine.core.decoder import Decoder
+from engine.core.round_clock import RoundClock
 from engine.core.sampling import (
     History,
     candidates,
@@ -133,30 +134,23 @@ class Task:
 class Pass:
     """Asks for a pass of the target over `tokens`. The loop goes on once `logits` are set.
 
-    `began`: the moment when the round began. `tree`: the shape of `tokens`; None for a chain.
-    `begin_seconds`: from there until the pass was under way. It counts as the pass's time, even if
-    the draft was computed meanwhile: a plain pass takes it, too.
-
-    The scheduler of several loops sets the rest, which a loop alone measures itself.
-    `draft_seconds`: of the draft. `since`: the moment at which the pass would have begun if nothing
-    had come between. Of a shared pass, `beside`: the number of other loops in it; `rows`: all its
-    rows.
+    `clock`: of the round. `tree`: the shape of `tokens`; None for a chain. The scheduler of several
+    loops sets the rest. Of a shared pass, `beside`: the number of other loops in it; `rows`: all
+    its rows.
     """
 
     tokens: mx.array
-    began: float = 0.0
+    clock: RoundClock
     tree: Tree | None = None
     logits: mx.array | None = None
     rows: int = 0
     beside: int = 0
-    since: float = 0.0
-    draft_seconds: float = 0.0
-    begin_seconds: float = 0.0
 
     def make(self, target: Decoder) -> None:
-        """Make a pass of its own. It is under way then, where the device runs beside the host."""
-        (self.logits,) = read_together([target], [self.tokens], [self.tree])
-        start(self.logits)
+        """Make a pass of its own. On a GPU its first layers are under way then."""
+        with self.clock.building():
+            (self.logits,) = read_together([target], [self.tokens], [self.tree])
+        target.begin(self.logits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,16 +243,21 @@ def while_it_works(items: Generator[Round | Pass], company: Company) -> Generato
     waits while a verdict is shown. It is not held back if the device computes on the host, or if
     others have turns."""
     held: Round | None = None
+    under_way = 0  # passes without a verdict
     with closing(items):
         for item in items:
             if isinstance(item, Pass):
+                under_way += 1
                 yield item
             if held is not None:
                 yield held
             held = None
-            if isinstance(item, RoundVerdict) and backend().beside_host and not company.in_turns:
-                held = item
-            elif not isinstance(item, Pass):
+            if isinstance(item, RoundVerdict):
+                under_way -= 1
+                if backend().beside_host and not under_way and not company.in_turns:
+                    held = item
+                    continue
+            if not isinstance(item, Pass):
                 yield item
         if held is not None:
             yield held
@@ -285,7 +284,7 @@ def draft_and_verify(
                 continue
 
             # Draft, and read the draft in one pass.
-            began, context, beside = task.clock(), len(tokens), task.company.beside
+            clock, context, beside = RoundClock(task.clock), len(tokens), task.company.beside
             end = min(limit, context + task.constraint.room)
             room = min(target.begin_round(tokens), end - context - 1)
             offered = candidates_for(target, drafter, tokens)
@@ -295,16 +294,15 @@ def draft_and_verify(
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
                 continue
             unread = tokens[target.length :]
-            reading = _reading(unread, draft, task, began)
-            logits, shown = yield from _show_and_read(draft, reading, task.clock)
+            reading = _reading(unread, draft, task, clock)
+            logits, shown = yield from _show_and_read(draft, reading)
             drafted = shown.tokens
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
-            resumed = reading.since or task.clock() - reading.begin_seconds
             judging = _judge(logits, tokens, draft, drafted, task, luck)
             lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
             ruled = judging.rule(*values)
-            seconds = reading.draft_seconds, task.clock() - resumed
+            seconds = clock.draft_seconds, clock.verified()
             path, own = _until_end(draft.shape.path(ruled.last - 1), drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
@@ -365,7 +363,7 @@ def _propose(
     return draft
 
 
-def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: float) -> Pass:
+def _reading(unread: list[int], draft: DraftArrays | None, task: Task, clock: RoundClock) -> Pass:
     """The pass over the committed tokens that the target has not read, and over a draft.
 
     `rows` is set if a grammar can force tokens, so that forced rows are not charged to the draft.
@@ -374,34 +372,34 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
     if draft is not None:
         rows = mx.concatenate([rows, draft.tokens])
         tree = draft.tree and draft.tree.behind(len(unread))
-    return Pass(rows, began, tree, rows=rows.size if task.constraint.forcing else 0)
+    return Pass(rows, clock, tree, rows=rows.size if task.constraint.forcing else 0)
 
 
 def _show_and_read(
-    draft: DraftArrays, asked: Pass, clock: Callable[[], float]
+    draft: DraftArrays, asked: Pass
 ) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
-    """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown.
+    """Show a draft and read it. Returns the logits of its pass, and the draft as shown.
 
-    If the device runs beside the host, both are under way before either is waited for.
+    If the device runs beside the host, it has begun with the pass before the draft is waited for,
+    and goes on with it while the draft is shown.
     """
-    logits = (yield from _read(asked, clock)) if backend().beside_host else None
+    logits = (yield from _read(asked)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
-    asked.draft_seconds = asked.draft_seconds or clock() - asked.began - asked.begin_seconds
+    asked.clock.drafted()
     parents = draft.tree.parents if draft.tree else ()
     shown = RoundDraft(drafted, q, draft.drafter, sure[0] if sure else [], parents, draft.source)
     yield shown
     if logits is None:
-        logits = yield from _read(asked, clock)
+        asked.clock.resume()
+        logits = yield from _read(asked)
     return logits, shown
 
 
-def _read(asked: Pass, clock: Callable[[], float]) -> Generator[Pass, None, mx.array]:
-    """The logits of a pass, (rows, vocabulary), under way."""
-    before = clock()
+def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
+    """The logits of a pass, (rows, vocabulary)."""
     yield asked
     if asked.logits is None:
         raise RuntimeError("a loop went on before the pass that it asked for")
-    asked.begin_seconds = clock() - before
     return asked.logits
 
 
@@ -591,29 +589,27 @@ def _write_plain(
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    clock, ahead = task.clock, backend().beside_host
-    began = clock()
+    clock, ahead = RoundClock(task.clock), backend().beside_host
     left = min(choice.rounds, end - len(tokens))
     running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
         left, running = 1, False
     read = tokens[target.length :]
-    reading = _reading(read, None, task, began)
-    logits = yield from _read(reading, clock)
-    began = reading.since or began
+    reading = _reading(read, None, task, clock)
+    logits = yield from _read(reading)
     while left:
         chosen = _choose_one(logits[-1:], tokens, task, luck)
         learned = _lesson(logits, drafter)
         left -= 1
-        following = Pass(chosen[0], began)
+        following = Pass(chosen[0], clock)
         if left and ahead:
-            logits = yield from _read(following, clock)
+            logits = yield from _read(following)
         lesson, (own,), (own_p,), *likely = fetch(learned, *chosen)
         tokens.append(own)
         drafter.learn(read, lesson)
         read = [own]
         task.constraint.commit([own])
-        seconds = clock() - began
+        seconds = clock.verified()
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
         edge, first = running and (first or not left), False
         policy.observe(
@@ -623,14 +619,14 @@ def _write_plain(
         yield RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, logs, edge=edge)
         if own in task.ends:
             return
-        began = clock()
         woken = choice.wake and any(
             each.match >= choice.wake for each in drafter.candidates(tokens)
         )
         if woken or task.company.in_turns or task.constraint.forcing:
             left = min(left, int(ahead))
         if left and not ahead:
-            logits = yield from _read(following, clock)
+            clock.resume()
+            logits = yield from _read(following)
 
 
 def _choose_one(

@@ -100,7 +100,7 @@ class _Running:
                 self.reading = False
                 if self._company.in_turns:
                     wait(item.tokens)
-                    item.draft_seconds = item.draft_seconds or perf_counter() - item.began
+                    item.clock.drafted()
                     self.needs = item
                 else:
                     item.make(self.session.decoder)
@@ -247,7 +247,7 @@ class Scheduler:
         try:
             asked = running.needs
             if asked is not None:
-                asked.since = perf_counter() - running.pass_seconds
+                asked.clock.resume(running.pass_seconds)
                 if asked.logits is None:
                     asked.make(running.session.decoder)
             more = yield from running.go_on()

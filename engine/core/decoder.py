@@ -21,7 +21,7 @@ from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
 from engine.core.split_attention import LEAST_KEYS, in_parts
 from engine.cpu.chunks import TimedChunks
 from engine.cpu.exponentials import stand_ins
-from engine.device import backend
+from engine.device import backend, begin
 from engine.virtual_ids import is_virtual
 from models.drafters.kinds import Tap
 from models.errors import Problem
@@ -30,6 +30,10 @@ from models.limits import CACHE_BLOCK, PREFILL_ROWS
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 IN_PARTS = {"scaled_dot_product_attention": in_parts}
+# Of a pass that is begun before its draft is waited for. MLX lets ten command buffers be under way,
+# and a full one has some 40 operations, or 40 million elements of inputs: these fill eight.
+_FIRST_ELEMENTS = 320_000_000
+_FIRST_LAYERS = 10  # of some 30 operations
 _POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
 
 
@@ -144,6 +148,15 @@ class Decoder:
         ):
             logits: mx.array = self.model(tokens[None], cache=caches)[0]
         return logits
+
+    def begin(self, logits: mx.array) -> None:
+        """Let a GPU begin with the latest pass, which gave `logits`: with as many layers as MLX
+        begins without a wait. The rest begins with what is made of the logits."""
+        if not backend().beside_host:
+            return
+        layers = self.timeline.layers
+        first = min(int(_FIRST_ELEMENTS / max(self._weights_per_layer, 1.0)), _FIRST_LAYERS)
+        begin(logits if first >= len(layers) else layers[max(first, 1)].state)
 
     def _see(self, sight: Sight) -> mx.array:
         """Read a picture in one pass, as `read` does tokens."""

@@ -2,7 +2,8 @@
 
 The loop itself is measured, in rounds of chosen lengths behind a made-up text, so that a
 calibration and live rounds mean the same. Passes do not depend on the drafter, so most rounds
-verify drafts that cost nothing. Afterwards the models hold what they held before.
+verify drafts that cost nothing. The first round of each length is not timed, as it may have to load
+kernels. Afterwards the models hold what they held before.
 """
 
 from collections import deque
@@ -26,7 +27,7 @@ from engine.speculate import RoundVerdict, Task, speculate
 BUDGET_SECONDS = 5.0
 
 _PROMPT = 24  # tokens before the first round
-_LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
+_LENGTHS = (0, 3, 15, 5, 0, 1, 7, 4, 2, 11)  # the most informative first
 _WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
 _OF_PASSES = 0.6  # share of the budget for passes; the rest is for drafts
@@ -110,6 +111,7 @@ class _Survey:
     timer: _Timer
     measured: list[MeasuredRound] = field(default_factory=list)
     _asked: DraftChoice = field(default_factory=lambda: DraftChoice(0))
+    _timed: bool = False
 
     def run(
         self,
@@ -119,19 +121,27 @@ class _Survey:
         repeats: int = _REPEATS,
         slowest: float = 0.0,
     ) -> None:
-        """Run each of `choices`, `repeats` times, while there is time. The next is expected to take
-        as long as the slowest so far, or `slowest` seconds if that is more."""
+        """Run each of `choices`, untimed at first, then `repeats` times, while there is time. The
+        next rounds are expected to take as long as the slowest so far, or `slowest` seconds if that
+        is more."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
-        plan = list(choices) * repeats
+        plan, warm = deque(list(choices) * repeats), set[DraftChoice]()
         with closing(speculate(self.target, self.drafter, self, tokens, task)) as rounds:
-            while plan and not self.timer.over(until, next_seconds=slowest):
-                self._asked = plan.pop(0)
+            while plan:
+                self._asked = plan[0]
+                self._timed = plan[0] in warm or plan[0].rounds > 1  # whose first is an edge
+                rounds_left = self._asked.rounds + (not self._timed)
+                if self.timer.over(until, next_seconds=slowest * rounds_left):
+                    return
+                warm.add(plan[0])
                 began = self.timer.clock()
                 verdicts = (item for item in rounds if isinstance(item, RoundVerdict))
                 deque(islice(verdicts, self._asked.rounds), maxlen=0)
-                if len(self.measured) > 1:  # the first may have to load kernels
-                    slowest = max(slowest, self.timer.clock() - began)
+                if self._timed:
+                    seconds = self.timer.clock() - began
+                    slowest = max(slowest, seconds / self._asked.rounds)
+                    plan.popleft()
 
     def another(self) -> "_Survey":
         return self
@@ -142,7 +152,7 @@ class _Survey:
         return self._asked
 
     def observe(self, measured: MeasuredRound) -> None:
-        if not measured.edge:
+        if self._timed and not measured.edge:
             self.measured.append(measured)
 
     def restart(self) -> None:
@@ -164,14 +174,15 @@ class _Survey:
 
     def passes(self) -> PassCosts:
         """Return the least seconds of a pass by rows, as disturbances only add. Fewer rows never
-        cost more."""
+        cost more, but where other kernels may compute them."""
         least: dict[int, float] = {}
         for each in self.measured:
-            for rows in range(1, each.proposed + 2):
-                least[rows] = min(each.verify_seconds, least.get(rows, each.verify_seconds))
-        known = sorted({each.proposed + 1 for each in self.measured})
-        seconds = tuple(max(least[rows], _LEAST_SECONDS) for rows in known)
-        return PassCosts(len(self.text), tuple(known), seconds)
+            rows, seconds = each.proposed + 1, max(each.verify_seconds, _LEAST_SECONDS)
+            least[rows] = min(seconds, least.get(rows, seconds))
+        known = sorted(least)
+        if backend().exact_rows:
+            least = {rows: min(least[more] for more in known if more >= rows) for rows in known}
+        return PassCosts(len(self.text), tuple(known), tuple(least[rows] for rows in known))
 
     def draft_seconds(self, asked: int | None = None) -> float:
         """Return the least seconds of a draft for which `asked` tokens were asked; None: any

@@ -16,7 +16,7 @@ from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration, PassCosts
 from models.files import data_folder, write_text
 
-_VERSION = 11
+_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True)

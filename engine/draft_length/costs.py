@@ -1,8 +1,9 @@
 """The costs of a pass over n rows, and of drafting n tokens: measured once, then followed.
 
 A calibration has the seconds of passes by rows. Between the measured points costs lie on lines,
-beyond them the last slope continues, and more rows never cost less. Live rounds correct all of it,
-whatever makes passes dearer: heat, load, a deep context, other generations that share them. Without
+beyond them the last slope continues. More rows cost less only where that was measured: a GPU may
+have a better kernel for six rows than for five. Live rounds correct all of it, whatever makes
+passes dearer: heat, load, a deep context, other generations that share them. Without
 a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
 """
 
@@ -95,7 +96,7 @@ class Costs:
     def __init__(self, calibration: Calibration | None = None) -> None:
         known = calibration or _TYPICAL
         self._passes = _by_rows(known.passes.rows, known.passes.seconds)
-        self._beyond = self._passes.item(-1) - self._passes.item(-2)  # seconds of each more row
+        self._beyond = max(self._passes.item(-1) - self._passes.item(-2), 0.0)  # of each more row
         self._drafts = {draft.drafter: draft for draft in known.drafts}
         self._calibrated = calibration is not None
         self._correction = _Correction(calibrated=self._calibrated)
@@ -109,8 +110,9 @@ class Costs:
         use it, all with as many rows."""
         if sharing not in self._asked:
             expected, kinds = self._calibrated_for(sharing)
-            seconds = np.maximum.accumulate(expected * np.exp(self._correction.errors)[kinds])
-            self._asked[sharing] = seconds.tolist()
+            rising = np.maximum.accumulate(expected)
+            corrected = np.maximum.accumulate(rising * np.exp(self._correction.errors)[kinds])
+            self._asked[sharing] = (corrected * (expected / rising)).tolist()
         return self._asked[sharing][:most]
 
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
@@ -184,11 +186,11 @@ def _kind(rows: int) -> int:
 
 def _by_rows(rows: Sequence[int], seconds: Sequence[float]) -> Array:
     """Return the seconds of passes over 1, 2, ... `MOST_ROWS` rows: on lines between the measured
-    points, made never to fall. Beyond the last point, the slope over the upper half of the rows
-    continues."""
-    inside = np.maximum.accumulate(np.interp(_ROWS, rows, seconds))
+    points. Beyond the last point, the slope over the upper half of the rows continues, if it
+    rises."""
+    inside = np.interp(_ROWS, rows, seconds)
     last, half = rows[-1], (rows[-1] + 1) // 2
-    slope = (inside[last - 1] - inside[half - 1]) / max(last - half, 1)
+    slope = max(inside[last - 1] - inside[half - 1], 0.0) / max(last - half, 1)
     return inside + slope * np.maximum(_ROWS - last, 0)
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,8 @@ from engine.core.decoder import Decoder
 from engine.device import CPU, GPU, Backend
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
-from engine.draft_length.costs import ROWS, Calibration, Costs
+from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts
+from engine.draft_length.options import chains
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -25,7 +27,14 @@ from engine.speculate import speculate
 from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
-from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
+from tests.support.engine.helpers import (
+    CORE,
+    PROMPT,
+    Scripted,
+    assert_as_fresh,
+    decoder,
+    plainly,
+)
 from tests.support.engine.tiny import build, noisy, shallow
 from tests.support.mostly_slow import mostly_slow
 
@@ -172,6 +181,80 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
     assert [each.drafter for each in drafter.candidates([3, 10])] == ["model"]
 
 
+class Timed(Scripted):
+    """Takes `cost(rows)` seconds of its own clock for a pass, and `cold` more for the first one of
+    so many rows."""
+
+    def __init__(self, cost: Callable[[int], float], *, cold: float) -> None:
+        super().__init__([(7 * i) % 60 for i in range(200)])
+        self.now, self._cost, self._cold, self._warm = 0.0, cost, cold, set[int]()
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        rows = tokens.shape[1]
+        self.now += self._cost(rows) + (0.0 if rows in self._warm else self._cold)
+        self._warm.add(rows)
+        return super().__call__(tokens, cache)
+
+    def clock(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+def played(
+    cost: Callable[[int], float], monkeypatch: pytest.MonkeyPatch, *, cold: float
+) -> Calibration:
+    """The calibration of a target that needs as long on a GPU."""
+    with computing_as(GPU):
+        model = Timed(cost, cold=cold)
+        monkeypatch.setattr(engine.speculate, "perf_counter", model.clock)
+        found = calibrate(Decoder(model), NoDrafter(), clock=model.clock)
+    assert found is not None
+    assert model.now < 4.5
+    return found
+
+
+def rising(step: float, rows: int) -> float:
+    return step * (0.94 + 0.06 * rows)
+
+
+@pytest.mark.parametrize("cold", [0.0, 0.03, 0.07, 0.14])
+def test_no_length_is_timed_cold(cold: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large target has time for fewer lengths then, not for wrong ones."""
+    for step in (0.01, 0.025, 0.04, 0.06, 0.1, 0.2):
+        curve = partial(rising, step)
+        passes = played(curve, monkeypatch, cold=cold).passes
+        assert list(passes.seconds) == pytest.approx([*map(curve, passes.rows)], rel=0.01)
+        assert {1, 4, 16} <= {*passes.rows}
+        assert len(passes.rows) == 9 or step > 0.025
+
+
+def tiled(rows: int) -> float:
+    """What passes cost where every row is a product until all are one tile: five cost more than
+    six."""
+    return 0.3 + 0.7 * rows if rows < 6 else 2.9 + 0.03 * (rows - 6)
+
+
+def in_fives(rows: int) -> float:
+    """What they cost in tiles of five rows, up to a larger kernel."""
+    return [0.93, 1.58, 2.14][(rows - 1) // 5] + 0.08 * rows if rows < 13 else 3.9
+
+
+@pytest.mark.parametrize("curve", [tiled, in_fives])
+def test_a_curve_that_falls_is_chosen_from_as_if_it_were_known(
+    curve: Callable[[int], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = played(lambda rows: 0.02 * curve(rows), monkeypatch, cold=0.07)
+    measured = Costs(found).passes()
+    true = [0.02 * curve(rows) for rows in range(1, ROWS + 1)]
+    for accepted, step in product((0.4, 0.6, 0.8, 0.9), (0.0, 0.001, 0.003)):
+        costs = DraftCosts("drafter", 0.0, step)
+        chosen, known = (
+            chains("drafter", [accepted] * (ROWS - 1), passes, costs) for passes in (measured, true)
+        )
+        best = max(chosen, key=lambda option: option.gain).drafted
+        assert known[best - 1].gain >= 0.99 * max(option.gain for option in known)
+
+
 def test_it_stays_within_its_budget() -> None:
     looked: list[float] = []
     times = clock(0.13)  # a slow machine
@@ -232,7 +315,7 @@ def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
 def test_plain_passes_are_measured_as_plain_decoding_makes_them(
     backend: Backend, run: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In runs where they overlap, without the ends of these."""
+    """In runs where they overlap, without the ends of these. A first one alone is not timed."""
     asked, observed = list[DraftChoice](), list[MeasuredRound]()
 
     def spying(target: Decoder, drafter: Drafter, policy: Any, *rest: Any) -> Any:
@@ -250,4 +333,5 @@ def test_plain_passes_are_measured_as_plain_decoding_makes_them(
     plain = [each for each in observed if not each.proposed]
     assert {each.edge for each in plain} == ({True, False} if run > 1 else {False})
     measured = [each for survey in surveys for each in survey.measured]
-    assert [each for each in measured if not each.proposed] == [e for e in plain if not e.edge]
+    timed = [each for each in plain if not each.edge][run == 1 :]
+    assert [each for each in measured if not each.proposed] == timed

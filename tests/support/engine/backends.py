@@ -23,9 +23,11 @@ def computing_as(other: Backend) -> Iterator[None]:
 @contextmanager
 def on_a_mac() -> Iterator[None]:
     """Compute as on a Mac's GPU: mlx-lm's own functions and caches, draft and pass under way at
-    once, and products that are rounded by the number of rows. For models in float32: with fewer
-    digits a tiny one makes a difference of every rounding that hides faults."""
-    with computing_as(GPU), ExitStack() as patches:
+    once, each pass begun in two parts, however small it is, and products that are rounded by the
+    number of rows. For models in float32: with fewer digits a tiny one makes a difference of every
+    rounding that hides faults."""
+    in_two_parts = mock.patch("engine.core.decoder._FIRST_LAYERS", 1)
+    with computing_as(GPU), in_two_parts, ExitStack() as patches:
         for owner, name in _PRODUCTS:
             rounded = _rounded(getattr(owner, name))
             patches.enter_context(mock.patch.object(owner, name, rounded))
