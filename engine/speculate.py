@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import isfinite
 from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
@@ -296,7 +298,13 @@ def draft_and_verify(
                 continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
-            logits, shown = yield from _show_and_read(draft, reading, task.clock)
+            seen = yield from _show_and_read(draft, reading, task.clock)
+            if seen is None:
+                drafter.dropped |= {draft.drafter}
+                target.rewind(context - len(unread))
+                yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
+                continue
+            logits, shown = seen
             drafted = shown.tokens
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
@@ -331,7 +339,8 @@ def candidates_for(
 ) -> Sequence[DraftCandidate]:
     """The drafts that `drafter` could make behind `tokens`: chains only, if `target` cannot read
     trees."""
-    candidates = drafter.candidates(tokens)
+    offered = drafter.candidates(tokens)
+    candidates = [each for each in offered if each.drafter not in drafter.dropped]
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
     return [replace(each, alternatives=1) for each in candidates]
@@ -379,13 +388,16 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
 
 def _show_and_read(
     draft: DraftArrays, asked: Pass, clock: Callable[[], float]
-) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
-    """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown.
+) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft] | None]:
+    """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown;
+    None for a draft of NaN or infinity, whose tokens mean nothing and whose q would spoil a verdict.
 
     If the device runs beside the host, both are under way before either is waited for.
     """
     logits = (yield from _read(asked, clock)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
+    if not all(map(isfinite, chain(q, *sure))):
+        return None
     asked.draft_seconds = asked.draft_seconds or clock() - asked.began - asked.begin_seconds
     parents = draft.tree.parents if draft.tree else ()
     shown = RoundDraft(drafted, q, draft.drafter, sure[0] if sure else [], parents, draft.source)

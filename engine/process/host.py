@@ -271,6 +271,8 @@ class Host:
             self._send(self._failure(command.id, error, torn=torn))
 
     def _send(self, response: Response) -> None:
+        if isinstance(response, Done) and response.remark:
+            print(response.remark, file=sys.stderr)
         self._queue.note(response)
         self._tell(response)
 
