@@ -49,7 +49,7 @@ PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
 HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
 
-Load = Callable[[ModelFolder], LoadedModel]
+Load = Callable[..., LoadedModel]
 Make = Callable[[LoadedModel, Decoder], Drafter]
 
 

@@ -21,9 +21,11 @@ from engine.core.decoder import Decoder
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
+from engine.quantized import hold_in
 from engine.request import BALANCED, Sampling
 from engine.vision import Tower
 from engine.vision.tower import tower_of
+from models.drafters.folders import PUBLISHED
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
@@ -63,6 +65,7 @@ class LoadedModel:
 def load(
     folder: ModelFolder,
     *,
+    bits: int = PUBLISHED,
     expand: bool | None = None,
     cut: Callable[[nn.Module], None] = lambda model: None,
 ) -> LoadedModel:
@@ -71,6 +74,7 @@ def load(
     On Metal weights stay as they are. On the CPU quantized products cost the same for every row,
     so weights are expanded to float32 if the memory allows: only then drafting pays. `expand` says
     so where it was decided already; `cut` leaves a part of the model, before anything is read.
+    `bits`: of a drafter, in which the matrices are held that are neither packed nor expanded.
     """
     folder.check()
     try:
@@ -86,6 +90,7 @@ def load(
         if own and (_has_room(model) if expand is None else expand):
             precision = _expand(model)
         else:
+            hold_in(bits, model)
             precision = _precision(model)
         cut(model)
         if own:

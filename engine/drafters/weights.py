@@ -16,8 +16,8 @@ from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
 from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
-from engine.quantized import quantize_as
-from models.drafters.folders import DrafterFolder
+from engine.quantized import hold_in, quantize_as
+from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.refusal import damaged, refused_as_damaged
 
 Tensors = dict[str, mx.array]
@@ -49,12 +49,15 @@ def state_width(target: Decoder) -> int:
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
-def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module) -> None:
+def fill(
+    network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module, *, bits: int = PUBLISHED
+) -> None:
     """Give a network its tensors: exactly those that its parameters are named after. `target`: the
     model whose states it reads.
 
     Linear layers get a bias if there is a tensor for it. Matrices that come with scales stay
-    quantized, with the bits and groups that their shapes show, unless they are to be expanded.
+    quantized, with the bits and groups that their shapes show; others are held in so many `bits`.
+    Where all are to be expanded, they are, and bits would only lose digits.
     """
     modules = dict(network.named_modules())
     for name in tensors:
@@ -67,6 +70,8 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module)
     network.load_weights(list(tensors.items()))
     expand(network)
     suit(network, target)
+    if not backend().own_functions:
+        hold_in(bits, network)
     network.eval()
     mx.eval(network.parameters())
 
