@@ -390,7 +390,7 @@ def _show_and_read(
     draft: DraftArrays, asked: Pass, clock: Callable[[], float]
 ) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft] | None]:
     """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown;
-    None for a draft of NaN or infinity, whose tokens mean nothing and whose q would spoil a verdict.
+    None for a draft of NaN or infinity, whose q would spoil a verdict.
 
     If the device runs beside the host, both are under way before either is waited for.
     """

@@ -40,7 +40,7 @@ from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
-from models.drafters.folders import DrafterFolder
+from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -168,6 +168,15 @@ def _identity(part: NamedDrafter) -> str:
     if folder is None:
         return part.name
     return f"{folder.kind} {folder.fingerprint} {folder.held_bits}"
+
+
+def held_as(drafters: Drafters) -> list[tuple[str, str]]:
+    """The name of each drafter with weights, and how they are held here, for people."""
+    words = {PUBLISHED: "as published"}
+    folders = [part.folder for part in drafters.parts if part.folder is not None]
+    if backend().own_functions:
+        return [(folder.name, "float32") for folder in folders]
+    return [(each.name, words.get(each.held_bits, f"{each.held_bits}-bit")) for each in folders]
 
 
 def make_policy(length: str) -> DraftLengthPolicy:

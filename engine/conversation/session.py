@@ -150,6 +150,11 @@ class Session:
         return self._shared.eyes is not None
 
     @property
+    def drafters(self) -> Drafters:
+        """What it drafts with, as it was named and found."""
+        return self._costs.drafters
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """The ids of all committed tokens: prompt and answer."""
         return tuple(self._tokens)

@@ -72,8 +72,8 @@ class DrafterFolder:
 
     @property
     def held_bits(self) -> int:
-        """In how many bits its matrices are held once they are loaded: 8 or 4, or 16 for as they are
-        published. What is packed in its files stays as it is."""
+        """The bits of each weight once it is loaded: 8 or 4, or 16 for as it is published. Weights
+        that are packed in their files stay as they are."""
         packed = self.kind == "head" or any(name.endswith(".scales") for name in self.layouts)
         return PUBLISHED if packed else self.bits or USUAL
 

@@ -317,7 +317,9 @@ def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path: Path):
     parameters = count_parameters(ModelFolder(target).config)
     assert parameters is not None
     borrowed = parameters.embedding / parameters.active
-    assert cost == pytest.approx((8.5 / 16 * drafter.size_bytes / 1_000_000 + borrowed) / 15, rel=0.05)
+    assert cost == pytest.approx(
+        (8.5 / 16 * drafter.size_bytes / 1_000_000 + borrowed) / 15, rel=0.05
+    )
 
 
 def test_a_target_with_a_module_of_its_own(tmp_path: Path):
