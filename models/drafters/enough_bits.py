@@ -30,6 +30,7 @@ def keep_rates(
     """Keep the acceptance rates in the fewest and in the usual bits. If there is no room for them,
     the usual ones stay."""
     with suppress(OSError):
+        _path(home).parent.mkdir(parents=True, exist_ok=True)
         write_text(_path(home), json.dumps(_read(home) | {f"{target} {drafter}": [*rates]}))
 
 
