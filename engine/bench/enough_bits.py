@@ -48,7 +48,7 @@ def try_bits(
                 accepted, proposed = accepted + stats.accepted, proposed + stats.proposed
             rates.append(accepted / max(proposed, 1))
         if not cancelled():
-            keep_rates(target.folder.fingerprint, folder.fingerprint, rates)
+            keep_rates(target.folder, folder, rates)
     found = resolve_drafters(drafters.name, target.folder)
     if found != drafters:
         session.use_drafter(found)

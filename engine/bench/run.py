@@ -57,9 +57,8 @@ def run_bench(
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
     bits = options.drafter_bits
-    makers = [
-        drafter_maker(each, options.target, load_once, bits=bits) for each in names
-    ]  # refuses
+    # Refuses early.
+    makers = [drafter_maker(name, options.target, load_once, bits=bits) for name in names]
     target = (load_target or load_once)(options.target)
     session = Session(target)
     for make in makers:

@@ -172,11 +172,13 @@ def _identity(part: NamedDrafter) -> str:
 
 def held_as(drafters: Drafters) -> list[tuple[str, str]]:
     """The name of each drafter with weights, and how they are held here, for people."""
-    words = {PUBLISHED: "as published"}
-    folders = [part.folder for part in drafters.parts if part.folder is not None]
-    if backend().own_functions:
-        return [(folder.name, "float32") for folder in folders]
-    return [(each.name, words.get(each.held_bits, f"{each.held_bits}-bit")) for each in folders]
+    held = []
+    for folder in (part.folder for part in drafters.parts if part.folder is not None):
+        words = f"in {folder.held_bits} bits"
+        if folder.held_bits == PUBLISHED:
+            words = "as published"
+        held.append((folder.name, "in float32" if backend().own_functions else words))
+    return held
 
 
 def make_policy(length: str) -> DraftLengthPolicy:

@@ -60,7 +60,7 @@ class NamedDrafter:
         """Return the same drafter, held in so many bits: see `resolve_drafters`."""
         if self.folder is None or self.folder.held_bits == PUBLISHED:
             return self
-        chosen = bits or found_bits(target.fingerprint, self.folder.fingerprint)
+        chosen = bits or found_bits(target, self.folder)
         return replace(self, folder=replace(self.folder, bits=chosen))
 
 

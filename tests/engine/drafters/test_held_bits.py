@@ -98,7 +98,7 @@ def test_a_whole_model_is_held_so_only_as_a_drafter(
         assert held[0].precision == precision
         expected = weigh(drafters.parts[0].folder).size_bytes
         assert size_bytes(held[0].model) == pytest.approx(expected, rel=0.02)
-        words = "as published" if bits == 16 else precision
+        words = "as published" if bits == 16 else f"in {bits} bits"
         assert held_as(drafters) == [("model", words)]
 
 
@@ -137,5 +137,5 @@ def test_where_all_is_expanded_bits_change_nothing(folder: Path) -> None:
     with computing_as(CPU):
         target = load(ModelFolder(folder))
         drafters: Drafters = resolve_drafters(str(folder), target.folder)
-        assert held_as(drafters) == [("model", "float32")]
+        assert held_as(drafters) == [("model", "in float32")]
         assert load(target.folder, bits=8).precision == target.precision

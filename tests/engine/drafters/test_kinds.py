@@ -307,7 +307,7 @@ def overflow(patch: pytest.MonkeyPatch, value: float) -> None:
 
 def assert_switched_off(kind: Kind, patch: pytest.MonkeyPatch, value: float) -> None:
     """The text is the target's, nothing that is not finite is shown, and it drafts no more."""
-    architecture = kind.architectures[0]
+    architecture = kind.architectures[0 if math.isnan(value) else -1]  # short convolutions too
     model = kind.model(architecture, SMALL)
     for sampling in (GREEDY, Sampling(temperature=0.8, repeatable=True), SAMPLINGS["warm"]):
         plain = write(
@@ -325,7 +325,8 @@ def assert_switched_off(kind: Kind, patch: pytest.MonkeyPatch, value: float) -> 
         assert all(map(math.isfinite, numbers))
         assert 0 < len(shown) <= 3
         assert drafter.dropped == {drafter.name}
-        assert_as_fresh(target, tokens, Decoder(model, block=BLOCK))
+        if kind.is_exact(architecture):
+            assert_as_fresh(target, tokens, Decoder(model, block=BLOCK))
 
 
 @pytest.mark.quick(4)
