@@ -293,15 +293,10 @@ def draft_and_verify(
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
             draft = _propose(drafter, tokens, choice, task, luck)
-            if draft is None:
-                yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
-                continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
-            seen = yield from _show_and_read(draft, reading, task.clock)
-            if seen is None:
-                drafter.dropped |= {draft.drafter}
-                target.rewind(context - len(unread))
+            seen = yield from _show_and_read(target, drafter, draft, reading, task.clock)
+            if draft is None or seen is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
                 continue
             logits, shown = seen
@@ -323,10 +318,8 @@ def draft_and_verify(
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
             logs = _logprobs_of(ruled.likely, path, len(committed))
-            p, chance, own_p = ruled.p, ruled.chance, ruled.own_p
-            verdict = RoundVerdict(
-                path, own, committed, p, chance, own_p, *seconds, choice.reason, logs, shown.parents
-            )
+            told = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
+            verdict = RoundVerdict(path, own, committed, *told, shown.parents)
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
     finally:
@@ -387,16 +380,27 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
 
 
 def _show_and_read(
-    draft: DraftArrays, asked: Pass, clock: Callable[[], float]
+    target: Decoder,
+    drafter: Drafter,
+    draft: DraftArrays | None,
+    asked: Pass,
+    clock: Callable[[], float],
 ) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft] | None]:
     """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown;
-    None for a draft of NaN or infinity, whose q would spoil a verdict.
+    None without one. If the device runs beside the host, both are under way before either is waited
+    for.
 
-    If the device runs beside the host, both are under way before either is waited for.
+    A draft of NaN or infinity, whose q would spoil the verdict, counts as none: its pass is taken
+    back, and who made it is switched off.
     """
+    if draft is None:
+        return None
+    length = target.length
     logits = (yield from _read(asked, clock)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
     if not all(map(isfinite, chain(q, *sure))):
+        drafter.dropped |= {draft.drafter}
+        target.rewind(length)
         return None
     asked.draft_seconds = asked.draft_seconds or clock() - asked.began - asked.begin_seconds
     parents = draft.tree.parents if draft.tree else ()
