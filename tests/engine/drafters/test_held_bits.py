@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import dequantize_model
+from tests.lab.parity.subjects import TOLERANCE, Arrays, difference, kept
 
 from engine.conversation.loading import load
 from engine.conversation.pair import held_as, make_drafter
@@ -21,7 +22,6 @@ from models.installed.resolve import Drafters, resolve_drafters
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from tests.engine.drafters.test_parity import SUBJECTS
-from tests.lab.parity.subjects import TOLERANCE, Arrays, difference, kept
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
 from tests.support.mostly_slow import mostly_slow
