@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import dequantize_model
-from tests.lab.parity.subjects import TOLERANCE, Arrays, difference, kept
 
 from engine.conversation.loading import load
 from engine.conversation.pair import held_as, make_drafter
@@ -21,9 +20,10 @@ from models.drafters.folders import DrafterFolder
 from models.installed.resolve import Drafters, resolve_drafters
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
-from tests.engine.drafters.test_parity import SUBJECTS
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
+from tests.support.engine.parity.drafters import DRAFTERS, ours
+from tests.support.engine.parity.subjects import TOLERANCE, Arrays, difference, kept
 from tests.support.mostly_slow import mostly_slow
 
 OF_EIGHT_BITS = 0.06  # of the size of what a network computes; with 4 bits it is .1 to 1
@@ -37,7 +37,6 @@ def size_bytes(network: nn.Module) -> int:
 def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, int]:
     """What a drafter of a packaging computes in so many bits, as on a Mac, and its size.
     `unpacked`: by matrices of floats that were rounded so."""
-    module, subject = SUBJECTS[name]
     sizes = []
 
     def hold(bits: int, network: nn.Module) -> None:
@@ -54,14 +53,14 @@ def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, i
         mock.patch.object(DrafterFolder, "held_bits", bits),
         mock.patch.object(weights, "hold_in", hold),
     ):
-        found = module.ours(subject)
+        found = ours(DRAFTERS[name])
     return found, sizes[0]
 
 
-@pytest.mark.parametrize("name", mostly_slow(SUBJECTS, quick=QUICK))
+@pytest.mark.parametrize("name", mostly_slow(DRAFTERS, quick=QUICK))
 def test_every_packaging_computes_as_its_rounded_matrices(name: str) -> None:
     whole, published = computed(name, 16)
-    assert difference(whole, kept(SUBJECTS[name][1])) <= TOLERANCE
+    assert difference(whole, kept(DRAFTERS[name])) <= TOLERANCE
     eight, of_eight = computed(name, 8)
     four, of_four = computed(name, 4)
     assert of_four < of_eight < 0.9 * published
