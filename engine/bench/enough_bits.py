@@ -13,7 +13,7 @@ from engine.device import backend
 from engine.draft_length.policy import Fixed
 from engine.request import ChatMessage, Request, Sampling
 from models.drafters.enough_bits import FEWEST, keep_rates
-from models.drafters.folders import PUBLISHED, USUAL
+from models.drafters.folders import USUAL
 from models.installed.resolve import Drafters, resolve_drafters
 
 _REQUEST = Request(sampling=Sampling(), max_tokens=48)
@@ -35,7 +35,7 @@ def try_bits(
     target, drafters = session.target, session.drafters
     for part in drafters.parts if not backend().own_functions else ():
         folder, rates = part.folder, list[float]()
-        if folder is None or folder.held_bits == PUBLISHED:
+        if folder is None or folder.is_packed:
             continue
         for bits in (FEWEST, USUAL):
             held = replace(part, folder=replace(folder, bits=bits))

@@ -71,11 +71,15 @@ class DrafterFolder:
         return self.files.fingerprint
 
     @property
+    def is_packed(self) -> bool:
+        """Whether its matrices are quantized in its files."""
+        return self.kind == "head" or any(name.endswith(".scales") for name in self.layouts)
+
+    @property
     def held_bits(self) -> int:
         """The bits of each weight once it is loaded: 8 or 4, or 16 for as it is published. Weights
         that are packed in their files stay as they are."""
-        packed = self.kind == "head" or any(name.endswith(".scales") for name in self.layouts)
-        return PUBLISHED if packed else self.bits or USUAL
+        return PUBLISHED if self.is_packed else self.bits or USUAL
 
     @property
     def weights(self) -> tuple[Path, ...]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from models.catalog import load_catalog
 from models.drafters.enough_bits import found_bits
 from models.drafters.folders import (
-    PUBLISHED,
     DrafterFolder,
     find_head,
     module_folder,
@@ -58,7 +57,7 @@ class NamedDrafter:
 
     def held_in(self, bits: int, target: ModelFolder) -> "NamedDrafter":
         """Return the same drafter, held in so many bits: see `resolve_drafters`."""
-        if self.folder is None or self.folder.held_bits == PUBLISHED:
+        if self.folder is None or self.folder.is_packed:
             return self
         chosen = bits or found_bits(target, self.folder)
         return replace(self, folder=replace(self.folder, bits=chosen))

