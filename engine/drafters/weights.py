@@ -53,7 +53,7 @@ def fill(network: nn.Module, tensors: Tensors, target: nn.Module, *, bits: int =
     in `tensors`. `target`: the model whose states it reads.
 
     Linear layers get a bias if there is a tensor for it. Matrices that come with scales stay
-    quantized, with the bits and groups that their shapes show; others are held in so many `bits`.
+    quantized, with the bits and groups that their shapes show; others are held in `bits` bits.
     Where all are to be expanded, they are, and bits would only lose digits.
     """
     for place, module in network.named_modules():

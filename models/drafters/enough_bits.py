@@ -33,7 +33,7 @@ def keep_rates(
     *,
     home: Path | None = None,
 ) -> None:
-    """Keep the acceptance rates in the fewest and in the usual bits. If there is no room for them,
+    """Keep the acceptance rates in the fewest and in the usual bits. If there is not room for them,
     the usual ones stay."""
     kept = _read(home) | {f"{target.fingerprint} {drafter.fingerprint}": [*rates]}
     with suppress(OSError):

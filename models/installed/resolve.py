@@ -56,7 +56,7 @@ class NamedDrafter:
     folder: DrafterFolder | None = None
 
     def held_in(self, bits: int, target: ModelFolder) -> "NamedDrafter":
-        """Return the same drafter, held in so many bits: see `resolve_drafters`."""
+        """Return the same drafter, held in these bits: see `resolve_drafters`."""
         if self.folder is None or self.folder.is_packed:
             return self
         chosen = bits or found_bits(target, self.folder)

@@ -70,7 +70,7 @@ def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
 
 
 def _held_bytes(layout: TensorLayout, bits: int) -> int:
-    """The size of a drafter's tensor in memory: matrices of floats are held in so many bits."""
+    """The size of a drafter's tensor in memory: matrices of floats are held in these bits."""
     if bits == PUBLISHED or layout.dtype not in _WIDTHS or len(layout.shape) < 2:
         return layout.size_bytes
     return round(layout.size_bytes * (bits + _OF_GROUP) / (8 * _WIDTHS[layout.dtype]))

@@ -330,7 +330,7 @@ def test_session_survives_an_error_in_the_model(tokenizer: Any) -> None:
 
 
 class Overflowing(Known):
-    """Gives its third draft and all after it a probability that is no number."""
+    """Gives its third draft and all after it NaN as a probability."""
 
     name = "overflowing"
 

@@ -35,7 +35,7 @@ def size_bytes(network: nn.Module) -> int:
 
 
 def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, int]:
-    """What a drafter of a packaging computes in so many bits, as on a Mac, and its size.
+    """What a drafter of a packaging computes in these bits, as on a Mac, and its size.
     `unpacked`: by matrices of floats that were rounded so."""
     sizes = []
 
