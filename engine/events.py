@@ -325,7 +325,8 @@ class Done:
     """The end of a generation.
 
     `cut` is decoded text that belongs to a stop string or follows it. `fork`: the first difference
-    of the two answers of a race.
+    of the two answers of a race. `remark`: a line for people, of drafters that were switched off;
+    mostly empty.
     """
 
     generation: str
@@ -333,6 +334,7 @@ class Done:
     stats: Stats
     cut: str = ""
     fork: Fork | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

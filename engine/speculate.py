@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import isfinite
 from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
@@ -290,12 +292,13 @@ def draft_and_verify(
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
             draft = _propose(drafter, tokens, choice, task, luck)
-            if draft is None:
-                yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
-                continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, clock)
-            logits, shown = yield from _show_and_read(draft, reading)
+            seen = yield from _show_and_read(target, drafter, draft, reading)
+            if draft is None or seen is None:
+                yield from _write_plain(target, drafter, policy, tokens, task, choice, end, luck)
+                continue
+            logits, shown = seen
             drafted = shown.tokens
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
@@ -313,10 +316,8 @@ def draft_and_verify(
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
             logs = _logprobs_of(ruled.likely, path, len(committed))
-            p, chance, own_p = ruled.p, ruled.chance, ruled.own_p
-            verdict = RoundVerdict(
-                path, own, committed, p, chance, own_p, *seconds, choice.reason, logs, shown.parents
-            )
+            told = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
+            verdict = RoundVerdict(path, own, committed, *told, shown.parents)
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
     finally:
@@ -329,7 +330,8 @@ def candidates_for(
 ) -> Sequence[DraftCandidate]:
     """The drafts that `drafter` could make behind `tokens`: chains only, if `target` cannot read
     trees."""
-    candidates = drafter.candidates(tokens)
+    offered = drafter.candidates(tokens)
+    candidates = [each for each in offered if each.drafter not in drafter.dropped]
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
     return [replace(each, alternatives=1) for each in candidates]
@@ -376,15 +378,26 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, clock: Ro
 
 
 def _show_and_read(
-    draft: DraftArrays, asked: Pass
-) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
-    """Show a draft and read it. Returns the logits of its pass, and the draft as shown.
+    target: Decoder, drafter: Drafter, draft: DraftArrays | None, asked: Pass
+) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft] | None]:
+    """Show a draft and read it. Returns the logits of its pass, and the draft as shown; None
+    without a draft.
 
     If the device runs beside the host, it has begun with the pass before the draft is waited for,
     and goes on with it while the draft is shown.
+
+    A draft of NaN or infinity, whose q would spoil the verdict, counts as none: its pass is taken
+    back, and the drafter that made it is switched off.
     """
+    if draft is None:
+        return None
+    length = target.length
     logits = (yield from _read(asked)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
+    if not all(map(isfinite, chain(q, *sure))):
+        drafter.dropped |= {draft.drafter}
+        target.rewind(length)
+        return None
     asked.clock.drafted()
     parents = draft.tree.parents if draft.tree else ()
     shown = RoundDraft(drafted, q, draft.drafter, sure[0] if sure else [], parents, draft.source)

@@ -255,7 +255,7 @@ class _Judge:
                 return replace(refused, reason=reason, obstacle="other tokens")
             shared = parts[1]
             tokens = f"It has another tokenizer: {shared:.0%} of its tokens are shared, expect less"
-        needed = self._fit(weigh(folder))
+        needed = self._fit(weigh(DrafterFolder.of_model(folder)))
         ratio = self._ratio(needed, config)
         if not needed.fits:
             return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
@@ -276,7 +276,7 @@ class _Judge:
         except Problem as problem:
             return [Candidate("mtp", "mtp", False, problem.message, obstacle="damaged")]
         if module is not None:
-            size = weigh(module).size_bytes
+            size = sum(each.size_bytes for each in module.layouts.values())
             found = Candidate("mtp", "mtp", False, "", size_bytes=size, tried=False)
             return [self._network(found, module)]
         if not had_module(self.size.config):

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.answers import Answers
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
+from engine.events import Done, Event
 from engine.process.protocol import Loaded
 from models.errors import Problem
 
@@ -56,6 +57,7 @@ class Readiness(QObject):
         engine.hung.connect(self._on_hung)
         engine.responsive.connect(lambda: self._set_matter("silence"))
         engine.died.connect(self._on_died)
+        engine.happened.connect(self._on_happened)
 
     def try_again(self) -> None:
         """Start the engine and load its model again."""
@@ -95,6 +97,10 @@ class Readiness(QObject):
         self._block()
         self._set_matter("engine")
         self._set_matter("machine", loaded.remark)
+
+    def _on_happened(self, event: Event) -> None:
+        if isinstance(event, Done) and event.remark:
+            self._set_matter("machine", event.remark)
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:

@@ -205,6 +205,14 @@ def disk_rows(
     )
 
 
+def _bits(model: Installed) -> str:
+    """Return the bits of a model's weights; a drafter that was published in more is loaded in
+    fewer."""
+    if model.quantization_bits is not None:
+        return f"{model.quantization_bits}-bit"
+    return "loaded in 8 or 4 bits" if model.role == "drafter" else ""
+
+
 def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
     drafts = loaded.drafter in (model.path, model.name)
     in_use = "In use" if model.path == loaded.target else "In use as draft model" if drafts else ""
@@ -219,7 +227,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
     facts = [
         in_words.size(model.size_bytes),
         "" if model.role == "head" else KIND_NAMES.get(model.drafter_kind, ""),
-        "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
+        _bits(model),
         model.model_type,
         "" if model.context_length is None else formatting.format_context(model.context_length),
         role,

@@ -212,9 +212,9 @@ class ServerPanel(Dialog):
 
 
 def _state(model: ModelStatus) -> str:
-    """Return whether a model is loaded, and the memory that it takes."""
+    """Return whether a model is loaded, the memory that it takes, and its remark."""
     held = size(model.needed_bytes) if model.needed_bytes and model.state == "loaded" else ""
-    return ", ".join(filter(None, (_STATES[model.state], held)))
+    return ", ".join(filter(None, (_STATES[model.state], held, model.remark)))
 
 
 def _progress(request: RequestStatus) -> str:

@@ -19,15 +19,16 @@ class BenchOptions:
     """The options of a benchmark.
 
     `drafters` and `lengths` are written as in `engine.conversation.pair`; each drafter is run with
-    each length, and mlx-lm with each model drafter and fixed length. `runners`: drafters with one
-    length each, `DRAFTER/LENGTH`, beside those. `prompts` and `per_category`: see `load_prompts`.
-    `rules` ("block", "token") matter to samples only. `baselines`: whether plain decoding runs too,
-    without which only acceptance is measured, unless `runners` have `none/0`. `out`: the JSON file,
-    written again after every prompt.
+    each length, and mlx-lm with each model drafter and fixed length. `drafter_bits`: as for
+    `resolve_drafters`. `runners`: drafters with one length each, `DRAFTER/LENGTH`, beside those.
+    `prompts` and `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples
+    only. `baselines`: whether plain decoding runs too, without which only acceptance is measured,
+    unless `runners` have `none/0`. `out`: the JSON file, written again after every prompt.
     """
 
     target: ModelFolder
     drafters: tuple[str, ...] = ("lookup",)
+    drafter_bits: int = 0
     lengths: tuple[str, ...] = ("auto", "4")
     runners: tuple[str, ...] = ()
     prompts: Path | None = None

@@ -20,18 +20,19 @@ from engine.bench.measure import (
     peak_rss_bytes,
     reads_all_weights,
 )
-from engine.bench.options import BenchOptions, as_plain, check, model_folders
+from engine.bench.options import BenchOptions, as_plain, check
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
 from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
+from engine.conversation.pair import held_as
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
 from engine.near_ties import Fork
 from engine.request import asked
 from models.errors import Problem
 from models.in_words import left
-from models.model_folder import ModelFolder
+from models.installed.resolve import resolve_drafters
 
 _WARM_UP_TOKENS = 12
 _DEEPEST_PROBE = 1024  # tokens: to read more takes long on a slow machine
@@ -57,7 +58,9 @@ def run_bench(
     prompts = load_prompts(options.prompts, per_category=options.per_category)
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
-    makers = [drafter_maker(name, options.target, load_once) for name in names]  # refuses early
+    bits = options.drafter_bits
+    # Refuses early.
+    makers = [drafter_maker(name, options.target, load_once, bits=bits) for name in names]
     buffers = compare_buffers() if options.baselines and load_target is None else ()
     target = (load_target or load_once)(options.target)
     session = Session(target)
@@ -77,8 +80,9 @@ def run_bench(
         precision=target.precision,
         label=f"{backend}, {target.precision}",
         drafters=tuple(
-            (folder.name, load_once(ModelFolder(folder)).precision)
-            for folder in model_folders(names)
+            held
+            for each in names
+            for held in held_as(resolve_drafters(each, options.target, bits=bits))
         ),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),

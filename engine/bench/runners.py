@@ -49,7 +49,7 @@ PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
 HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
 
-Load = Callable[[ModelFolder], LoadedModel]
+Load = Callable[..., LoadedModel]
 Make = Callable[[LoadedModel, Decoder], Drafter]
 
 
@@ -263,10 +263,10 @@ def _measurement(
     return Measurement(tuple(ids), stats, tuple(verdicts))
 
 
-def drafter_maker(name: str, target: ModelFolder, load: Load) -> Make:
+def drafter_maker(name: str, target: ModelFolder, load: Load, *, bits: int = 0) -> Make:
     """Find the drafter of this name, and return the function that makes it for a target. Both
     raise `Problem`."""
-    drafters = resolve_drafters(name, target)
+    drafters = resolve_drafters(name, target, bits=bits)
     return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
 
 
@@ -295,7 +295,7 @@ def make_runners(
             runners.append(MlxLmRunner(MLX_LM, target=target))
     for drafter, length in options.drafting:
         folder = written_path(drafter)
-        make = drafter_maker(drafter, target.folder, load)
+        make = drafter_maker(drafter, target.folder, load, bits=options.drafter_bits)
         shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
         runners += [
             SlipstreamRunner(

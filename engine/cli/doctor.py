@@ -23,7 +23,7 @@ from engine.circumstances import OVERLOADED, macos_to_update
 from engine.command_buffers import buffers_in_force
 from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
-from engine.conversation.pair import make_drafter
+from engine.conversation.pair import held_as, make_drafter
 from engine.conversation.session import Session
 from engine.conversation.template import abilities_for, closing_of, reply_syntax
 from engine.conversation.template_abilities import TemplateAbilities
@@ -119,6 +119,7 @@ def diagnose(
     find: Callable[[], ModelFolder | None] | None,
     drafter: str,
     *,
+    bits: int = 0,
     show: Callable[[Check], None] = lambda check: None,
     budget_seconds: float = 5.0,
 ) -> Diagnosis:
@@ -126,11 +127,11 @@ def diagnose(
 
     `find` gives the target, None if it is not here yet; it may raise `Problem`. Without `find`
     only the machine is looked at.
-    `drafter`: as in `engine.conversation.pair`. Measuring the curve takes about `budget_seconds`.
+    `drafter`, `bits`: as for `resolve_drafters`. Measuring the curve takes about `budget_seconds`.
     """
     checks: list[Check] = []
     machine = this_machine()
-    pair = None if find is None else _PairChecks(find, drafter, machine, budget_seconds)
+    pair = None if find is None else _PairChecks(find, drafter, bits, machine, budget_seconds)
     for check in chain(machine_checks(machine), pair.run() if pair else ()):
         checks.append(check)
         show(check)
@@ -186,11 +187,12 @@ class _PairChecks:
         self,
         find: Callable[[], ModelFolder | None],
         drafter: str,
+        bits: int,
         machine: MachineDescription,
         budget_seconds: float,
     ) -> None:
         self._find = find
-        self._name = drafter
+        self._name, self._bits = drafter, bits
         self._machine = machine
         self._budget_seconds = budget_seconds
         self.curve: PassCurve | None = None
@@ -223,12 +225,15 @@ class _PairChecks:
         yield check_sight(folder)
         session = Session(target)
         try:
-            drafters = resolve_drafters(self._name, folder)
+            drafters = resolve_drafters(self._name, folder, bits=self._bits)
             session.drafter = make_drafter(drafters, target=target, decoder=session.decoder)
         except Problem as problem:
             yield _refused("drafter", problem)
             return
-        yield check_drafter(self._name, session.drafter.name, drafters.why)
+        held = [f"{name} is held {bits}." for name, bits in held_as(drafters)]
+        yield check_drafter(
+            self._name, session.drafter.name, " ".join([drafters.why, *held]).strip()
+        )
         with at_depth(session.decoder, _KV_PROBE):
             token = cache_bytes(session.decoder) / _KV_PROBE
         yield check_fit(

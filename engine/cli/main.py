@@ -25,14 +25,17 @@ from engine.cli.models.commands import app as models_app
 from engine.cli.options import (
     AS_JSON,
     DEFAULT_DRAFTER,
+    DRAFTER_BITS,
     MAX_TOKENS,
     TARGET,
     WORDS,
     AnswerOptions,
+    DrafterBits,
     MacsOptions,
     PairOptions,
     Panel,
     TargetOptions,
+    bits_of,
     described,
     examples,
     option,
@@ -301,6 +304,7 @@ class BenchCommand(TargetOptions, MacsOptions):
     """The options of a benchmark, as they are written."""
 
     drafter: list[str] | None = _pair(None, "As for chat; repeatable.", "DRAFTER")
+    drafter_bits: DrafterBits = _pair("auto", *DRAFTER_BITS)
     draft_length: list[str] | None = _pair(None, "As for chat; repeatable.", "LENGTH")
     runner: list[str] | None = _pair(None, "Both in one, as head/tree:8; repeatable.", "RUNNER")
     rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
@@ -337,6 +341,7 @@ def bench(options: BenchCommand) -> None:
     chosen = BenchOptions(
         target=target_folder(options.target),
         drafters=() if alone else tuple(options.drafter or [DEFAULT_DRAFTER]),
+        drafter_bits=bits_of(options.drafter_bits),
         lengths=() if alone else tuple(options.draft_length or ["auto", "4"]),
         runners=tuple(options.runner or ()),
         prompts=options.prompts,
@@ -385,6 +390,7 @@ def doctor(options: DoctorOptions) -> None:
     found = diagnose(
         find if options.pair else None,
         options.drafter,
+        bits=bits_of(options.drafter_bits),
         show=lambda check: None if options.json else show_check(check, console),
     )
     if options.json:

@@ -21,6 +21,7 @@ from models.files import written_path
 from models.model_folder import ModelFolder
 
 DEFAULT_DRAFTER = "auto"
+DrafterBits = Literal["auto", "16", "8", "4"]
 ThinkingWish = Literal["on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
 _PATHS = ("FILE", "FILE|default", "FOLDER", "HOSTFILE", "PATH")  # what is written as a path
 _DESCRIPTION = "description"  # of a field's option, in its metadata
@@ -44,6 +45,7 @@ WORDS = {
     "MODEL": "a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
     "DRAFTER": "auto, none, lookup, suffix, lookahead[:W,N,G], head, "
     "early-exit[:LAYERS], a MODEL, or several joined with +.",
+    "BITS": "16, 8 or 4; auto is 4 where --measure found that as many tokens are accepted, else 8.",
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
     "never ran over Thunderbolt yet.",
@@ -52,6 +54,11 @@ WORDS = {
     "MODE": "pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
     "every layer (equal up to rounding), auto what fits.",
 }
+
+
+def bits_of(written: DrafterBits) -> int:
+    """Return the bits that were written, as `resolve_drafters` takes them."""
+    return 0 if written == "auto" else int(written)
 
 
 def described(
@@ -89,6 +96,7 @@ _answer, _model, _sampling, _documents, _macs = (
     partial(option, panel=panel)
     for panel in (Panel.ANSWER, Panel.MODEL, Panel.SAMPLING, Panel.DOCUMENTS, Panel.MACS)
 )
+DRAFTER_BITS = "Bits of its weights; 16: as published.", "BITS"
 TARGET = "The model that answers; else the starter.", "MODEL"
 ON_THE_MACS = "Hold the target on the Macs in this file.", "HOSTFILE"
 MAX_TOKENS = "Tokens of the longest answer.", "N"
@@ -107,6 +115,7 @@ class PairOptions(TargetOptions):
     """The options of a pair: also the drafters and how far they draft."""
 
     drafter: str = _model(DEFAULT_DRAFTER, "What guesses the next tokens.", "DRAFTER")
+    drafter_bits: DrafterBits = _model("auto", *DRAFTER_BITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +150,9 @@ class ModelOptions(PairOptions, MacsOptions):
         True, "Keep on disk what was read of long instructions, documents.", "", "--kept/--no-kept"
     )
     learn: bool = _model(False, "Guess from earlier answers; keep new ones.", "", "--learn")
-    measure: bool = _model(False, "Measure what drafting costs again.", "", "--measure")
+    measure: bool = _model(
+        False, "Measure again what drafting costs, and if 4 bits do.", "", "--measure"
+    )
     temperature: float | None = _sampling(None, "How much is left to chance.", "X")
     top_k: int | None = _sampling(None, "Keep the N likeliest tokens.", "N")
     top_p: float | None = _sampling(None, "Keep the likeliest, up to this share of all.", "X")
@@ -174,7 +185,7 @@ class ModelOptions(PairOptions, MacsOptions):
 
     @property
     def _memory(self) -> Memory:
-        return Memory(self.context, self.cache_bits)
+        return Memory(self.context, self.cache_bits, bits_of(self.drafter_bits))
 
     @property
     def _given(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from rich.console import Console
 
+from engine.bench.enough_bits import try_bits
 from engine.cli.child_session import ChildSession
 from engine.cli.folders import learning_folder, target_folder
 from engine.cli.models.progress import Steps
@@ -28,13 +29,19 @@ from models.model_folder import ModelFolder
 
 
 class LocalSession(Session):
-    """A session in this process that changes its drafting as a `ChildSession` does."""
+    """A session in this process that changes its drafting as a `ChildSession` does.
+
+    Attribute: `drafter_bits`, in which other drafters are held: see `resolve_drafters`.
+    """
+
+    drafter_bits = 0
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
         """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
         `Problem`."""
         if drafter is not None:
-            self.use_drafter(drafter)
+            folder, bits = self.target.folder, self.drafter_bits
+            self.use_drafter(resolve_drafters(drafter, folder, bits=bits))
         if draft_length is not None:
             self.policy = make_policy(draft_length)
         return " ".join(remark.value for remark in self.calibrate())
@@ -67,7 +74,7 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
 def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool) -> LocalSession:
     """The pair in this process. `roomy`: the context is as long as memory has room for, unless it
     was given."""
-    drafters = resolve_drafters(command.drafter, folder)
+    drafters = resolve_drafters(command.drafter, folder, bits=command.memory.drafter_bits)
     caches, memory = quantized_caches(folder, command.memory), command.memory
     fit = require_pair(
         folder,
@@ -93,6 +100,7 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
         earlier=earlier_answers_folder() if command.learn else None,
         kept=kept_blocks(command.keep_bytes),
     )
+    session.drafter_bits = memory.drafter_bits
     with steps.console.status("Reading what drafting costs here") as status:
         measuring = False
 
@@ -104,6 +112,8 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
             measuring = True
             status.update(f"{share:.0%}")
 
+        if command.measure and not memory.drafter_bits:
+            try_bits(session, progress=show)
         remarks = session.calibrate(progress=show, again=command.measure)
     steps.end()
     show_remarks(*filter(None, [model.remark]), *(remark.value for remark in remarks))

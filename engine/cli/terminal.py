@@ -296,7 +296,7 @@ def closing_remarks(events: Sequence[Event]) -> list[str]:
             "The answer repeats itself. Ask otherwise, or sample with --temperature 0.7 and "
             "--repetition-penalty 1.1."
         )
-    return remarks
+    return remarks + [each.remark for each in events if isinstance(each, Done) and each.remark]
 
 
 def _drafted(token: Token) -> Piece:

@@ -24,9 +24,11 @@ from engine.core.split_attention import measuring
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
+from engine.quantized import hold_in
 from engine.request import BALANCED, Sampling
 from engine.vision import Tower
 from engine.vision.tower import tower_of
+from models.drafters.folders import PUBLISHED
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
@@ -66,6 +68,7 @@ class LoadedModel:
 def load(
     folder: ModelFolder,
     *,
+    bits: int = PUBLISHED,
     expand: bool | None = None,
     cut: Callable[[nn.Module], None] = lambda model: None,
 ) -> LoadedModel:
@@ -74,6 +77,7 @@ def load(
     On Metal weights stay as they are. On the CPU quantized products cost the same for every row,
     so weights are expanded to float32 if the memory allows: only then drafting pays. `expand` says
     so where it was decided already; `cut` leaves a part of the model, before anything is read.
+    `bits`: of a drafter, in which the matrices are held that are neither packed nor expanded.
     """
     folder.check()
     try:
@@ -89,6 +93,7 @@ def load(
         if own and (_has_room(model) if expand is None else expand):
             precision = _expand(model)
         else:
+            hold_in(bits, model)
             precision = _precision(model)
         if not own:
             with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):

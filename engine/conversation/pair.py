@@ -40,7 +40,7 @@ from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
-from models.drafters.folders import DrafterFolder
+from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -70,7 +70,7 @@ def make_drafter(
     *,
     target: LoadedModel,
     decoder: Decoder,
-    load: Callable[[ModelFolder], LoadedModel] = load,
+    load: Callable[..., LoadedModel] = load,
     earlier: EarlierAnswers | None = None,
 ) -> Drafter:
     """A drafter that uses those in turn, for a target that `decoder` reads; `earlier` answers are
@@ -83,7 +83,7 @@ def _make_one(
     part: NamedDrafter,
     target: LoadedModel,
     decoder: Decoder,
-    load: Callable[[ModelFolder], LoadedModel],
+    load: Callable[..., LoadedModel],
     earlier: EarlierAnswers | None,
 ) -> Drafter:
     if part.folder is not None:
@@ -103,7 +103,7 @@ def _load_one(
     folder: DrafterFolder,
     target: LoadedModel,
     decoder: Decoder,
-    load: Callable[[ModelFolder], LoadedModel],
+    load: Callable[..., LoadedModel],
 ) -> Drafter:
     """A drafter with weights of its own."""
     if folder.kind == "head":
@@ -123,14 +123,14 @@ def _load_model(
     folder: DrafterFolder,
     target: LoadedModel,
     decoder: Decoder,
-    load: Callable[[ModelFolder], LoadedModel],
+    load: Callable[..., LoadedModel],
 ) -> Drafter:
     """A drafter that is a whole model: of the target's tokens, or of others."""
     if folder.kind == "pard":
         require_same_tokens(target.folder, folder.files)
     same = has_same_tokens(target.folder, folder.files)
     mark_used(folder.path)
-    loaded = load(folder.files)
+    loaded = load(folder.files, bits=folder.held_bits)
     model, vocabulary = Decoder(loaded.model), decoder.vocabulary
     if folder.kind == "pard":
         return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.network)
@@ -163,8 +163,22 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
 
 
 def _identity(part: NamedDrafter) -> str:
-    """A drafter in the key: its name, or the fingerprint of its weights."""
-    return part.name if part.folder is None else f"{part.folder.kind} {part.folder.fingerprint}"
+    """A drafter in the key: its name, or the fingerprint of its weights and the bits of each."""
+    folder = part.folder
+    if folder is None:
+        return part.name
+    return f"{folder.kind} {folder.fingerprint} {folder.held_bits}"
+
+
+def held_as(drafters: Drafters) -> list[tuple[str, str]]:
+    """The name of each drafter with weights, and how they are held here, for people."""
+    held = []
+    for folder in (part.folder for part in drafters.parts if part.folder is not None):
+        words = f"in {folder.held_bits} bits"
+        if folder.held_bits == PUBLISHED:
+            words = "as published"
+        held.append((folder.name, "in float32" if backend().own_functions else words))
+    return held
 
 
 def make_policy(length: str) -> DraftLengthPolicy:

@@ -44,13 +44,13 @@ class Remark(Enum):
 class PairCosts:
     """The costs of one pair, shared by all sessions that draft with it.
 
-    `store`: where they are stored; None stores nothing.
+    `store`: where they are stored; None stores nothing. Attribute: `drafters`, of the pair.
     """
 
     def __init__(
         self, store: CalibrationStore | None, target: LoadedModel, drafters: Drafters
     ) -> None:
-        self._store, self._target, self._drafters = store, target, drafters
+        self._store, self._target, self.drafters = store, target, drafters
         self._key: CalibrationKey | None = None  # None before `calibrate`, or without a fingerprint
         self._measured: Calibration | None = None  # None where it was measured on a busy machine
 
@@ -70,7 +70,7 @@ class PairCosts:
         """
         remarks: list[Remark] = []
         with suppress(Problem):
-            self._key = identify(self._drafters, self._target, decoder)
+            self._key = identify(self.drafters, self._target, decoder)
         calibration = acceptance = None
         if self._key is not None and self._store is not None:
             calibration, acceptance = self._store.read(self._key)

@@ -65,6 +65,7 @@ from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
 _DEFAULT = Request()
+_DROPPED = "{} computed NaN or infinity, and drafts no more: choose another drafter."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class Session:
         self._shared, self.target = shared, shared.target
         self.decoder, self.drafter, self.policy, self._costs = decoder, drafter, policy, costs
         self.disturbed = False
+        self._told = frozenset[str]()  # the drafters that are known to be switched off
         self._kept: KeptPrefix | None = None  # of the latest prompt
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
 
@@ -146,6 +148,11 @@ class Session:
     def sees(self) -> bool:
         """Whether prompts can have pictures."""
         return self._shared.eyes is not None
+
+    @property
+    def drafters(self) -> Drafters:
+        """What it drafts with, as it was named and found."""
+        return self._costs.drafters
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -212,6 +219,7 @@ class Session:
             self._costs,
             tokens=self._tokens[: decoder.length],
         )
+        other.drafter.dropped |= self.drafter.dropped
         return other
 
     def plain(self) -> "Session":
@@ -521,7 +529,10 @@ class Session:
             )
             stats = replace(stats, reference_seconds=reference)
         ending = "stop" if answer.text.stopped else ending
-        return Done(generation, ending, stats, cut=answer.text.cut)
+        self.drafter.dropped |= drafter.dropped
+        dropped, self._told = drafter.dropped - self._told, drafter.dropped
+        remark = _DROPPED.format(" and ".join(sorted(dropped))) if dropped else ""
+        return Done(generation, ending, stats, cut=answer.text.cut, remark=remark)
 
     def keep(self) -> bool:
         """Write some of the latest prompt to disk, if its request asked for it and there is time: a

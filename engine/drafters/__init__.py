@@ -80,11 +80,13 @@ class Drafter(Protocol):
     plain one `candidates` and `learn`. `rewind` may come between any two calls.
 
     Attributes: `name`, one word, shown to people; `learns`, how many of the target's likeliest
-    tokens `learn` gets for each row of a pass.
+    tokens `learn` gets for each row of a pass; `dropped`, the names of those that draft no more,
+    because they computed NaN or infinity.
     """
 
     name: str
     learns: int = 0
+    dropped: frozenset[str] = frozenset()
 
     # See
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -48,7 +47,7 @@ def block_network(folder: DrafterFolder, target: Decoder) -> BoundNetwork:
         if scale is None:
             strict = folder.kind == "dspark"
             scale = embedding_scale(target.model) if strict else _scale_of_raw(target)
-        return _bind(network, shape, tensors, target=target, folder=folder.path, scale=scale)
+        return _bind(network, shape, tensors, target=target, folder=folder, scale=scale)
 
 
 def _is_centred(tensors: Tensors) -> bool:
@@ -77,12 +76,12 @@ def _bind(
     tensors: Tensors,
     *,
     target: Decoder,
-    folder: Path,
+    folder: DrafterFolder,
     scale: float,
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target` if it has none of
     its own. Embeddings are multiplied by `scale`. Raises `Problem`."""
-    kept = take_kept(tensors, target, folder)
+    kept = take_kept(tensors, target, folder.path)
     borrowed, model, cap = embedding(target.model), target.model, shape.soft_cap
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
@@ -92,7 +91,7 @@ def _bind(
     if shape.output is not None and "lm_head.weight" in tensors:
         rows, columns = shape.output
         network.lm_head = nn.Linear(columns, rows, bias=False)
-    fill(network, tensors, target.model)
+    fill(network, tensors, target.model, bits=folder.held_bits)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     if own_output is None:

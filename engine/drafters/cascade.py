@@ -22,6 +22,7 @@ class Cascade(Drafter):
             self._drafters += drafter._drafters if isinstance(drafter, Cascade) else [drafter]
         self.name = "+".join(drafter.name for drafter in self._drafters)
         self.learns = max(drafter.learns for drafter in self._drafters)
+        self.dropped = frozenset[str]().union(*(drafter.dropped for drafter in drafters))
         self._proposed = self._drafters[0]  # the last draft
 
     def beside(self, target: Decoder) -> Drafter:

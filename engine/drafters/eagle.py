@@ -182,7 +182,8 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
                 rows=Rows(target.vocabulary, _kept(shape, tensors, vocabulary=target.vocabulary)),
                 embed=_embed(shape, target, scale=scale),
             )
-        fill(network, _parameters(network, tensors), target.model)
+        tensors = _parameters(network, tensors)
+        fill(network, tensors, target.model, bits=folder.held_bits)
         _try_out(network, target)
     return network
 

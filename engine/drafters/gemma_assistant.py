@@ -204,5 +204,5 @@ def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> AssistantDra
     network = AssistantNetwork(assistant, target)
     tensors = read_tensors(folder)
     with refused_as_damaged(folder.path):
-        fill(assistant, tensors, target.model)
+        fill(assistant, tensors, target.model, bits=folder.held_bits)
     return AssistantDrafter(target, network, name=folder.description.name)

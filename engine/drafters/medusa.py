@@ -140,6 +140,6 @@ def load_medusa(folder: DrafterFolder, target: Decoder) -> MedusaDrafter:
     if kept is not None and len(kept) != shape.rows:
         raise damaged(folder.path, "its vocabulary map does not fit its rows")
     with refused_as_damaged(folder.path):
-        fill(network, tensors, target.model)
+        fill(network, tensors, target.model, bits=folder.held_bits)
     rows = None if kept is None else Rows(target.vocabulary, kept)
     return MedusaDrafter(target, network, rows=rows)

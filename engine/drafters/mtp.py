@@ -112,7 +112,8 @@ def load_network(
     tensors = read_tensors(folder)
     with refused_as_damaged(folder.path):
         tensors = _as_mlx(tensors, target.model)
-        fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors, target.model)
+        tensors = _uncentred(tensors) if family in _ZERO_CENTRED else tensors
+        fill(module, tensors, target.model, bits=folder.held_bits)
     return MtpNetwork(module, target, kept=kept)
 
 

@@ -3,7 +3,6 @@
 Knows files, number types and quantization; nothing of what a network computes.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
 from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
-from engine.quantized import quantize_as
-from models.drafters.folders import DrafterFolder
+from engine.quantized import hold_in, quantize_as
+from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.refusal import damaged, refused_as_damaged
 
 Tensors = dict[str, mx.array]
@@ -49,26 +48,28 @@ def state_width(target: Decoder) -> int:
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
-def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module) -> None:
-    """Give a network its tensors: exactly those that its parameters are named after. `target`: the
-    model whose states it reads.
+def fill(network: nn.Module, tensors: Tensors, target: nn.Module, *, bits: int = PUBLISHED) -> None:
+    """Give a network its tensors: exactly those that its parameters are named after. None is left
+    in `tensors`. `target`: the model whose states it reads.
 
     Linear layers get a bias if there is a tensor for it. Matrices that come with scales stay
-    quantized, with the bits and groups that their shapes show, unless they are to be expanded.
+    quantized, with the bits and groups that their shapes show; others are held in `bits` bits.
+    Where all are to be expanded, they are, and bits would only lose digits.
     """
-    modules = dict(network.named_modules())
-    for name in tensors:
-        place, _, kind = name.rpartition(".")
-        module = modules.get(place)
-        if kind == "bias" and isinstance(module, nn.Linear):
+    for place, module in network.named_modules():
+        if f"{place}.bias" in tensors and isinstance(module, nn.Linear):
             module.bias = mx.zeros((module.weight.shape[0],))
-
     quantize_as(network, tensors)
     network.load_weights(list(tensors.items()))
+    tensors.clear()
     expand(network)
     suit(network, target)
+    if not backend().own_functions:
+        hold_in(bits, network)
     network.eval()
-    mx.eval(network.parameters())
+    # All at once, the published and the packed matrices would be in memory together.
+    for module in network.modules():
+        mx.eval([each for each in module.values() if isinstance(each, mx.array)])
 
 
 def take_kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:

@@ -23,6 +23,7 @@ from typing import BinaryIO, NoReturn
 import mlx.core as mx
 import mlx_lm
 
+from engine.bench.enough_bits import try_bits
 from engine.cluster.states import RankState, divided
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
@@ -276,6 +277,8 @@ class Host:
             self._send(self._failure(command.id, error, torn=torn))
 
     def _send(self, response: Response) -> None:
+        if isinstance(response, Done) and response.remark:
+            print(response.remark, file=sys.stderr)
         self._queue.note(response)
         self._tell(response)
 
@@ -327,7 +330,7 @@ class Host:
         # A command that is refused before loading leaves the old model loaded.
         folder = resolve_target(command.target)
         policy = make_policy(command.draft_length)
-        drafters = resolve_drafters(command.drafter, folder)
+        drafters = resolve_drafters(command.drafter, folder, bits=command.memory.drafter_bits)
         caches = quantized_caches(folder, command.memory)
         self._led.check(command.macs)
         alone = not command.macs.hosts
@@ -353,11 +356,12 @@ class Host:
             earlier=earlier_answers_folder() if command.learn else None,
             kept=kept_blocks(command.keep_bytes),
         )
+        self._memory = command.memory
         remark = self._calibrate(session, loading, again=command.measure)
         remark = " ".join(filter(None, (target.remark, remark)))
         if self._led.cluster is not None:
             remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
-        self._target, self._memory, self._macs = target, command.memory, command.macs
+        self._target, self._macs = target, command.macs
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._parallel, self._exact = command.parallel, command.exact
         self._room = room_tokens(self._led.fits or ((here,) if here is not None else ()))
@@ -379,7 +383,9 @@ class Host:
             length
         )  # a new one in any case: the old one has measured the old drafter
         folder = session.target.folder
-        drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
+        drafters = None
+        if command.drafter is not None:
+            drafters = resolve_drafters(drafter, folder, bits=self._memory.drafter_bits)
         if drafters is not None and self._led.cluster is not None:
             self._led.draft_with(drafters, self._memory)
         elif drafters is not None:
@@ -397,7 +403,8 @@ class Host:
     def _calibrate(
         self, session: Session, loading: protocol.Loading, *, again: bool = False
     ) -> str:
-        """Calibrate, and report every tenth of it. Returns the remarks as a line."""
+        """Calibrate, and report every tenth of it. Returns the remarks as a line. `again`: also try
+        in how many bits the drafter is best held, unless that was chosen."""
         reported = -1
 
         def report(share: float) -> None:
@@ -406,9 +413,12 @@ class Host:
                 reported = int(10 * share)
                 self._send(replace(loading, measured=share))
 
-        remarks = session.calibrate(
-            progress=report, cancelled=lambda: self._queue.cancelled(loading.id), again=again
-        )
+        def cancelled() -> bool:
+            return self._queue.cancelled(loading.id)
+
+        if again and not self._memory.drafter_bits:
+            try_bits(session, progress=report, cancelled=cancelled)
+        remarks = session.calibrate(progress=report, cancelled=cancelled, again=again)
         return " ".join(remark.value for remark in remarks)
 
     def _generate(self, command: Generate) -> None:

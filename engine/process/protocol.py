@@ -38,7 +38,8 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 12  # since a loaded pair says what it holds
+PROTOCOL = 12  # since a loaded pair says what it holds, and in how many bits its drafter is
+DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -49,10 +50,12 @@ LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Limits of a conversation: at most `context` tokens, 0 for as many as the model allows;
-    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
+    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model. Weights of the
+    drafter have `drafter_bits`: see `models.installed.resolve.resolve_drafters`."""
 
     context: int = 0
     cache_bits: int = 0
+    drafter_bits: int = 0
 
     def __post_init__(self) -> None:
         if self.context < 0 or self.context == 1:
@@ -62,6 +65,11 @@ class Memory:
         if self.cache_bits not in CACHE_BITS:
             raise Problem(
                 f"Caches cannot have numbers of {self.cache_bits} bits.", "Choose 8, 4 or 0."
+            )
+        if self.drafter_bits not in DRAFTER_BITS:
+            raise Problem(
+                f"Drafters cannot have weights of {self.drafter_bits} bits.",
+                "Choose 16, 8, 4 or 0.",
             )
 
 

@@ -71,13 +71,13 @@ class Generation:
 
 class EngineLink:
     """One engine at a time. Attributes: `ranks_changed`, called when `ranks` has changed; `heard`,
-    the number of its lines so far."""
+    the number of its lines so far; `remark`, the newest one of an answer."""
 
     def __init__(self, *, thinking: Thinking = "", thinking_budget: int | None = None) -> None:
         """`thinking` and `thinking_budget`: of requests that have none."""
         self._thinking, self._thinking_budget = thinking, thinking_budget
         self.ranks_changed: Callable[[], None] = lambda: None
-        self.heard = 0
+        self.heard, self.remark = 0, ""
         self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
         self._generations: dict[str, Generation] = {}
@@ -177,6 +177,7 @@ class EngineLink:
     def _deliver(self, delivery: Delivery) -> None:
         match delivery:
             case (Loaded() | Counted() | Failed() as response, Load() | Count() as command):
+                self.remark = "" if isinstance(response, Loaded) else self.remark
                 self._settle(command.id, response)
             case (response, Generate() as command) if isinstance(response, Event):
                 self._pass_on(response, self._generations[command.id])
@@ -185,6 +186,8 @@ class EngineLink:
 
     def _pass_on(self, event: Event, generation: Generation) -> None:
         generation.add(event)
+        if isinstance(event, Done):
+            self.remark = event.remark or self.remark
         if isinstance(event, Done | Failed):
             del self._generations[generation.id]
         elif generation.piled_up and not generation.left:

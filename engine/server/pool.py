@@ -92,7 +92,10 @@ class Pool:
     def statuses(self) -> tuple[ModelStatus, ...]:
         """The pairs, for people."""
         return tuple(
-            ModelStatus(pair.name, pair.state, pair.fit.needed_bytes if pair.fit else 0)
+            ModelStatus(
+                *(pair.name, pair.state, pair.fit.needed_bytes if pair.fit else 0),
+                pair.link.remark if pair.state == "loaded" else "",
+            )
             for pair in self.pairs
             if pair.name
         )

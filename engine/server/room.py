@@ -23,7 +23,7 @@ class Room:
 
     def __init__(self, machine: Callable[[], Machine] = this_machine) -> None:
         self._machine = machine
-        self._sizes: dict[tuple[str, str], Sizes | None] = {}
+        self._sizes: dict[tuple[str, str, int], Sizes | None] = {}
 
     async def taken(self, pair: Load | Loaded) -> Fit | None:
         """The memory that a loaded pair takes; None where its size is not known."""
@@ -55,16 +55,16 @@ class Room:
         another Mac too."""
         if pair.macs.hosts:
             return None
-        key = pair.target, pair.drafter
+        key = pair.target, pair.drafter, pair.memory.drafter_bits
         if key not in self._sizes:
             self._sizes[key] = await asyncio.to_thread(partial(_weigh, *key))
         return self._sizes[key]
 
 
-def _weigh(target: str, drafter: str) -> Sizes | None:
+def _weigh(target: str, drafter: str, bits: int) -> Sizes | None:
     try:
         folder = resolve_target(target)
-        sizes = weigh(folder), heaviest(resolve_drafters(drafter, folder))
+        sizes = weigh(folder), heaviest(resolve_drafters(drafter, folder, bits=bits))
         fit(*sizes, context=DEFAULT_CONTEXT, machine=this_machine())
     except (Problem, OSError):
         return None  # loading reports what is wrong

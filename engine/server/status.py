@@ -38,11 +38,13 @@ class ClientStatus:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """A model that clients may ask for, and the memory that it takes; 0 where that is not known."""
+    """A model that clients may ask for, and the memory that it takes; 0 where that is not known.
+    `remark`: its newest remark on an answer, for people."""
 
     name: str
     state: ModelState
     needed_bytes: int = 0
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

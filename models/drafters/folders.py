@@ -26,6 +26,7 @@ from models.files import data_folder
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
+PUBLISHED, USUAL = 16, 8  # bits; in 8, drafters of all kinds lose no acceptance
 MODULE_WEIGHTS = "mtp*.safetensors"
 _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 
@@ -35,11 +36,13 @@ class DrafterFolder:
     """A drafter with weights, of any kind: a head, a whole model, or what others have trained.
 
     `files`: the folder's files; `description`: what they hold. `layouts` has only its own tensors,
-    also if the files hold more, as those of a target with a module of its own.
+    also if the files hold more, as those of a target with a module of its own. `bits`: see
+    `held_bits`; None for the default.
     """
 
     files: ModelFolder
     description: DrafterDescription
+    bits: int | None = None
 
     @classmethod
     def of_model(cls, model: ModelFolder) -> "DrafterFolder":
@@ -66,6 +69,17 @@ class DrafterFolder:
     def fingerprint(self) -> str:
         """Identifies the weights: see `ModelFolder`."""
         return self.files.fingerprint
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its matrices are quantized in its files."""
+        return self.kind == "head" or any(name.endswith(".scales") for name in self.layouts)
+
+    @property
+    def held_bits(self) -> int:
+        """The bits of each weight once it is loaded: 8 or 4, or 16 for as it is published. Weights
+        that are packed in their files stay as they are."""
+        return PUBLISHED if self.is_packed else self.bits or USUAL
 
     @property
     def weights(self) -> tuple[Path, ...]:

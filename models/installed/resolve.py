@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.catalog import load_catalog
+from models.drafters.enough_bits import found_bits
 from models.drafters.folders import (
     DrafterFolder,
     find_head,
@@ -53,6 +54,13 @@ class NamedDrafter:
 
     name: str
     folder: DrafterFolder | None = None
+
+    def held_in(self, bits: int, target: ModelFolder) -> "NamedDrafter":
+        """Return the same drafter, held in these bits: see `resolve_drafters`."""
+        if self.folder is None or self.folder.is_packed:
+            return self
+        chosen = bits or found_bits(target, self.folder)
+        return replace(self, folder=replace(self.folder, bits=chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +142,20 @@ def resolve_drafter(
     return DrafterFolder.of_model(model)
 
 
-def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
+def resolve_drafters(name: str, target: ModelFolder, *, bits: int = 0) -> Drafters:
     """The drafters for `target`, as a person names them: see `engine.conversation.pair`. Raises
     Problem.
 
     Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
+    `bits`: 16, 8 or 4, in which it is held; 0 for 4 where that was found to be enough, else 8.
     """
+    why = ""
     if name.strip() == "auto":
         taken, why = _automatic(target)
-        return Drafters(name, (NamedDrafter("suffix"), *taken), why)
-    parts = [part.strip() for part in name.split("+")]
-    return Drafters(name, tuple(_named_drafter(part, target) for part in parts))
+        parts: Sequence[NamedDrafter] = (NamedDrafter("suffix"), *taken)
+    else:
+        parts = [_named_drafter(part.strip(), target) for part in name.split("+")]
+    return Drafters(name, tuple(part.held_in(bits, target) for part in parts), why)
 
 
 def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:

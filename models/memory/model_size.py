@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from models.drafters.folders import DrafterFolder
+from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.kinds import DrafterDescription
 from models.memory.shape import Shape, read_shape
 from models.model_folder import ModelFolder
@@ -23,6 +23,8 @@ _NOT_LOADED = (
     "audio_tower",
     "vision_model",
 )
+_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of a number
+_OF_GROUP = 0.5  # bits of a weight's part of the scale and the bias of its group
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,20 @@ class ModelSize:
 
 def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
     """Return the size of a model or a drafter, from its config and headers. Raises Problem."""
-    config = folder.config
-    if isinstance(folder, DrafterFolder) and not folder.description.is_whole_model:
-        return replace(count(folder.name, config, folder.layouts), network=folder.description)
-    return count(folder.name, config, loaded_tensors(folder))
+    name, config = folder.name, folder.config
+    if not isinstance(folder, DrafterFolder):
+        return count(name, config, loaded_tensors(folder))
+    network = None if folder.description.is_whole_model else folder.description
+    tensors = folder.layouts if network else loaded_tensors(folder)
+    held = sum(_held_bytes(layout, folder.held_bits) for layout in tensors.values())
+    return replace(count(name, config, tensors), network=network, size_bytes=held)
+
+
+def _held_bytes(layout: TensorLayout, bits: int) -> int:
+    """The size of a drafter's tensor in memory: matrices of floats are held in these bits."""
+    if bits == PUBLISHED or layout.dtype not in _WIDTHS or len(layout.shape) < 2:
+        return layout.size_bytes
+    return round(layout.size_bytes * (bits + _OF_GROUP) / (8 * _WIDTHS[layout.dtype]))
 
 
 def loaded_tensors(folder: ModelFolder | DrafterFolder) -> dict[str, TensorLayout]:
@@ -76,16 +88,16 @@ def loaded_tensors(folder: ModelFolder | DrafterFolder) -> dict[str, TensorLayou
 def count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
     """Return the size of a model with these tensors. Packed ones hold 32 bits of weights in each
     number."""
-    values, widths = 0, {"F32": 4, "F16": 2, "BF16": 2}
+    values = 0
     floats: dict[int, int] = {}
     for tensor, layout in layouts.items():
         size = layout.size_bytes
         if layout.dtype == "U32":
             values += size * 8 // _bits(config, tensor.removesuffix(".weight"))
         elif not tensor.endswith((".scales", ".biases")):
-            values += size // widths.get(layout.dtype, 4)
-        if layout.dtype in widths:
-            floats[widths[layout.dtype]] = floats.get(widths[layout.dtype], 0) + size
+            values += size // _WIDTHS.get(layout.dtype, 4)
+        if layout.dtype in _WIDTHS:
+            floats[_WIDTHS[layout.dtype]] = floats.get(_WIDTHS[layout.dtype], 0) + size
     return ModelSize(
         name,
         sum(layout.size_bytes for layout in layouts.values()),

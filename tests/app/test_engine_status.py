@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from app.engine_client.engine_process import Patience
+from engine.events import Done, Stats
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
 from tests.support.app.window_use import answered, send, texts
@@ -72,6 +73,8 @@ def test_a_remark_about_the_machine_stands_in_the_panel_alone(
         assert remark.words == text
         assert remark.isHidden() == (text == "")
         assert not window.notices.texts
+    window.engine.happened.emit(Done("g", "stop", Stats(), remark="It drafts no more."))
+    assert remark.words == "It drafts no more."
 
 
 def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(

@@ -6,7 +6,6 @@ computes with them is for `engine.drafters`. Nothing is quantized of what is sma
 lot: norms, and the heads that correct and judge a block.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from engine.cli.models.convert import (
     require_room,
     write_weights,
 )
+from engine.quantized import KEPT
 from models.drafters.folders import DrafterFolder
 from models.drafters.mtp import module_config
 from models.errors import Problem
@@ -28,10 +28,6 @@ from models.records import MODULE_NAME
 
 BITS = (4, 8)
 _DEFAULT_BITS = 8  # with which published drafters lose no acceptance
-_KEPT = re.compile(
-    r"(^|\.)(markov_head|confidence_head|candidate_selector|masked_embedding|attention_conv"
-    r"|mlp_conv|gate|shared_expert_gate|kv_b_proj|d2t|t2d)\."
-)
 _FUSED_EXPERTS = ".experts.gate_up_proj"
 _PACKED_EXPERTS = ".experts.down_proj"
 
@@ -121,7 +117,7 @@ def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, 
         base = name.removesuffix(".weight")
         whole = array.ndim > 1 and array.shape[-1] % group_size == 0
         floats = mx.issubdtype(array.dtype, mx.floating)
-        kept = _KEPT.search(ours.get(name, name)) or (picked and base.endswith("embed_tokens"))
+        kept = KEPT.search(ours.get(name, name)) or (picked and base.endswith("embed_tokens"))
         if name == base or kept or not whole or not floats:
             made[name] = array
             continue

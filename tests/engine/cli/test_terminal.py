@@ -505,6 +505,9 @@ def test_a_loop_and_what_was_not_read_are_told_in_a_line_each() -> None:
     assert remarks_on([1, 2, 3] * 60, part) == 2
     assert "12 earlier messages" in closing_remarks([part])[0]
     assert "8,192" in closing_remarks([part])[0]
+    assert closing_remarks([Done("g", "stop", Stats(), remark="It drafts no more.")]) == [
+        "It drafts no more."
+    ]
 
 
 REASONED = (

@@ -115,9 +115,9 @@ def test_a_folder_named_like_a_drafter_needs_its_path(
 def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     asked: list[Path] = []
 
-    def loader(folder: ModelFolder) -> LoadedModel:
+    def loader(folder: ModelFolder, **options: int) -> LoadedModel:
         asked.append(folder.path)
-        return load(folder)
+        return load(folder, **options)
 
     make("none+lookup", target, load=loader)
     assert asked == []
@@ -255,7 +255,7 @@ def test_too_few_shared_tokens(target: LoadedModel, other: Path) -> None:
     ):
         path.write_text(json.dumps(tokenizer | changed))
         with pytest.raises(Problem, match=r"token 0 is .* in target and .* in other model"):
-            make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
+            make(str(other), target, load=lambda folder, **options: pytest.fail("it was loaded"))
 
 
 def test_one_that_drafts_in_parallel_needs_the_same_tokens(

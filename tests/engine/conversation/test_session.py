@@ -13,11 +13,15 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
+from engine.drafters import DraftArrays, Drafter
 from engine.events import Draft, Text
 from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
+from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -323,3 +327,44 @@ def test_session_survives_an_error_in_the_model(tokenizer: Any) -> None:
 
     check_caches(session)
     assert tokens_of(collect(session, session.answer(QUESTION, request))) == expected
+
+
+class Overflowing(Known):
+    """Gives its third draft and all after it NaN as a probability."""
+
+    name = "overflowing"
+
+    def propose(self, *asked: Any) -> DraftArrays | None:
+        draft = super().propose(*asked)
+        self.drafts = getattr(self, "drafts", 0) + 1
+        if draft is None or self.drafts < 3:
+            return draft
+        return replace(draft, q=mx.full(draft.q.shape, mx.nan))
+
+    def beside(self, target: Decoder) -> Drafter:
+        return Overflowing(self._script)
+
+
+@pytest.mark.parametrize("beside_host", [False, True])
+def test_a_drafter_that_is_switched_off_is_named_once(
+    tokenizer: PreTrainedTokenizerFast, beside_host: bool
+) -> None:
+    """The answer goes on without it, and so do the next ones, another conversation's too."""
+    prompt, text = list(range(8)), b"one two three four five six"
+    request = Request(max_tokens=40, prediction="something else")
+    with computing_as(GPU if beside_host else CPU):
+        session = scripted(tokenizer, text, prompt=len(prompt), length=2)
+        session.drafter = Overflowing([*prompt, *text, END, END])
+        first = collect(session, session.complete(prompt, request))
+        again = collect(session, session.complete(prompt, request))
+        other = list(session.another().complete(prompt, request))
+    assert [text_of(each) for each in (first, again, other)] == 3 * [text.decode()]
+    assert done_of(first).remark == (
+        "overflowing computed NaN or infinity, and drafts no more: choose another drafter."
+    )
+    assert done_of(again).remark == ""
+    drafted = [
+        sum(isinstance(each, Draft) and each.drafter == "overflowing" for each in events)
+        for events in (first, again, other)
+    ]
+    assert drafted == [2, 0, 0]

@@ -1,5 +1,8 @@
 """What tests of several drafters begin with."""
 
+from collections.abc import Iterator
+from unittest import mock
+
 import pytest
 
 from engine.drafters.reencoding import Writing
@@ -15,3 +18,10 @@ def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
         "trained": trained(root / "trained"),
         "stories": stories(),
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_published() -> Iterator[None]:
+    """Networks hold the weights that a test gave them, unless it says in how many bits."""
+    with mock.patch("models.drafters.folders.USUAL", 16):
+        yield

@@ -1,6 +1,7 @@
 """The laws of every drafter that has a network of its own, whatever it reads of the target."""
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,19 +13,24 @@ from hypothesis import strategies as st
 
 import engine.core.model_parts
 import engine.drafters.gemma_assistant
+import engine.speculate
 from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.block import ContextCache
+from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
+from engine.request import Sampling
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.helpers import (
+    BLOCK,
     GREEDY,
     PROMPT,
     Draft,
     MakeDrafter,
     Run,
+    assert_as_fresh,
     assert_same_draft,
     drafted,
     read_prompt,
@@ -283,3 +289,56 @@ def test_q_before_the_sampler_chain_is_noticed(name: str, monkeypatch: pytest.Mo
         monkeypatch,
         texts=200,
     )
+
+
+# NaN and infinity
+
+
+def overflow(patch: pytest.MonkeyPatch, value: float) -> None:
+    """Let what drafters compute be `value` from their second draft on."""
+    scores, calls = Rows.scores, iter(range(1 << 20))
+
+    def broken(rows: Rows, logits: mx.array, *rest: Any) -> mx.array:
+        scored = scores(rows, logits, *rest)
+        return scored if next(calls) < 3 else mx.full(scored.shape, value)
+
+    patch.setattr(Rows, "scores", broken)
+
+
+def assert_switched_off(kind: Kind, patch: pytest.MonkeyPatch, value: float) -> None:
+    """The text is the target's, nothing that is not finite is shown, and it drafts no more."""
+    architecture = kind.architectures[0 if math.isnan(value) else -1]  # short convolutions too
+    model = kind.model(architecture, SMALL)
+    for sampling in (GREEDY, Sampling(temperature=0.8, repeatable=True), SAMPLINGS["warm"]):
+        plain = write(
+            Decoder(model), NoDrafter(), Fixed(0), list(SMALL_PROMPT), task(12, sampling=sampling)
+        )
+        target, tokens = Decoder(model, block=BLOCK), list(SMALL_PROMPT)
+        drafter = kind.drafter(target, architecture, 0)
+        with patch.context() as patched:
+            overflow(patched, value)
+            run = write(target, drafter, Fixed(3), tokens, task(12, sampling=sampling))
+        if sampling.greedy or sampling.repeatable:
+            assert run.tokens == plain.tokens
+        shown = [q for guess, _ in run.rounds if guess for q in guess.q]
+        numbers = [*shown, *(ruled.own_p for _, ruled in run.rounds)]
+        assert all(map(math.isfinite, numbers))
+        assert 0 < len(shown) <= 3
+        assert drafter.dropped == {drafter.name}
+        if kind.is_exact(architecture):
+            assert_as_fresh(target, tokens, Decoder(model, block=BLOCK))
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@every_kind
+def test_what_computes_nan_is_switched_off(
+    kind: Kind, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_switched_off(kind, monkeypatch, value)
+
+
+def test_a_guard_that_lets_nan_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.speculate, "isfinite", lambda number: True)
+    with pytest.raises(AssertionError):
+        assert_switched_off(NAMED["head"], monkeypatch, math.nan)

@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from engine.core.decoder import Decoder
 from engine.core.model_parts import final_norm
 from engine.core.sampling import History, distribution, scores
+from engine.device import GPU
 from engine.drafters import DrafterRefused
 from engine.drafters.medusa import (
     MedusaDrafter,
@@ -23,6 +25,7 @@ from engine.drafters.medusa import (
 )
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
+from tests.support.engine.backends import computing_as
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, proposed, up_to
 from tests.support.engine.medusas import medusa_network, untrained_medusa
@@ -204,6 +207,15 @@ def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -
             x = x + mx.sigmoid(head.blocks[0].linear(x)) * head.blocks[0].linear(x)
         expected.append(int(mx.argmax(x @ head.output.weight.T).item()))
     assert proposed(drafter, TOKENS) == expected
+
+
+def test_published_heads_are_held_in_8_bits(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "heads", published(medusa_network(64), layers=1))
+    with computing_as(GPU):
+        held = replace(describe_drafter(folder), bits=8)
+        drafter = load_medusa(held, Decoder(shallow("llama")))
+    for head in drafter._heads:
+        assert [layer.bits for layer in (head.blocks[0].linear, head.output)] == [8, 8]
 
 
 def test_rows_of_some_tokens_are_read_by_their_map(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from engine.process.protocol import (
     Unloaded,
 )
 from engine.request import Prompt, Request, Sampling, asked
+from models.drafters.folders import DrafterFolder
 from models.errors import Problem
 from models.memory.machine import Machine
 from models.memory.model_size import weigh
@@ -141,13 +142,13 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(play: Play, fol
     play(Load("1", folder, folder, "2", Memory(512), macs=TWO))
     (room,) = play.cluster.rooms
     assert (room["context"], room["cache_bits"]) == (512, None)
-    assert room["drafter"] == weigh(ModelFolder(Path(folder)))
+    assert room["drafter"] == weigh(DrafterFolder.of_model(ModelFolder(Path(folder))))
 
 
 def test_another_drafter_needs_room_on_this_mac_alone(play: Play, folder: str) -> None:
     """And not for a whole target, which may be larger than this Mac."""
     play(Load("1", folder, macs=TWO), SetDrafter("2", folder), SetDrafter("3", "lookup"))
-    assert play.cluster.drafting == [weigh(ModelFolder(Path(folder))), None]
+    assert play.cluster.drafting == [weigh(DrafterFolder.of_model(ModelFolder(Path(folder)))), None]
     assert [each.drafter for each in play.of(Loaded)] == ["none", folder, "lookup"]
 
 

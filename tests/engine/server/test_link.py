@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from engine.events import Done, Failed, Text
-from engine.process.protocol import Cancel, Count, Generate
+from engine.process.protocol import Cancel, Count, Generate, Load
 from engine.request import ChatMessage, Prompt, Request
 from engine.server.link import EngineFailed
 from tests.support.engine.asking import run
@@ -116,3 +117,21 @@ def test_what_nobody_reads_ends_and_does_not_hold_the_others_up(
             assert isinstance(last, Failed)
 
     run(ignore())
+
+
+def test_the_newest_remark_on_an_answer_is_kept() -> None:
+    """Until another pair is loaded."""
+
+    def remarked(command: Generate) -> Iterator[Step]:
+        for step in script("Hello.", id=command.id):
+            yield replace(step, remark="It drafts no more.") if isinstance(step, Done) else step
+
+    async def ask() -> list[str]:
+        async with scripted(remarked) as (link, _):
+            async with link.generate(HELLO, Request()) as events:
+                assert [event async for event in events]
+            remarks = [link.remark]
+            await link.load(Load("other", "/models/other"))
+            return [*remarks, link.remark]
+
+    assert run(ask()) == ["It drafts no more.", ""]

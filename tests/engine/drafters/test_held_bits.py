@@ -1,0 +1,140 @@
+"""Drafters that were published in floats are held in 8 or 4 bits: all packagings, by one rule."""
+
+from pathlib import Path
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import dequantize_model
+
+from engine.conversation.loading import load
+from engine.conversation.pair import held_as, make_drafter
+from engine.core.decoder import Decoder
+from engine.device import CPU, GPU
+from engine.drafters import weights
+from engine.quantized import KEPT, hold_in
+from models.drafters.folders import DrafterFolder
+from models.installed.resolve import Drafters, resolve_drafters
+from models.memory.model_size import weigh
+from models.model_folder import ModelFolder
+from tests.support.engine import tiny
+from tests.support.engine.backends import computing_as
+from tests.support.engine.parity.drafters import DRAFTERS, ours
+from tests.support.engine.parity.subjects import TOLERANCE, Arrays, difference, kept
+from tests.support.mostly_slow import mostly_slow
+
+OF_EIGHT_BITS = 0.06  # of the size of what a network computes; with 4 bits it is .1 to 1
+QUICK = ("eagle", "mtp-qwen3.5-experts", "gemma-4-assistant-clustered", "dspark-deepspec")
+
+
+def size_bytes(network: nn.Module) -> int:
+    return sum(array.nbytes for _, array in tree_flatten(network.parameters()))
+
+
+def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, int]:
+    """What a drafter of a packaging computes in these bits, as on a Mac, and its size.
+    `unpacked`: by matrices of floats that were rounded so."""
+    sizes = []
+
+    def hold(bits: int, network: nn.Module) -> None:
+        hold_in(bits, network)
+        sizes.append(size_bytes(network))
+        packed = [place for place, each in network.named_modules() if hasattr(each, "bits")]
+        assert bool(packed) == (bits < 16)
+        assert not any(map(KEPT.search, packed))
+        if unpacked:
+            dequantize_model(network)
+
+    with (
+        computing_as(GPU),
+        mock.patch.object(DrafterFolder, "held_bits", bits),
+        mock.patch.object(weights, "hold_in", hold),
+    ):
+        found = ours(DRAFTERS[name])
+    return found, sizes[0]
+
+
+@pytest.mark.parametrize("name", mostly_slow(DRAFTERS, quick=QUICK))
+def test_every_packaging_computes_as_its_rounded_matrices(name: str) -> None:
+    whole, published = computed(name, 16)
+    assert difference(whole, kept(DRAFTERS[name])) <= TOLERANCE
+    eight, of_eight = computed(name, 8)
+    four, of_four = computed(name, 4)
+    assert of_four < of_eight < 0.9 * published
+    assert difference(eight, computed(name, 8, unpacked=True)[0]) <= TOLERANCE
+    assert difference(four, computed(name, 4, unpacked=True)[0]) <= TOLERANCE
+    first = next(iter(whole))  # before a token that it draws can be another
+    known = np.isfinite(whole[first]) & np.isfinite(eight[first])
+    off = np.linalg.norm(eight[first][known] - whole[first][known])
+    limit = 2 * OF_EIGHT_BITS if name == "dflash2" else OF_EIGHT_BITS  # it scores few candidates
+    assert 0 < off < limit * np.linalg.norm(whole[first][known])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny.write_folder("llama", tmp_path / "model", dtype=mx.bfloat16)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(("bits", "precision"), [(16, "bfloat16"), (8, "8-bit"), (4, "4-bit")])
+def test_a_whole_model_is_held_so_only_as_a_drafter(
+    folder: Path, bits: int, precision: str
+) -> None:
+    with computing_as(GPU):
+        target = load(ModelFolder(folder))
+        assert target.precision == "bfloat16"
+        held = []
+
+        def loading(files: ModelFolder, **options: int) -> object:
+            held.append(load(files, **options))
+            return held[-1]
+
+        drafters = resolve_drafters(str(folder), target.folder, bits=bits)
+        make_drafter(drafters, target=target, decoder=Decoder(target.model), load=loading)
+        assert held[0].precision == precision
+        expected = weigh(drafters.parts[0].folder).size_bytes
+        assert size_bytes(held[0].model) == pytest.approx(expected, rel=0.02)
+        words = "as published" if bits == 16 else f"in {bits} bits"
+        assert held_as(drafters) == [("model", words)]
+
+
+def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(
+    tmp_path: Path,
+) -> None:
+    class Wide(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(512, 1024, bias=False) for _ in range(8)]
+
+    network, target = Wide(), tiny.build("llama", layers=1, dtype=mx.bfloat16)
+    network.set_dtype(mx.bfloat16)
+    mx.save_safetensors(str(tmp_path / "w"), dict(tree_flatten(network.parameters())))
+    published = size_bytes(network)
+    del network
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    with computing_as(GPU):
+        weights.fill(network := Wide(), mx.load(str(tmp_path / "w.safetensors")), target, bits=8)
+    assert mx.get_peak_memory() - before < 0.75 * published
+    assert size_bytes(network) < 0.54 * published
+
+
+def test_what_is_packed_stays_as_it_is(tmp_path: Path) -> None:
+    tiny.write_folder("llama", tmp_path / "model", bits=4)
+    folder = DrafterFolder.of_model(ModelFolder(tmp_path / "model"))
+    drafters = resolve_drafters(str(folder.path), folder.files, bits=8)
+    assert drafters.parts[0].folder == folder
+    assert folder.held_bits == 16
+    assert weigh(folder).size_bytes == weigh(folder.files).size_bytes
+
+
+def test_where_all_is_expanded_bits_change_nothing(folder: Path) -> None:
+    with computing_as(CPU):
+        target = load(ModelFolder(folder))
+        drafters: Drafters = resolve_drafters(str(folder), target.folder)
+        assert held_as(drafters) == [("model", "in float32")]
+        assert load(target.folder, bits=8).precision == target.precision
