@@ -31,7 +31,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test mutants lint format bench results simulate record retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server cluster lab app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test mutants lint format bench results simulate record retrieval pictures pictures-of-states benchmark-window clients tools benchmark-server lab app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -68,7 +68,7 @@ lint: $(DEV_READY) ## style, types, which package imports which, and how large e
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
-	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
+	$(BIN)/mypy --strict --package tests.lab.catalog --package tests.lab.retrieval --package tests.lab.simulate --package tests.lab.window_benchmark
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet -p no:xdist tests/test_budgets.py
 
@@ -111,9 +111,6 @@ benchmark-server: $(READY) ## measure our server and mlx-lm's under several clie
 
 lab: $(DEV_READY) ## other tools of tests/lab by name; ARGS="gpu --dry-run"
 	$(BIN)/python -m tests.lab.$(ARGS)
-
-cluster: $(READY) ## two Macs on this Linux machine, as root: what drafting gains; ARGS="failures --times 20"
-	$(BIN)/python -m tests.lab.cluster $(or $(ARGS),table)
 
 app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
 	$(BIN)/python packaging/build.py app $(if $(filter no,$(STARTER)),--without-starter)

@@ -142,8 +142,6 @@ class Settings(_Keys):
     """The path of the file that names several Macs; may be empty."""
     hosts_used = _switch("hosts/used")
     """Whether targets are loaded on the Macs in `hosts_file`."""
-    hosts_trusted = _switch("hosts/trusted")
-    """Whether everybody on the network of these Macs is trusted."""
 
     presets = _text("presets")
     """A person's own presets, in the format of `app.sampling.presets`."""
@@ -205,7 +203,7 @@ class Settings(_Keys):
         """The Macs on which targets are loaded; empty for this Mac alone."""
         if not (self.hosts_used and self.hosts_file):
             return Macs()
-        return Macs(self.hosts_file, self.hosts_trusted)
+        return Macs(self.hosts_file)
 
     def memory(self, target: str) -> Memory:
         """Return the memory limits chosen for conversations with `target`, or the model's own."""

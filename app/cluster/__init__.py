@@ -1,1 +1,1 @@
-"""The window's part in holding a target on several Macs: they are chosen, checked, set up, used."""
+"""The window's part in holding a target on several Macs: they are named, checked and used."""

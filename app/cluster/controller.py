@@ -1,80 +1,68 @@
-"""Connects the panel of several Macs to their state and their commands.
-
-Knows the Macs and the panel; no process, and no pixels.
-"""
-
-from dataclasses import replace
+"""Connects the dialog of several Macs to their state. Knows no process, and no pixels."""
 
 from PySide6.QtCore import QObject
 
 from app import files
-from app.cluster.hostfile_dialog import HostfileDialog
-from app.cluster.mac_list import MacShown
 from app.cluster.panel import MacsPanel
-from app.cluster.setup_steps import steps_of
 from app.cluster.several_macs import SeveralMacs
 from app.theme.labels import Tone
-from engine.cluster.hosts import HERE
 from engine.cluster.states import RankState, divided
-from models.errors import Problem
+from models.in_words import clean, size
 
-_NONE = "Off. Choose the file that names the Macs, or make one."
-_OFF = "Off. Models are loaded on this Mac alone."
-_OFF_SOON = "Will be off when the answer has ended and the model is loaded here."
-_UNTRUSTED = Problem(
-    "Nobody on the network of the Macs is trusted.",
-    "Use a cable between them, or answer the question above.",
-)
+_HOW = """\
+Several Macs together hold a target that is too large for one. Never run over Thunderbolt yet.
+
+1. On each Mac: Slipstream in the same folder, and Remote Login (System Settings, General, Sharing).
+2. Here, in Terminal, for each other Mac: ssh-copy-id MAC
+3. A Thunderbolt cable between the Macs, and here, with mlx-lm:
+   mlx.distributed_config --hosts THIS-MAC,MAC --over thunderbolt --backend ring --auto-setup \
+--output-hostfile macs.json
+4. Choose that file, and check it. Its first Mac is this one.
+
+What the Macs send each other is not encrypted: use a cable, or a network of your own.
+"""
 
 
 class MacsController(QObject):
-    """Controls one panel."""
+    """Controls one dialog."""
 
     def __init__(self, panel: MacsPanel, macs: SeveralMacs) -> None:
         super().__init__(panel)
         self._panel, self._macs = panel, macs
-        panel.switched.connect(self._use)
-        panel.choice_asked.connect(self._choose)
-        panel.making_asked.connect(self._make)
-        panel.check_asked.connect(self._check)
-        panel.trust_answered.connect(macs.trust)
+        panel.switched.connect(macs.use)
+        panel.choice_asked.connect(
+            lambda: files.ask_to_open(panel, "Choose a hostfile", "*.json", macs.choose)
+        )
+        panel.check_asked.connect(macs.check)
         macs.changed.connect(self.show)
         self.show()
 
     def show(self) -> None:
-        """Update the whole panel."""
-        macs, panel = self._macs, self._panel
+        """Update the whole dialog."""
+        macs = self._macs
         line, tone = self._line()
-        panel.show_state(line, tone, on=macs.used, possible=macs.used or bool(macs.names))
-        panel.show_file(macs.path, action=self._action())
-        panel.macs.show_macs(self._shown())
-        open_at = next((rank for rank in macs.ranks if rank.open_network), None)
-        finding = macs.finding
-        if open_at is None:
-            panel.trust.ask("", "", trusted=False)
-        else:
-            panel.trust.ask(self._name(open_at), open_at.open_network, trusted=macs.trusted)
-            if finding is not None and not macs.trusted:
-                finding = _UNTRUSTED
-        panel.show_steps(
-            steps_of(
-                named=bool(macs.names),
-                ranks=macs.ranks,
-                joined=macs.checked or (macs.used and _joined(macs.ranks)),
-                loaded=macs.loaded,
-                finding=finding,
-            )
-        )
+        self._panel.show_state(line, tone, on=macs.used, possible=bool(macs.used or macs.path))
+        action = "" if macs.checking or not macs.path else "Check"
+        if macs.used:
+            action = "Try again" if macs.finding else ""
+        self._panel.show_file(macs.path, action=action)
+        parts = [str(macs.finding)] if macs.finding else []
+        parts += [_said_of(rank) for rank in macs.ranks]
+        self._panel.show_report(clean("\n\n".join(parts or [_HOW])))
 
     def _line(self) -> tuple[str, Tone]:
         macs = self._macs
         if not macs.used:
+            if macs.checking:
+                return "Joining the Macs\u2026", "muted"
+            if macs.finding is not None:
+                return "Off. The check found something: see below.", "warning"
             if macs.waiting:
-                return _OFF_SOON, "muted"
-            return (_OFF if macs.path else _NONE), "muted"
-        if macs.lost is not None:
-            lost = self._name(macs.lost)
-            return f"{lost} is lost. The engine starts again, then the chat goes on.", "warning"
+                return (
+                    "Will be off when the answer has ended and the model is loaded here.",
+                    "muted",
+                )
+            return "Off. Models are loaded on this Mac alone.", "muted"
         if macs.finding is not None:
             return "No model could be loaded on these Macs: see below, or switch off.", "warning"
         if macs.resting:
@@ -83,79 +71,20 @@ class MacsController(QObject):
             return f"On. {divided(macs.ranks)}", "good"
         if macs.waiting and not macs.loading:
             return "The model will be loaded on these Macs when the answer has ended.", "muted"
-        joined = _joined(macs.ranks)
+        joined = macs.ranks and all(rank.state != "starting" for rank in macs.ranks)
         return ("Loading the model\u2026" if joined else "Joining the Macs\u2026"), "muted"
 
-    def _action(self) -> str:
-        """Return what the button beside the file does; empty to hide it."""
-        macs = self._macs
-        if macs.used:
-            return "Try again" if macs.finding is not None else ""
-        return "" if macs.checking or not macs.path else "Check"
 
-    def _shown(self) -> list[MacShown]:
-        macs = self._macs
-        if macs.ranks:
-            return [self._shown_rank(rank) for rank in macs.ranks]
-        asked = macs.checking or macs.loading
-        words = "Connecting\u2026" if asked else "Not connected"
-        return [
-            MacShown(_named(name, here=place == 0), words) for place, name in enumerate(macs.names)
-        ]
-
-    def _shown_rank(self, rank: RankState) -> MacShown:
-        words, tone = self._words(rank)
-        finding = self._macs.finding
-        if finding is not None and rank.detail == finding.message:
-            rank = replace(rank, detail="")  # shown below already
-        return MacShown(self._name(rank), words, tone, rank)
-
-    def _words(self, rank: RankState) -> tuple[str, Tone]:
-        macs = self._macs
-        match rank.state:
-            case "starting" if macs.checking or macs.loading:
-                return "Connecting\u2026", "muted"
-            case "starting":
-                return "Not joined", "muted"
-            case "loading":
-                return "Loading\u2026", "muted"
-            case "ready":
-                return "Ready", "good"
-            case "working":
-                return "Working", "good"
-            case "lost":
-                return ("Lost" if rank.chip else "Not reached"), "warning"
-
-    def _name(self, rank: RankState) -> str:
-        alone = sum(each.host == rank.host for each in self._macs.ranks) == 1
-        if alone or rank.rank == 0:
-            return _named(rank.host, here=rank.rank == 0)
-        return f"{rank.host} (rank {rank.rank})"
-
-    def _use(self, on: bool) -> None:
-        self._macs.use(on)
-        self.show()
-
-    def _choose(self) -> None:
-        files.ask_to_open(self._panel, "Choose a hostfile", "*.json", self._macs.choose)
-
-    def _make(self) -> None:
-        dialog = HostfileDialog(self._panel)
-        dialog.made.connect(self._macs.choose)
-        dialog.open()
-
-    def _check(self) -> None:
-        if self._macs.used:
-            self._macs.try_again()
-        else:
-            self._macs.check()
-
-
-def _joined(ranks: tuple[RankState, ...]) -> bool:
-    return bool(ranks) and all(rank.state not in ("starting", "lost") for rank in ranks)
-
-
-def _named(host: str, *, here: bool) -> str:
-    if not here:
-        return host
-    return "This Mac" if host in HERE else f"{host} (this Mac)"
+def _said_of(rank: RankState) -> str:
+    """A Mac in two lines: its name and state, its chip, layers and memory."""
+    facts = [rank.chip]
+    if rank.layers is not None:
+        facts.append(f"layers {rank.layers[0]}\u2013{rank.layers[1] - 1}")
+    elif rank.needed_bytes:
+        facts.append("a part of every layer")
+    if rank.needed_bytes:
+        facts.append(f"{size(rank.needed_bytes)} needed of {size(rank.free_bytes)} that were free")
+    elif rank.free_bytes:
+        facts.append(f"{size(rank.free_bytes)} free")
+    here = " (this Mac)" if rank.rank == 0 else ""
+    return f"{rank.host}{here}: {rank.state}\n    {', '.join(filter(None, facts))}".rstrip()

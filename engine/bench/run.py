@@ -23,7 +23,7 @@ from engine.bench.measure import (
 from engine.bench.options import BenchOptions, as_plain, check
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
+from engine.bench.runners import HEADROOM, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.pair import held_as
 from engine.conversation.session import Session
@@ -45,13 +45,11 @@ def run_bench(
     options: BenchOptions,
     *,
     progress: Callable[[str], None],
-    load_target: Load | None = None,
     compare_buffers: Callable[[], tuple[tuple[str, float], ...]] = tuple,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
-    `load_target` loads the target on several Macs, where only Slipstream's own loop can read with
-    it. `compare_buffers` gives the report's `buffers`, on one Mac, before the target is loaded.
+    `compare_buffers` gives the report's `buffers`, before the target is loaded.
     Raises `Problem`, before anything is measured.
     """
     check(options)
@@ -61,8 +59,8 @@ def run_bench(
     bits = options.drafter_bits
     # Refuses early.
     makers = [drafter_maker(name, options.target, load_once, bits=bits) for name in names]
-    buffers = compare_buffers() if options.baselines and load_target is None else ()
-    target = (load_target or load_once)(options.target)
+    buffers = compare_buffers() if options.baselines else ()
+    target = load_once(options.target)
     session = Session(target)
     for make in makers:
         make(target, session.decoder)

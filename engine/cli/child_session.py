@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
-from engine.cli.line_child import LineChild
-from engine.cli.several_macs import Lost
+from engine.cli.line_child import LineChild, Lost
 from engine.conversation.eyes import refuse_unseen
 from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed

@@ -1,6 +1,8 @@
 """`slipstream cluster`: says how several Macs are, and what to set up on them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -8,12 +10,15 @@ from rich.table import Table
 
 from engine.cli.folders import target_folder
 from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
-from engine.cli.several_macs import leading
+from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState, divided
+from engine.process.launch import Launch
 from engine.process.protocol import CHECKED, Ranks
 from models.answers import Refused
 from models.errors import Problem
 from models.in_words import clean, size
+from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.shares import plan, require_plan
 
 _EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
 
@@ -24,7 +29,7 @@ app = typer.Typer(
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(TargetOptions, MacsOptions):
-    """The Macs to check, and the target to load on them, if any."""
+    """The Macs to check, and the target to divide between them, if any."""
 
     json: bool = option(False, *AS_JSON)
 
@@ -34,47 +39,51 @@ class CheckOptions(TargetOptions, MacsOptions):
 def check(options: CheckOptions) -> None:
     """Join the Macs, and say how each of them is and what to set up.
 
-    With --json, a line of "ranks" whenever one changes, and a last line that is "refused", if so.
+    With --json: a line of "ranks", or one that is "refused".
     """
-    states: tuple[RankState, ...] = ()
-
-    def note(ranks: tuple[RankState, ...]) -> None:
-        nonlocal states
-        states = ranks or states
-        if options.json and ranks:
-            print(CHECKED.to_json(Ranks(ranks)), flush=True)
-
-    def tell(problem: Problem) -> None:
-        if options.json:
-            print(CHECKED.to_json(Refused(problem.message, problem.remedy)), flush=True)
-
+    say = partial(print, flush=True)
     try:
-        macs = options.macs
-        if not macs.hosts:
-            raise Problem("No Macs are named.", "Give their file with --hosts.")
-        folder = None if options.target is None else target_folder(options.target)
-        with leading(macs, note, tell) as led:
-            led.join(macs)
-            if folder is not None:
-                led.load(folder, macs)
+        ranks = _joined(options)
     except Problem as problem:
         if not options.json:
             raise
-        tell(problem)
+        say(CHECKED.to_json(Refused(problem.message, problem.remedy)))
         raise typer.Exit(2) from None
+    if options.json:
+        say(CHECKED.to_json(Ranks(ranks)))
+    else:
+        _show(Console(), ranks)
+
+
+def _joined(options: CheckOptions) -> tuple[RankState, ...]:
+    """The Macs once they have met, and their shares of the target. Raises `Problem`."""
+    if options.hosts is None:
+        raise Problem("No Macs are named.", "Give their file with --hosts.")
+    hosts = read_hosts(Path(options.hosts))
+    folder = None if options.target is None else target_folder(options.target)
+    launch = Launch(hosts)
+    try:
+        launch.meet()
     finally:
-        if not options.json:
-            show_macs(Console(), states)
+        launch.close()
+    if folder is None:
+        return launch.states
+    mode = None if options.mode == "auto" else options.mode
+    made = plan(folder, launch.machines, context=DEFAULT_CONTEXT, mode=mode)
+    require_plan(made, [rank.host for rank in launch.states])
+    layers = made.layers or (None,) * len(made.fits)
+    return tuple(
+        replace(rank, layers=own, needed_bytes=fit.needed_bytes)
+        for rank, own, fit in zip(launch.states, layers, made.fits, strict=True)
+    )
 
 
-def show_macs(console: Console, ranks: tuple[RankState, ...]) -> None:
+def _show(console: Console, ranks: tuple[RankState, ...]) -> None:
     """Print a line for each Mac, and how they hold a target."""
-    if not ranks:
-        return
-    table = Table("Mac", "", "Chip", "Free", "Needs", "", box=None, pad_edge=False)
+    table = Table("Mac", "", "Chip", "Free", "Needs", box=None, pad_edge=False)
     for rank in ranks:
         bytes_of = [size(n) if n else "" for n in (rank.free_bytes, rank.needed_bytes)]
-        table.add_row(clean(rank.host), rank.state, clean(rank.chip), *bytes_of, clean(rank.detail))
+        table.add_row(clean(rank.host), rank.state, clean(rank.chip), *bytes_of)
     console.print(table)
     if any(rank.needed_bytes for rank in ranks):
         console.print(divided(ranks), highlight=False, markup=False)

@@ -9,8 +9,13 @@ from contextlib import suppress
 from engine.pipes import Lines
 from engine.process.client import FOLDER
 from engine.process.supervision import GRACE_SECONDS
+from models.errors import Problem
 
 _BLOCK_BYTES = 1 << 16
+
+
+class Lost(Problem):
+    """The engine ended before the answer did, mostly because one of several Macs was lost."""
 
 
 class LineChild:

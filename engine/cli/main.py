@@ -20,6 +20,7 @@ from rich.console import Console
 from engine.cli.agent import agent
 from engine.cli.cluster import app as cluster_app
 from engine.cli.folders import target_folder
+from engine.cli.line_child import Lost
 from engine.cli.models.commands import CONVERT_EXAMPLES, convert
 from engine.cli.models.commands import app as models_app
 from engine.cli.options import (
@@ -31,7 +32,6 @@ from engine.cli.options import (
     WORDS,
     AnswerOptions,
     DrafterBits,
-    MacsOptions,
     PairOptions,
     Panel,
     TargetOptions,
@@ -42,7 +42,6 @@ from engine.cli.options import (
     with_options,
 )
 from engine.cli.serve import epilog, serve
-from engine.cli.several_macs import Lost, leading, say_problem
 from engine.cli.streams import let_go, mend_streams
 from engine.command_buffers import larger_buffers
 from engine.cpu.blas import restart_with_any_kernels
@@ -50,6 +49,7 @@ from engine.request import Overflow
 from engine.tools.configuration import configuration_file
 from models.errors import Problem, problem_of
 from models.files import data_folder, written_path
+from models.in_words import clean
 from models.this_process import Awake
 
 _TEXTS = ("--prompt", "--regex", "--stop", "--system")  # options whose value may be any text
@@ -89,11 +89,11 @@ def _slipstream(
 
 
 @app.command(hidden=True)
-def follow() -> None:
-    """Obey the Slipstream that started this, on this Mac or another."""
-    from engine.cluster.follow import main as obey
+def rank(place: str, backend: str) -> None:
+    """Be one of the ranks on several Macs that MLX's launcher starts."""
+    from engine.process.rank import main as be_a_rank
 
-    obey()
+    be_a_rank(place, backend)
 
 
 @app.command(hidden=True)
@@ -300,7 +300,7 @@ _pair, _question, _report = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchCommand(TargetOptions, MacsOptions):
+class BenchCommand(TargetOptions):
     """The options of a benchmark, as they are written."""
 
     drafter: list[str] | None = _pair(None, "As for chat; repeatable.", "DRAFTER")
@@ -354,12 +354,10 @@ def bench(options: BenchCommand) -> None:
         baselines=options.baselines,
         out=options.out,
     )
-    macs = options.macs
-    with leading(macs) as led, Awake():
+    with Awake():
         measured = run_bench(
             chosen,
             progress=lambda line: errors.print(line, style="dim", markup=False),
-            load_target=partial(led.load, macs=macs) if macs.hosts else None,
             compare_buffers=partial(compare_buffers, chosen.target),
         )
     show(measured.report(), console, to=options.markdown)
@@ -426,6 +424,13 @@ def host() -> None:
     serve()
 
 
+def _say_problem(problem: Problem) -> None:
+    """Print it in one line on standard error. Some of it may come from a model's files."""
+    line = clean(" ".join(str(problem).split()))
+    with suppress(OSError):  # which may be full, too
+        print(f"slipstream: {line}", file=sys.stderr, flush=True)
+
+
 def _with_own_tools(arguments: Sequence[str]) -> list[str]:
     """The arguments with our own file after a `--tools` that names none. The value of another
     option, and what follows `--`, which is another program's, stay."""
@@ -457,7 +462,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if (problem := problem_of(error)) is None:
             raise
-        say_problem(problem)
+        _say_problem(problem)
         sys.exit(1 if isinstance(problem, Lost) else 2)
     finally:
         let_go(sys.stdout, sys.stderr)

@@ -123,11 +123,10 @@ class MacsOptions:
     """The Macs that hold the target; without a hostfile this one alone."""
 
     hosts: Path | None = _macs(None, *ON_THE_MACS)
-    trust_network: bool = _macs(False, "Trust everybody on their network.", "", "--trust-network")
     mode: Literal["auto", "pipeline", "tensor"] = _macs("auto", "How they share it.", "MODE")
 
     def __post_init__(self) -> None:
-        if self.hosts is None and (self.trust_network or self.mode != "auto"):
+        if self.hosts is None and self.mode != "auto":
             raise Problem("No Macs are named.", "Give their file with --hosts.")
 
     @property
@@ -135,7 +134,7 @@ class MacsOptions:
         """The Macs, as the engine is asked for them."""
         if self.hosts is None:
             return Macs()
-        return Macs(str(self.hosts.absolute()), self.trust_network, self.mode)
+        return Macs(str(self.hosts.absolute()), self.mode)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,8 @@ class Leader:
     `wake` lets them listen again after a rest. `links` describes the connections between the ranks.
 
     Attributes: `texts`, the tokens that each decoder holds, by its number; `number`, of the newest
-    message; `over`, whether nothing can be read any more: after `quit`, or because the ranks have
-    lost each other.
+    message; `resting`, whether the other ranks do; `over`, whether nothing can be read any more:
+    after `quit`, or because the ranks have lost each other.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Leader:
         self._wake, self._links = wake, links
         self._told: deque[Order] = deque()  # to be sent with the next pass
         self._opened = self._passes = 0
-        self._resting = True
+        self.resting = True
 
     @property
     def group(self) -> str:
@@ -92,10 +92,10 @@ class Leader:
 
         Raises `Problem` if the ranks do not hold the same text.
         """
-        if not self._resting and not self.over:
+        if not self.resting and not self.over:
             self._compare()
             self._send(orders.Rest())
-            self._resting = True
+            self.resting = True
 
     def quit(self) -> None:
         """End the other ranks."""
@@ -122,9 +122,9 @@ class Leader:
                 del self.texts[order.decoder]
         with self._in_step():
             self.part.settle()
-            if self._resting:
+            if self.resting:
                 self._wake()
-                self._resting = False
+                self.resting = False
             for message in orders.in_messages([*told, last]):
                 self.number += 1
                 numbers = orders.encode(self.number, message)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["starting", "loading", "ready", "working", "lost"]
+State = Literal["starting", "loading", "ready", "working"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +11,7 @@ class RankState:
     """The state of a rank.
 
     Attributes: `layers`, (first, end) in a pipeline; `needed_bytes` of its part of the model;
-    `free_bytes` before it was loaded; `open_network`, one of its links on which others may be,
-    or empty; `detail`, a line about what is wrong, for example.
+    `free_bytes` before it was loaded.
     """
 
     rank: int
@@ -22,8 +21,6 @@ class RankState:
     layers: tuple[int, int] | None = None
     needed_bytes: int = 0
     free_bytes: int = 0
-    open_network: str = ""
-    detail: str = ""
 
 
 def divided(ranks: tuple[RankState, ...]) -> str:

@@ -311,10 +311,7 @@ class EngineClient:
         if self.loaded is None or any(isinstance(work, Unload) for work in owed):
             return False
         loads = (work.macs for work in owed if isinstance(work, Load))
-        return all(
-            (each.hosts, each.trusted) == (macs.hosts, macs.trusted)
-            for each in (self.loaded.macs, *loads)
-        )
+        return all(each.hosts == macs.hosts for each in (self.loaded.macs, *loads))
 
 
 def _id_of(response: Response) -> str:

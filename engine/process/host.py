@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import BinaryIO, NoReturn
@@ -24,10 +25,11 @@ import mlx.core as mx
 import mlx_lm
 
 from engine.bench.enough_bits import try_bits
+from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState, divided
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
-from engine.conversation.loading import LoadedModel, attends_to
+from engine.conversation.loading import LoadedModel, attends_to, load
 from engine.conversation.pair import make_policy, require_pair
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
@@ -40,7 +42,9 @@ from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.pipes import claim_pipes
 from engine.process import protocol
-from engine.process.macs import LedMacs
+from engine.process.launch import TORN
+from engine.process.led import LedMacs
+from engine.process.macs import Cluster
 from engine.process.protocol import (
     Count,
     Counted,
@@ -58,12 +62,14 @@ from engine.request import TooLong
 from models.errors import Problem
 from models.files import data_folder
 from models.installed.last_used import mark_used
-from models.installed.resolve import Drafters, resolve_drafters, resolve_target
+from models.installed.resolve import Drafters, heaviest, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
+from models.memory.model_size import ModelSize
 from models.model_folder import ModelFolder
 from models.records import Fit
 from models.this_process import Awake, open_many_files
 
+Asked = Work | Count | protocol.Cancel | protocol.Hurry
 Send = Callable[[Response], None]
 
 
@@ -80,19 +86,23 @@ class ResponseLines:
 
     def send(self, response: Response) -> None:
         """Write one line. Raises Disconnected."""
+        self.send_line(protocol.RESPONSES.to_line(response))
+
+    def send_line(self, line: bytes) -> None:
+        """Write a line as it is. Raises Disconnected."""
         with self._lock:
-            self._write(response)
+            self._write(line)
 
     def send_last(self, responses: Sequence[Response]) -> None:
         """Write these, and nothing else: a thread that tries waits for the end of the process."""
         self._lock.acquire()
         with suppress(Disconnected):
             for response in responses:
-                self._write(response)
+                self._write(protocol.RESPONSES.to_line(response))
 
-    def _write(self, response: Response) -> None:
+    def _write(self, line: bytes) -> None:
         try:
-            self._stream.write(protocol.RESPONSES.to_line(response))
+            self._stream.write(line)
             self._stream.flush()
         except OSError as error:
             raise Disconnected from error
@@ -102,16 +112,17 @@ class CommandQueue:
     """The commands that are not done yet. One thread fills it, another empties it.
 
     Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
-    `at_stop`, to be called then; `owed`, the commands without a last response, by their ids.
+    `at_stop`, to be called then; `owed`, the commands without a last response, by their ids;
+    `whole`, whether wishes to cancel and to hurry are queued, too, to be passed on.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._queue: SimpleQueue[Work | Count | None] = SimpleQueue()
+        self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._cancelled: set[str] = set()
         self._hurried: set[str] = set()
         self.owed: dict[str, Work | Count] = {}
-        self.stopped = False
+        self.stopped = self.whole = False
         self.at_stop: Callable[[], None] = lambda: None
 
     def read(self, stream: BinaryIO) -> None:
@@ -133,6 +144,7 @@ class CommandQueue:
                     self._cancelled.discard(command.id)  # an id may be used again
                     self._hurried.discard(command.id)
                     self.owed[command.id] = command
+                if self.whole or not isinstance(command, protocol.Cancel | protocol.Hurry):
                     self._queue.put(command)
         self.stop()
 
@@ -147,7 +159,7 @@ class CommandQueue:
         """Whether `take` returns at once."""
         return not self._queue.empty()
 
-    def take(self) -> Work | Count | None:
+    def take(self) -> Asked | None:
         """Wait for the next command. None at the end."""
         return self._queue.get()
 
@@ -186,14 +198,17 @@ class Host:
         send: Send,
         *,
         end: Callable[[Sequence[Response]], None] = lambda last: None,
-        macs: Callable[..., LedMacs] = LedMacs,
+        cluster: Cluster | None = None,
     ) -> None:
         """`end` ends the process with its last responses, from any thread: when one of several Macs
-        is lost."""
+        is lost. `cluster`: where this is rank 0 of several, which hold the targets."""
         self._queue = queue
         self._tell = send
         self._end = end
-        self._led = macs(changed=self._on_change, lost=self._on_loss)
+        self._cluster = cluster
+        if cluster is not None:
+            cluster.changed = self._on_change
+        self._led: LedMacs | None = None  # does what is asked for, once others were to load
         self._reading = False  # whether an answer is being written
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
@@ -201,7 +216,7 @@ class Host:
         self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
         self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
-        self._later: deque[Work] = deque()  # waits until no answer runs; and all behind it
+        self._later: deque[Asked] = deque()  # waits until no answer runs; and all behind it
         self._awake, self._wired = Awake(), Wired(data_folder() / ".wired.lock")
         queue.at_stop = self._wired.release
 
@@ -212,6 +227,8 @@ class Host:
         finally:
             self._awake.keep(False)
             self._wired.keep(False)
+            if self._led is not None:
+                self._led.leave()
 
     def _run(self) -> None:
         ended = False
@@ -252,9 +269,10 @@ class Host:
             print(unkept.value, file=sys.stderr)
         return more
 
-    def _take(self, command: Work | Count) -> None:
+    def _take(self, command: Asked) -> None:
         """Do a command now, or keep it for later."""
-        if isinstance(command, Count) or (isinstance(command, Generate) and not self._later):
+        at_once = isinstance(command, Generate) or self._led is not None
+        if isinstance(command, Count) or (at_once and not self._later):
             self._do_safely(command)
         else:
             self._later.append(command)
@@ -266,7 +284,7 @@ class Host:
             self._send(event)
         self._reading = False
 
-    def _do_safely(self, command: Work | Count) -> None:
+    def _do_safely(self, command: Asked) -> None:
         try:
             self._do(command)
         except Disconnected:
@@ -282,14 +300,18 @@ class Host:
         self._queue.note(response)
         self._tell(response)
 
+    def _pass_on(self, response: Response) -> None:
+        with suppress(Disconnected):  # the end of the commands follows
+            self._send(response)
+
     def _failure(self, id: str, error: Exception, *, torn: bool) -> Failed:
         """The response to a failed command. If several Macs may have been `torn` from a pass, they
         are out of step, and this process ends."""
-        cluster = self._led.cluster
+        cluster = self._cluster
         if isinstance(error, Problem):  # of this answer alone, unless it left the Macs in mid-pass
             torn = torn and cluster is not None and cluster.over
         if torn and cluster is not None and isinstance(error, RuntimeError):  # of the connection
-            self._on_loss(cluster.why(error))
+            cluster.torn(error)
         failed = failure(id, error)
         if torn and cluster is not None:
             self._on_loss(Problem(failed.message, failed.remedy))
@@ -305,7 +327,14 @@ class Host:
         ids = [*self._queue.owed, ""]
         self._end([Failed(id, problem.message, problem.remedy) for id in ids])
 
-    def _do(self, command: Work | Count) -> None:
+    def _do(self, command: Asked) -> None:
+        if isinstance(command, Load) and command.macs.hosts and self._cluster is None:
+            self._begin_to_lead(command)
+        if self._led is not None:
+            self._led.do(command)
+            if isinstance(command, Generate) and self._queue.cancelled(command.id):
+                self._led.do(protocol.Cancel(command.id))  # it came before it could be queued
+            return
         match command:
             case Generate() if self._queue.cancelled(command.id):
                 self._send(Done(command.id, "cancelled", Stats()))
@@ -323,8 +352,24 @@ class Host:
             case SetDrafter():
                 self._change_drafting(command)
             case Unload():
-                self._led.leave()
                 self._unload(command.id)
+
+    def _begin_to_lead(self, command: Load) -> None:
+        """Have several Macs do this and what follows, unless they do already. Raises `Problem`,
+        before anything is unloaded."""
+        if self._led is not None:
+            return
+        hosts = read_hosts(Path(command.macs.hosts))
+        if self._target is not None:
+            self._unload(command.id)
+        self._queue.whole = True
+        self._led = LedMacs(
+            command.macs.hosts,
+            hosts,
+            send=self._pass_on,
+            lost=self._on_loss,
+            stopped=lambda: self._queue.stopped,
+        )
 
     def _load(self, command: Load) -> None:
         # A command that is refused before loading leaves the old model loaded.
@@ -332,16 +377,23 @@ class Host:
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder, bits=command.memory.drafter_bits)
         caches = quantized_caches(folder, command.memory)
-        self._led.check(command.macs)
-        alone = not command.macs.hosts
-        here = require_room(folder, drafters, command.memory) if alone else None
+        here = None if self._cluster else require_room(folder, drafters, command.memory)
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
         self._send(loading)
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
-        target = self._led.load(folder, command.macs, drafters=drafters, memory=command.memory)
+        if self._cluster is None:
+            target = load(folder)
+        else:
+            target = self._cluster.load(
+                folder,
+                mode=None if command.macs.mode == "auto" else command.macs.mode,
+                drafter=weighed(drafters),
+                context=command.memory.context or DEFAULT_CONTEXT,
+                cache_bits=command.memory.cache_bits or None,
+            )
         if command.memory.context:
             shorter = min(command.memory.context, target.context_length)
             target = replace(target, context_length=shorter)
@@ -359,12 +411,14 @@ class Host:
         self._memory = command.memory
         remark = self._calibrate(session, loading, again=command.measure)
         remark = " ".join(filter(None, (target.remark, remark)))
-        if self._led.cluster is not None:
-            remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
+        fits: tuple[Fit, ...] = (here,) if here is not None else ()
+        if self._cluster is not None and self._cluster.plan is not None:
+            fits = self._cluster.plan.fits
+            remark = " ".join(filter(None, (divided(self._cluster.ranks), remark)))
         self._target, self._macs = target, command.macs
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._parallel, self._exact = command.parallel, command.exact
-        self._room = room_tokens(self._led.fits or ((here,) if here is not None else ()))
+        self._room = room_tokens(fits)
         several = command.parallel > 1 and not command.exact
         self._batching = several and session.decoder.branches
         self._schedule(session)
@@ -386,8 +440,9 @@ class Host:
         drafters = None
         if command.drafter is not None:
             drafters = resolve_drafters(drafter, folder, bits=self._memory.drafter_bits)
-        if drafters is not None and self._led.cluster is not None:
-            self._led.draft_with(drafters, self._memory)
+        if drafters is not None and self._cluster is not None:
+            bits = self._memory.cache_bits or None
+            self._cluster.draft_with(weighed(drafters), cache_bits=bits)
         elif drafters is not None:
             require_room(folder, drafters, self._memory)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
@@ -497,6 +552,13 @@ def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit
     )
 
 
+def weighed(drafters: Drafters) -> ModelSize | None:
+    """The size of the heaviest; None if it is not known, which loading reports."""
+    with suppress(Problem):
+        return heaviest(drafters)
+    return None
+
+
 def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
     """The store of caches of prompts about documents; None if nothing is to be kept."""
     return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
@@ -554,8 +616,22 @@ def ready() -> protocol.Ready:
 
 def main() -> NoReturn:
     """Serve until `quit`, SIGTERM, or the end of standard input or output."""
-    open_many_files()
     commands, responses = claim_pipes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
+    serve(commands, responses)
+    os._exit(0)  # at once, as nothing ends the reader thread's read
+
+
+def serve(
+    commands: BinaryIO,
+    responses: BinaryIO,
+    *,
+    lead: Callable[[Callable[[bytes], None]], Cluster] | None = None,
+) -> None:
+    """Do what is asked for until `quit`, SIGTERM, or the end of either stream. With `lead` this is
+    rank 0 of several Macs: it is given what writes a line, and returns what loads on all of them.
+    """
+    open_many_files()
     writer = ResponseLines(responses)
     send = writer.send
     queue = CommandQueue(send)
@@ -575,16 +651,16 @@ def main() -> NoReturn:
         queue.at_stop()
         signal.alarm(GRACE_SECONDS)
         writer.send_last(last)
-        os._exit(1)
+        os._exit(1 if lead is None else TORN)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
     signal.signal(signal.SIGTERM, lambda *_: stop())
     with suppress(Disconnected):
-        send(ready())
-        host = Host(queue, send, end=end)  # before the first word of an end
+        if lead is None:
+            send(ready())
+        # Before the first word of an end.
+        host = Host(queue, send, end=end, cluster=lead and lead(writer.send_line))
         Thread(target=read, name="reader", daemon=True).start()
         host.run()
-    os._exit(0)  # at once, as nothing ends the reader thread's read
 
 
 if __name__ == "__main__":

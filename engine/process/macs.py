@@ -1,110 +1,246 @@
-"""The cluster that this process leads. MLX allows one per process.
+"""Loads targets on the ranks that hold them together, from rank 0's side, and what all ranks say to
+each other for that.
 
-Knows when it is joined and left, and nothing of how.
+Knows models, shares and the ring; neither how ranks are started nor how they are watched.
 """
 
+import json
+import shlex
+import sys
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, NoReturn
 
-from engine.cluster.connect import Cluster
-from engine.cluster.hosts import read_hosts
-from engine.cluster.states import RankState
-from engine.conversation.loading import LoadedModel, load
-from engine.process.protocol import Macs, Memory
+import mlx.nn as nn
+
+from engine.cluster import group as ranks
+from engine.cluster.hosts import Hosts
+from engine.cluster.leader import Leader, LeadingDecoder
+from engine.cluster.share import Mode, ModelPart, RankShare, load_part
+from engine.cluster.states import RankState, State
+from engine.conversation.loading import LoadedModel
+from engine.device import free_memory, held_bytes
 from models.errors import Problem
-from models.installed.resolve import Drafters, heaviest
+from models.json_lines import Language, named_by_class
 from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.machine import Machine, this_machine
 from models.memory.model_size import ModelSize
+from models.memory.shares import Plan, drafted_by, plan, require_plan
 from models.model_folder import ModelFolder
-from models.records import Fit
 
-Changed = Callable[[tuple[RankState, ...]], None]
-Lost = Callable[[Problem], None]
+LOAD, WORK = "load", "work"  # what rank 0 has the launcher tell the others
 
 
-class LedMacs:
-    """Loads targets on this Mac or on several. Attribute: `cluster`, None if no others are led."""
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Rank 0 asks all for the model with these weights and this config, which it has at `path`.
+    `remedy`: the advice where it is missing."""
+
+    fingerprint: str
+    config: str
+    name: str
+    path: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Each answers: the model is there, and this is its machine while nothing is loaded."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Rank 0 has all load their parts, as in `models.memory.shares.Plan`."""
+
+    mode: Mode
+    split: tuple[int, ...]
+    expand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Each answers with the size of its part, once it is loaded."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Any rank answers, in place of the others: this cannot be done, for this `Problem`."""
+
+    message: str
+    remedy: str
+
+
+Word = Find | Found | Division | Loaded | Refused
+_WORDS = Language[Word]("kind", named_by_class(Find, Found, Division, Loaded, Refused))
+
+
+def exchange(group: ranks.Group, own: Word | None = None) -> list[Any]:
+    """Say `own` to all ranks, or nothing. Returns what is said, rank 0's first."""
+    texts = ranks.exchange(group, _WORDS.to_json(own) if own is not None else "")
+    return [_WORDS.read(text.encode()) for text in texts if text]
+
+
+def refusal(problem: Problem) -> Refused:
+    """A problem as it is said to the other ranks."""
+    return Refused(problem.message, problem.remedy)
+
+
+class Cluster:
+    """The ranks that this process leads, as rank 0, for the rest of its life.
+
+    Attributes: `ranks`, the state of each; `plan` and `leader` of the loaded target, or None;
+    `loading`, whether one is being loaded; `torn`, which ends this process after an error that may
+    have left the ranks in the middle of a pass.
+    """
 
     def __init__(
         self,
+        group: ranks.Group,
+        hosts: Hosts,
         *,
-        changed: Changed = lambda ranks: None,
-        lost: Lost = lambda problem: None,
-        connect: Callable[..., Cluster] = Cluster.connect,
+        wake: Callable[[str], None],
+        torn: Callable[[Exception], NoReturn],
     ) -> None:
-        """`changed`, `lost`, `connect`: as for `Cluster.connect`."""
-        self.cluster: Cluster | None = None
-        self._led: Macs | None = None
-        self._changed, self._lost, self._connect = changed, lost, connect
+        """`wake` sends the other ranks `LOAD` or `WORK`."""
+        self._group, self._hosts, self._wake, self.torn = group, hosts, wake, torn
+        names = map(hosts.name, range(len(hosts.hosts)))
+        self.ranks = tuple(RankState(rank, name, "ready") for rank, name in enumerate(names))
+        self.changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None
+        self.plan: Plan | None = None
+        self.leader: Leader | None = None
+        self.loading = False
 
-    def check(self, macs: Macs) -> None:
-        """Raise `Problem` if this process cannot load on these Macs."""
-        led = self._led
-        if led is None or (self.cluster and _place(macs) == _place(led)):
-            return
-        raise Problem("This engine has led other Macs before.", "Restart the engine.")
+    @property
+    def over(self) -> bool:
+        """Whether nothing can be read any more, because the ranks have lost each other."""
+        return self.leader is not None and self.leader.over
 
     def load(
         self,
         folder: ModelFolder,
-        macs: Macs,
         *,
-        drafters: Drafters | None = None,
-        memory: Memory | None = None,
+        mode: Mode | None = None,
+        drafter: ModelSize | None = None,
+        context: int = DEFAULT_CONTEXT,
+        cache_bits: int | None = None,
     ) -> LoadedModel:
-        """Load a target on these Macs, which are led until `leave`.
+        """Load a target on all Macs, in place of the target before.
 
-        Each of several Macs must have room for `drafters` and `memory`, too. Raises `Problem`.
+        `mode`: None for the mode that fits. There must be room for `drafter`, `context` and
+        `cache_bits`, as for `models.memory.shares.plan`. Raises `Problem`: then nothing is loaded.
         """
-        if not macs.hosts:
-            self.check(macs)
-            return load(folder)
-        memory = memory or Memory()
-        return self.join(macs).load(
-            folder,
-            mode=None if macs.mode == "auto" else macs.mode,
-            drafter=_weighed(drafters),
-            context=memory.context or DEFAULT_CONTEXT,
-            cache_bits=memory.cache_bits or None,
-        )
+        self.plan = self.leader = None
+        free_memory()
+        self.loading = True
+        self._note("loading")
+        try:
+            self._wake(LOAD)
+            try:
+                made = plan(
+                    folder,
+                    self._find(folder),
+                    drafter=drafter,
+                    context=context,
+                    cache_bits=cache_bits,
+                    mode=mode,
+                )
+                self._require(made)
+            except Problem as problem:
+                exchange(self._group, refusal(problem))
+                raise
+            loaded, part = self._load(folder, made)
+        finally:
+            self.loading = False
+            self._note("ready")
+        self.plan = made
+        self.leader = leader = _Leader(part, self, links=self._links)
 
-    def join(self, macs: Macs) -> Cluster:
-        """Lead these Macs, until `leave`. Raises `Problem`."""
-        self.check(macs)
-        if self.cluster is None:
-            hosts = read_hosts(Path(macs.hosts))
-            self._led = macs  # even where joining them fails
-            self.cluster = self._connect(
-                hosts, trusted=macs.trusted, changed=self._changed, lost=self._lost
-            )
-        return self.cluster
+        def decoder(model: nn.Module, **options: Any) -> LeadingDecoder:
+            return LeadingDecoder(model, leader=leader, **options)
+
+        return replace(loaded, decoder=decoder)
+
+    def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
+        """Raise `Problem` if this Mac has no room for the drafter beside the loaded target."""
+        assert self.plan is not None
+        own = this_machine().once_freed(held_bytes())
+        made = drafted_by(self.plan, drafter, own, cache_bits=cache_bits)
+        self._require(made)
+        self.plan = made
+
+    def work(self, on: bool) -> None:
+        """Have the followers obey orders, or note that they rest again."""
+        if on:
+            self._wake(WORK)
+        self._note("working" if on else "ready")
+
+    def _find(self, folder: ModelFolder) -> list[Machine]:
+        """Have each rank find the target. Returns their machines. Raises `Problem`."""
+        share = [sys.executable, "-m", "mlx_lm", "share", "--path", str(folder.path)]
+        remedy = f"Copy {folder.path} to the same place there, or send it: {shlex.join(share)}"
+        path = str(folder.path)
+        exchange(self._group, Find(folder.fingerprint, digest(folder), folder.name, path, remedy))
+        found = self._said(Found(this_machine().once_freed(held_bytes())))
+        pairs = zip(self.ranks, found, strict=True)
+        self.ranks = tuple(replace(rank, chip=each.machine.name) for rank, each in pairs)
+        return [each.machine for each in found]
+
+    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, ModelPart]:
+        """Load rank 0's part, while each other rank loads its own."""
+        exchange(self._group, Division(made.mode, made.split, made.expand))
+        share = RankShare(made.mode, 0, len(made.fits), made.split)
+        try:
+            loaded, part = load_part(folder, share, self._group, expand=made.expand)
+        except Problem as problem:
+            exchange(self._group, refusal(problem))
+            raise
+        parts = self._said(Loaded(part.size_bytes))
+        layers = made.layers if made.split else (None,) * len(parts)
+        self.ranks = tuple(
+            replace(rank, layers=own, needed_bytes=each.size_bytes, free_bytes=fit.available_bytes)
+            for rank, own, each, fit in zip(self.ranks, layers, parts, made.fits, strict=True)
+        )
+        return loaded, part
+
+    def _said(self, own: Word) -> list[Any]:
+        """Say `own`. Returns what all say. Raises `Problem` if a rank refuses."""
+        said = exchange(self._group, own)
+        for rank, each in enumerate(said):
+            if isinstance(each, Refused):
+                raise Problem(f"{self._hosts.name(rank)}: {each.message}", each.remedy)
+        return said
 
     @property
-    def fits(self) -> tuple[Fit, ...]:
-        """The memory that each of several Macs needs for the target; empty for this Mac alone."""
-        led = self.cluster
-        return led.plan.fits if led is not None and led.plan is not None else ()
+    def _links(self) -> str:
+        places = zip(self.ranks, self._hosts.hosts, strict=True)
+        each = (f"{rank.chip} at {' and '.join(host.ips)}" for rank, host in places)
+        return f"{self._hosts.backend or 'ring'} between {', '.join(each)}"
 
-    def draft_with(self, drafters: Drafters, memory: Memory) -> None:
-        """Raise `Problem` if there is no room for these drafters beside the led target."""
-        assert self.cluster is not None
-        self.cluster.draft_with(_weighed(drafters), cache_bits=memory.cache_bits or None)
+    def _require(self, made: Plan) -> None:
+        require_plan(made, [state.host for state in self.ranks])
 
-    def leave(self) -> None:
-        """End the processes on the other Macs."""
-        if self.cluster is not None:
-            self.cluster.close()
-            self.cluster = None
-            self._changed(())
+    def _note(self, state: State) -> None:
+        self.ranks = tuple(replace(each, state=state) for each in self.ranks)
+        self.changed(self.ranks)
 
 
-def _weighed(drafters: Drafters | None) -> ModelSize | None:
-    """The size of the heaviest; None if it is not known, which loading reports."""
-    with suppress(Problem):
-        return heaviest(drafters) if drafters else None
-    return None
+class _Leader(Leader):
+    """Notes that the followers rest."""
+
+    def __init__(self, part: ModelPart, cluster: Cluster, *, links: str) -> None:
+        super().__init__(part, wake=lambda: cluster.work(on=True), links=links)
+        self._cluster = cluster
+
+    def rest(self) -> None:
+        super().rest()
+        self._cluster.work(on=False)
 
 
-def _place(macs: Macs) -> tuple[str, bool]:
-    return macs.hosts, macs.trusted
+def digest(folder: ModelFolder) -> str:
+    """Identifies a config, however it is written down."""
+    return sha256(json.dumps(dict(folder.config), sort_keys=True).encode()).hexdigest()[:16]

@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 12  # since a loaded pair says what it holds, and in how many bits its drafter is
+PROTOCOL = 13  # since nothing is said of a network's trust
 DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
@@ -76,11 +76,9 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Macs:
     """The place of a target: on the Macs in the file `hosts`, an absolute path; on this Mac alone
-    if it is empty. `trusted`: everybody on the links between them is trusted. `mode`: how the
-    target is divided; "auto" for the mode that fits."""
+    if it is empty. `mode`: how the target is divided; "auto" for the mode that fits."""
 
     hosts: str = ""
-    trusted: bool = False
     mode: Literal["auto", "pipeline", "tensor"] = "auto"
 
 

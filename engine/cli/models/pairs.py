@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.cli.models.local import free_bytes
-from engine.cluster.followers import ask_machines
 from engine.cluster.hosts import read_hosts
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from engine.process.launch import ask_machines
 from models.catalog import Catalog, load_catalog, offers
 from models.drafters.folders import find_head, own_module
 from models.drafters.mtp import had_module

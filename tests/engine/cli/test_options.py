@@ -70,7 +70,7 @@ def test_what_was_chosen_is_loaded(target: Path) -> None:
         *("1", str(target), "suffix", "4", Memory(100, 8)), parallel=2, learn=True, measure=True
     )
     assert load(target, ModelOptions(kept=False)).keep_bytes == 0
-    assert load(target, ModelOptions(hosts=Path("/a"), trust_network=True)).macs == Macs("/a", True)
+    assert load(target, ModelOptions(hosts=Path("/a"), mode="tensor")).macs == Macs("/a", "tensor")
 
 
 def test_sampling_is_as_given_or_the_models_own(target: Path) -> None:

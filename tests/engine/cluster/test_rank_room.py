@@ -110,12 +110,3 @@ def test_ranks_of_the_starter_need_what_is_said(ranks: int) -> None:
     if not target.is_dir():
         pytest.skip("the starter model is not here")
     assert_measured(target, ranks, mode="pipeline", context=1024, drafter="head", head=HEAD)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
-def test_ranks_of_a_larger_model_need_what_is_said(mode: Mode) -> None:
-    target = next(models_folder().glob("qwen2.5-coder-1.5b*"), None)
-    if target is None:
-        pytest.skip("Qwen2.5-Coder is not here")
-    assert_measured(target, 2, mode=mode, context=256)

@@ -119,7 +119,7 @@ def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
         exact=True,
         learn=True,
         keep_bytes=0,
-        macs=Macs("/hosts.json", trusted=True, mode="tensor"),
+        macs=Macs("/hosts.json", mode="tensor"),
     )
     client.ask(asked)
     hear(client, loaded("load", "/a"))

@@ -1,22 +1,23 @@
-"""The child process where several Macs hold the target, which are scripted here."""
+"""The child process where several Macs hold the target: rank 0's on scripted Macs, and the process
+that has rank 0 do what it is asked for."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import mlx.core as mx
 import pytest
 
-from engine.cluster.hosts import ClusterHost as Mac
 from engine.cluster.hosts import Hosts
-from engine.cluster.states import divided
+from engine.cluster.states import RankState, divided
 from engine.core.decoder import Decoder
-from engine.events import Done, Failed, Text, Verdict
+from engine.events import Done, Failed, Stats, Text
+from engine.process import led
 from engine.process.host import CommandQueue, Host
-from engine.process.macs import LedMacs
 from engine.process.protocol import (
+    COMMANDS,
+    RESPONSES,
+    Cancel,
     Command,
     Generate,
     Load,
@@ -33,15 +34,13 @@ from engine.process.protocol import (
 from engine.request import Prompt, Request, Sampling, asked
 from models.drafters.folders import DrafterFolder
 from models.errors import Problem
-from models.memory.machine import Machine
 from models.memory.model_size import weigh
-from models.memory.shares import plan
 from models.model_folder import ModelFolder
-from tests.support.engine.scripted_cluster import FULL, LOST, Connecting, ScriptedCluster
+from tests.support.engine.launched import hostfile
+from tests.support.engine.scripted_cluster import FULL, ScriptedCluster, Torn
 from tests.support.engine.tiny import write_folder
 
-HUGE = Machine("Mac", 1 << 33, 1 << 33, unified=True)
-TWO = Macs("/two.json", trusted=True)
+LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
 Step = Command | Callable[[], object]
 
 
@@ -56,34 +55,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.fixture(autouse=True)
-def hostfile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(path: Path) -> Hosts:
-        if path.name == "missing.json":
-            raise Problem(f"There is no file {path}.", "Make one.")
-        macs = Mac("127.0.0.1", ("127.0.0.1",)), Mac("mini.local", ("169.254.1.2",))
-        return Hosts(path, macs)
-
-    monkeypatch.setattr("engine.process.macs.read_hosts", read)
+@pytest.fixture
+def two(tmp_path: Path) -> Macs:
+    return Macs(str(hostfile(tmp_path, ("127.0.0.1", "mini.local"))))
 
 
 class Play:
     """Has a host do what it is told, one thing after the other. Attributes: `told`, its responses;
-    `last`, those with which the process ended; `connect`, the Macs."""
+    `last`, those with which the process ended; `cluster`, the Macs that it leads as rank 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: ScriptedCluster | None = None) -> None:
         self.told: list[Response] = []
         self.last: list[Response] = []
-        self.connect = Connecting()
+        self.cluster = cluster
 
-    def __call__(self, *steps: Step, after: Callable[[Response], object] = lambda _: None) -> None:
-        """Commands come as soon as they can; functions are called once nothing is left to do, and
-        `after` after each response."""
+    def __call__(self, *steps: Step) -> None:
+        """Commands come as soon as they can; functions are called once nothing is left to do."""
         script = list(steps)
-
-        def send(response: Response) -> None:
-            self.told.append(response)
-            after(response)
 
         class Queue(CommandQueue):
             @property
@@ -103,21 +91,10 @@ class Play:
             self.last += last
             raise Ended
 
-        macs: Any = partial(LedMacs, connect=self.connect)  # type: ignore[arg-type]
-        Host(Queue(send), send, end=end, macs=macs).run()
-
-    @property
-    def cluster(self) -> ScriptedCluster:
-        (only,) = self.connect.made
-        return only
+        Host(Queue(self.told.append), self.told.append, end=end, cluster=self.cluster).run()  # type: ignore[arg-type]
 
     def of(self, kind: Any) -> list[Any]:
         return [response for response in self.told if isinstance(response, kind)]
-
-
-@pytest.fixture
-def play() -> Play:
-    return Play()
 
 
 def generate(id: str, tokens: int = 8) -> Generate:
@@ -125,164 +102,182 @@ def generate(id: str, tokens: int = 8) -> Generate:
     return Generate(id, "chat", asked("hello"), Request(sampling=sampling, max_tokens=tokens))
 
 
-def test_a_target_on_several_macs_answers(play: Play, folder: str) -> None:
-    play(Load("1", folder, macs=TWO), generate("g"))
-    assert play.connect.made[0].trusted
-    assert play.connect.made[0].hosts.path == Path("/two.json")
-    ranks, loaded = play.of(Ranks), play.of(Loaded)[0]
-    assert [each.host for each in ranks[0].ranks] == ["127.0.0.1", "mini.local"]
-    assert [each.layers for each in ranks[-1].ranks] == [(2, 4), (0, 2)]
-    assert loaded.macs == TWO
-    assert divided(ranks[-1].ranks) in loaded.remark
-    assert isinstance(play.told[-1], Done)
-    assert play.of(Text)
+# Rank 0
 
 
-def test_there_must_be_room_for_the_drafter_and_the_conversation(play: Play, folder: str) -> None:
-    play(Load("1", folder, folder, "2", Memory(512), macs=TWO))
-    (room,) = play.cluster.rooms
-    assert (room["context"], room["cache_bits"]) == (512, None)
-    assert room["drafter"] == weigh(DrafterFolder.of_model(ModelFolder(Path(folder))))
+@pytest.fixture
+def macs() -> ScriptedCluster:
+    return ScriptedCluster()
 
 
-def test_another_drafter_needs_room_on_this_mac_alone(play: Play, folder: str) -> None:
-    """And not for a whole target, which may be larger than this Mac."""
-    play(Load("1", folder, macs=TWO), SetDrafter("2", folder), SetDrafter("3", "lookup"))
-    assert play.cluster.drafting == [weigh(DrafterFolder.of_model(ModelFolder(Path(folder)))), None]
-    assert [each.drafter for each in play.of(Loaded)] == ["none", folder, "lookup"]
+@pytest.fixture
+def play(macs: ScriptedCluster) -> Play:
+    return Play(macs)
 
 
-def test_a_drafter_without_room_changes_nothing(play: Play, folder: str) -> None:
-    def crowd() -> None:
-        play.cluster.free_bytes = 1
-
-    play(Load("1", folder, "lookup", "2", macs=TWO), crowd, SetDrafter("2", folder), generate("g"))
-    (failed,) = play.of(Failed)
-    assert (failed.generation, failed.message) == ("2", FULL.message)
-    assert isinstance(play.told[-1], Done)
-
-
-@pytest.mark.parametrize("crowded", [True, False])
-def test_answers_share_the_room_that_the_macs_have(play: Play, folder: str, crowded: bool) -> None:
-    """Where that is too little for two, one waits for the other."""
-    memory = Memory(64)
-    if crowded:
-        made = plan(ModelFolder(Path(folder)), [HUGE, HUGE], context=64)
-        play.connect.free_bytes = max(each.needed_bytes for each in made.fits) + 1
-    load = Load("1", folder, memory=memory, parallel=2, macs=TWO)
-    play(load, generate("a", 40), generate("b", 40))
-    first = [told.generation for told in play.told if isinstance(told, Verdict | Done)]
-    assert play.cluster.plan is not None
-    assert play.cluster.plan.fits_all
-    together = "b" in first[: first.index("a") + 8]
-    assert together == (not crowded)
-    assert len(play.of(Done)) == 2
-
-
-def test_macs_stay_led_for_another_model_and_in_another_mode(play: Play, folder: str) -> None:
-    other = Macs(TWO.hosts, trusted=True, mode="tensor")
-    play(Load("1", folder, macs=TWO), Load("2", folder, macs=other))
-    assert play.cluster.modes == [None, "tensor"]
-    assert not play.cluster.closed
-    assert play.of(Loaded)[-1].macs == other
-    assert "tensor" in play.of(Loaded)[-1].remark
-
-
-@pytest.mark.parametrize("macs", [Macs(), Macs("/others.json"), Macs(TWO.hosts)])
-def test_a_process_that_leads_macs_loads_nowhere_else(play: Play, folder: str, macs: Macs) -> None:
-    play(Load("1", folder, macs=TWO), Load("2", folder, macs=macs), generate("g"))
-    (failed,) = play.of(Failed)
-    assert failed.generation == "2"
-    assert isinstance(play.told[-1], Done), "the model is still there"
-    assert len(play.connect.made) == 1
-
-
-def test_unloading_leaves_the_macs_for_good(play: Play, folder: str) -> None:
-    play(Load("1", folder, macs=TWO), Unload("2"), Load("3", folder, macs=TWO))
-    assert play.cluster.closed
-    assert play.of(Unloaded) == [Unloaded("2")]
-    assert play.of(Ranks)[-1].ranks == ()
-    assert isinstance(play.told[-1], Failed)
-
-
-def test_macs_that_cannot_be_joined_are_said(play: Play, folder: str) -> None:
-    play.connect.refusal = Problem("mini.local does not answer.", "Switch it on.")
-    play(Load("1", folder, macs=TWO))
-    assert play.told[-1] == Failed("1", "mini.local does not answer.", "Switch it on.", "request")
-
-
-def test_a_hostfile_that_is_not_there_costs_nothing(play: Play, folder: str) -> None:
-    play(Load("1", folder, macs=Macs("/missing.json")), Load("2", folder, macs=TWO))
-    assert [failed.generation for failed in play.of(Failed)] == ["1"]
-    assert play.of(Loaded)[0].macs == TWO
-
-
-def test_a_lost_mac_ends_all_that_is_not_done_with_the_line_that_names_it(
-    play: Play, folder: str
+def test_targets_on_several_macs_answer(
+    play: Play, macs: ScriptedCluster, folder: str, two: Macs
 ) -> None:
-    def after(response: Response) -> None:
-        if isinstance(response, Verdict) and response.generation == "b":
-            play.cluster.lose()
-
-    with pytest.raises(Ended):
-        play(
-            *(Load("1", folder, macs=TWO), generate("a", 2), generate("b", 500)),
-            *(Unload("later"),),
-            after=after,
-        )
-    assert [each.state for each in play.of(Ranks)[-1].ranks] == ["ready", "lost"]
-    failed = [(each.generation, each.message, each.remedy) for each in play.last]  # type: ignore[union-attr]
-    assert failed == [(id, LOST.message, LOST.remedy) for id in ("b", "later", "")]
+    tensor = Macs(two.hosts, "tensor")
+    play(Load("1", folder, macs=two), generate("g"), Load("2", folder, macs=tensor))
+    assert macs.modes == [None, "tensor"]
+    first, second = play.of(Loaded)
+    pipeline = next(each for each in play.of(Ranks) if each.ranks[0].layers)
+    assert divided(pipeline.ranks) in first.remark
+    assert "tensor" in second.remark
+    assert (first.macs, second.macs) == (two, tensor)
+    assert play.of(Text)
+    assert play.of(Done)
 
 
-def test_a_mac_that_is_lost_while_nothing_is_asked_is_said_too(play: Play, folder: str) -> None:
-    with pytest.raises(Ended):
-        play(Load("1", folder, macs=TWO), lambda: play.cluster.lose())
-    assert play.last == [Failed("", LOST.message, LOST.remedy)]
+def test_there_must_be_room_for_the_drafter_and_the_conversation(
+    play: Play, macs: ScriptedCluster, folder: str, two: Macs
+) -> None:
+    """Another drafter needs it on this Mac alone: a whole target may be larger than that."""
+    small = SetDrafter("3", "lookup")
+    play(Load("1", folder, folder, "2", Memory(512), macs=two), SetDrafter("2", folder), small)
+    (room,) = macs.rooms
+    weight = weigh(DrafterFolder.of_model(ModelFolder(Path(folder))))
+    assert room == {"context": 512, "cache_bits": None, "drafter": weight}
+    assert macs.drafting == [weight, None]
+    macs.free_bytes = 1
+    play.told.clear()
+    macs.load = lambda *_, **__: (_ for _ in ()).throw(FULL)  # type: ignore[method-assign]
+    play(Load("4", folder, macs=two))
+    assert play.told[-1] == Failed("4", FULL.message, FULL.remedy, "request")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a peer was lost"), Problem("Out of step.", "!")])
-def test_a_pass_that_fails_ends_the_process(
-    play: Play, folder: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "over", "ends"),
+    [
+        (RuntimeError("a peer was lost"), False, Torn),
+        (Problem("Out of step.", "!"), True, Ended),
+        (Problem("The model has no token to go on with.", "!"), False, None),
+    ],
+)
+def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
+    play: Play,
+    macs: ScriptedCluster,
+    folder: str,
+    two: Macs,
+    error: Exception,
+    over: bool,
+    ends: type[BaseException] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(decoder: Decoder, tokens: mx.array) -> mx.array:
         raise error
 
     def break_it() -> None:
         monkeypatch.setattr(Decoder, "read", fail)
-        play.cluster.over = isinstance(error, Problem)  # as where the ranks differ
+        macs.over = over
 
-    with pytest.raises(Ended):
-        play(Load("1", folder, macs=TWO), break_it, generate("g"))
-    asked_why = isinstance(error, RuntimeError)
-    assert play.cluster.broken == ([error] if asked_why else [])
-    said = LOST.message if asked_why else "Out of step."
-    assert [(each.generation, each.message) for each in play.last] == [("g", said), ("", said)]  # type: ignore[union-attr]
+    steps = (Load("1", folder, macs=two), break_it, generate("g"), monkeypatch.undo, generate("h"))
+    if ends is None:
+        play(*steps, Generate("i", "chat", Prompt()))
+        assert [each.generation for each in play.of(Failed)] == ["g", "i"]
+        assert [each.generation for each in play.of(Done)] == ["h"]
+        return
+    with pytest.raises(ends):
+        play(*steps)
+    if ends is Ended:
+        said = [(each.generation, each.message) for each in play.last]  # type: ignore[union-attr]
+        assert said == [("g", "Out of step."), ("", "Out of step.")]
 
 
-def test_a_request_that_cannot_be_answered_ends_nothing(play: Play, folder: str) -> None:
-    play(Load("1", folder, macs=TWO), Generate("g", "chat", Prompt()), generate("h"))
-    assert [failed.generation for failed in play.of(Failed)] == ["g"]
-    assert isinstance(play.told[-1], Done)
+# The process that leads
 
 
-@pytest.mark.parametrize(
-    ("macs", "error"),
-    [
-        (TWO, Problem("The model has no token to go on with.", "Ask for something else.")),
-        (Macs(), RuntimeError("out of memory")),
-    ],
-    ids=["what is wrong with it, on two Macs", "a pass that fails, here"],
-)
-def test_the_failure_of_one_answer_ends_nothing_else(
-    play: Play, folder: str, macs: Macs, error: Exception, monkeypatch: pytest.MonkeyPatch
+class FakeLaunch:
+    """Stands in for a `Launch`. Attributes: `written`, to rank 0; `closed`."""
+
+    made: list["FakeLaunch"]
+    refusal: Problem | None
+
+    def __init__(self, hosts: Hosts, *, heard: Any, lost: Any, complained: Any) -> None:
+        self.heard, self.lost, self.closed = heard, lost, False
+        self.written: list[Command] = []
+        self.states = (RankState(0, hosts.name(0), "ready"), RankState(1, hosts.name(1), "ready"))
+        self.made.append(self)
+
+    def meet(self, stopped: Callable[[], bool]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def write(self, line: bytes) -> None:
+        self.written.append(COMMANDS.read(line))
+
+    def say(self, response: Response) -> None:
+        self.heard(RESPONSES.to_line(response))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeLaunch]]:
+    FakeLaunch.made, FakeLaunch.refusal = [], None
+    monkeypatch.setattr(led, "Launch", FakeLaunch)
+    yield FakeLaunch.made
+    assert all(each.closed for each in FakeLaunch.made if not FakeLaunch.refusal)
+
+
+def test_rank_0_does_what_is_asked_for(made: list[FakeLaunch], two: Macs) -> None:
+    play, load, answer = Play(), Load("1", "/model", macs=two), generate("g")
+    again = Load("2", "/other", macs=two)
+    play(
+        *(load, answer, Cancel("g"), lambda: made[0].say(Done("g", "cancelled", Stats()))),
+        again,
+    )
+    assert made[0].written == [load, answer, Cancel("g"), again]
+    assert isinstance(play.told[0], Loading), "joining takes long"
+    assert [each.host for each in play.of(Ranks)[-1].ranks] == ["127.0.0.1", "mini.local"]
+    assert play.of(Done)
+    assert len(made) == 1
+
+
+def test_a_process_that_leads_loads_nowhere_else(
+    made: list[FakeLaunch], two: Macs, folder: str
 ) -> None:
-    def break_it() -> None:
-        monkeypatch.setattr(Decoder, "read", mock.Mock(side_effect=error))
+    play, missing = Play(), Macs("/missing.json")
+    play(
+        *(Load("0", folder, macs=missing), Load("1", folder), Load("2", folder, macs=two)),
+        *(Load("3", folder), Load("4", folder, macs=missing)),
+    )
+    assert [each.generation for each in play.of(Failed)] == ["0", "3", "4"]
+    assert play.of(Unloaded), "what was loaded here"
+    assert [each.id for each in made[0].written] == ["2"]  # type: ignore[union-attr]
 
-    load_it = Load("1", folder, macs=macs)
-    play(load_it, break_it, generate("g"), monkeypatch.undo, generate("h"))
-    assert [failed.generation for failed in play.of(Failed)] == ["g"]
-    assert isinstance(play.of(Loading | Loaded)[-1], Loaded)
-    assert not play.of(Unloaded)
-    assert isinstance(play.told[-1], Done)
+
+def test_the_ranks_end_with_the_target_and_are_joined_again(
+    made: list[FakeLaunch], two: Macs
+) -> None:
+    play = Play()
+    play(Load("1", "/a", macs=two), Unload("2"), generate("g"), Load("3", "/a", macs=two))
+    assert play.of(Unloaded) == [Unloaded("2")]
+    assert [each.ranks for each in play.of(Ranks)].count(()) == 1
+    assert [each.generation for each in play.of(Failed)] == ["g"]
+    assert len(made) == 2
+
+
+def test_macs_that_cannot_be_joined_are_said(made: list[FakeLaunch], two: Macs) -> None:
+    FakeLaunch.refusal = Problem("mini.local does not answer.", "Switch it on.")
+    play = Play()
+    play(Load("1", "/a", macs=two))
+    assert play.told[-1] == Failed("1", "mini.local does not answer.", "Switch it on.", "request")
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["to the launcher", "to rank 0"])
+def test_a_lost_mac_fails_all_that_is_not_done(
+    made: list[FakeLaunch], two: Macs, known: bool
+) -> None:
+    play, why = Play(), Problem("Out of step.", "Load again.") if known else LOST
+    with pytest.raises(Ended):
+        play(
+            *(Load("1", "/a", macs=two), generate("a"), generate("b")),
+            lambda: made[0].say(Done("a", "stop", Stats())),
+            lambda: known and made[0].say(Failed("", why.message, why.remedy)),
+            lambda: made[0].lost(LOST),
+        )
+    failed = [(each.generation, each.message, each.remedy) for each in play.last]  # type: ignore[union-attr]
+    assert failed == [(id, why.message, why.remedy) for id in ("1", "b", "")]

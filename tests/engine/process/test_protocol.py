@@ -100,7 +100,6 @@ memory = st.builds(
 macs = st.builds(
     Macs,
     hosts=text,
-    trusted=st.booleans(),
     mode=st.sampled_from(["auto", "pipeline", "tensor"]),
 )
 ranks = st.builds(
@@ -112,7 +111,6 @@ ranks = st.builds(
     layers=st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)),
     needed_bytes=st.integers(0),
     free_bytes=st.integers(0),
-    detail=text,
 )
 commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(
@@ -340,7 +338,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
-    assert protocol.PROTOCOL == 12
+    assert protocol.PROTOCOL == 13
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

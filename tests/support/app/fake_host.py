@@ -114,12 +114,8 @@ def do(step: str, word: str, command: Command) -> Command:
         case "ranks":
             say(Ranks(tuple(map(mac, range(9), word.split(":")))))
         case "lost":
-            problem = (
-                mac(1, "lost").detail,
-                "Check the Macs, then ask again.",
-            )
-            ranks = (mac(0, "working"), mac(1, "lost"))
-            say(Ranks(ranks), Failed(id, *problem), Failed("", *problem))
+            problem = ("mac-1.local does not answer any more.", "Check the Macs, then ask again.")
+            say(Failed(id, *problem), Failed("", *problem))
             os._exit(1)
         case "stale":
             say(Text("old", "stale"), Done("old", "stop", Stats()), Failed("old", "m", "r"))
@@ -203,14 +199,12 @@ def mac(rank: int, state: str) -> RankState:
     known = RankState(rank, f"mac-{rank}.local", state)  # type: ignore[arg-type]
     if state == "starting":
         return known
-    detail = f"mac-{rank}.local does not answer any more." if state == "lost" else ""
     return replace(
         known,
         chip="Apple M4 Max",
         layers=(8 * rank, 8 * rank + 8),
         needed_bytes=21_400_000_000,
         free_bytes=48_000_000_000,
-        detail=detail,
     )
 
 

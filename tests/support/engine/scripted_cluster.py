@@ -1,10 +1,9 @@
-"""Several Macs that are none: what they load is loaded here, a test says what becomes of them."""
+"""Several Macs that are none: what rank 0 loads on them is loaded here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.cluster.hosts import Hosts
 from engine.cluster.share import Mode
 from engine.cluster.states import RankState
 from engine.conversation.loading import LoadedModel, load
@@ -16,7 +15,10 @@ from models.memory.shares import Plan, plan
 from models.model_folder import ModelFolder
 
 FULL = Problem("There is no room for it.", "Draft with lookup.")
-LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
+
+
+class Torn(BaseException):
+    """The process has ended, in the middle of a pass."""
 
 
 class FarDecoder(Decoder):
@@ -28,14 +30,10 @@ class ScriptedCluster:
     """Stands in for a `Cluster`: two Macs, the second one called mini.local.
 
     Attributes: `free_bytes`, of each; `modes`, those that were loaded; `rooms`, what there was to
-    be room for; `drafting`, what was to draft later; `closed`; `broken`, the errors that `why` was
-    asked about; `over`, whether the ranks are out of step.
+    be room for; `drafting`, what was to draft later; `over`, whether the ranks are out of step.
     """
 
-    hosts: Hosts
-    trusted: bool
-    changed: Callable[[tuple[RankState, ...]], None]
-    lost: Callable[[Problem], None]
+    changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None
     ranks: tuple[RankState, ...] = (
         RankState(0, "127.0.0.1", "ready"),
         RankState(1, "mini.local", "ready"),
@@ -45,12 +43,7 @@ class ScriptedCluster:
     drafting: list[ModelSize | None] = field(default_factory=list)
     modes: list[Mode | None] = field(default_factory=list)
     rooms: list[dict[str, object]] = field(default_factory=list)
-    broken: list[Exception] = field(default_factory=list)
-    closed: bool = False
     over: bool = False
-
-    def __post_init__(self) -> None:
-        self.changed(self.ranks)
 
     def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: Any) -> LoadedModel:
         self.modes.append(mode)
@@ -68,31 +61,5 @@ class ScriptedCluster:
         if drafter is not None and drafter.size_bytes > self.free_bytes:
             raise FULL
 
-    def why(self, error: Exception) -> Problem:
-        self.broken.append(error)
-        return LOST
-
-    def lose(self) -> None:
-        """mini.local is switched off."""
-        self.ranks = (self.ranks[0], replace(self.ranks[1], state="lost"))
-        self.changed(self.ranks)
-        self.lost(LOST)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@dataclass
-class Connecting:
-    """Stands in for `Cluster.connect`. Attributes: `made`, all clusters so far;
-    `refusal`, why there will be none; `free_bytes`, on each Mac of the next one."""
-
-    made: list[ScriptedCluster] = field(default_factory=list)
-    refusal: Problem | None = None
-    free_bytes: int = 1 << 33
-
-    def __call__(self, hosts: Hosts, **options: Any) -> ScriptedCluster:
-        if self.refusal is not None:
-            raise self.refusal
-        self.made.append(ScriptedCluster(hosts, **options, free_bytes=self.free_bytes))
-        return self.made[-1]
+    def torn(self, error: Exception) -> None:
+        raise Torn(str(error))

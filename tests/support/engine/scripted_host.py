@@ -133,7 +133,7 @@ def script(
             bonuses=stats.bonuses + 1,
         )
     if then == "lose":
-        yield protocol.Ranks((RANKS[0], replace(RANKS[1], state="lost")))
+        yield protocol.Ranks(RANKS)
         yield Failed(id, *LOST)
         yield Failed("", *LOST)
     if then == "stop and lose":

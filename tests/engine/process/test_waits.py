@@ -9,9 +9,9 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.cluster.waits import Waits
 from engine.core.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
+from engine.process.waits import Waits
 from tests.support.engine.tiny import build
 
 
@@ -22,8 +22,8 @@ def standing(wait: Callable[[], object], *, lock: Lock) -> Iterator[Waits]:
     ready = Event()
 
     def work() -> None:
-        made.append(Waits())
-        made[0].leader = SimpleNamespace(number=1)  # type: ignore[assignment]
+        leader = SimpleNamespace(number=1, resting=False)
+        made.append(Waits(SimpleNamespace(leader=leader, loading=False)))  # type: ignore[arg-type]
         ready.set()
         wait()
 
@@ -50,11 +50,14 @@ def test_the_same_wait_is_equal_until_a_message_is_sent(monkeypatch: pytest.Monk
     with standing(fetch, lock=lock) as waits:
         first = until(waits.now)
         assert waits.now() == first
-        assert waits.leader is not None
-        waits.leader.number += 1
+        until(lambda: waits.beat().stood)
+        leader: Any = waits._cluster.leader
+        leader.number += 1
         assert waits.now() not in (None, first)
-        waits.leader = None
+        assert (waits.beat().stood, waits.beat().works) == (pytest.approx(0.0, abs=0.1), True)
+        waits._cluster.leader = None
         assert waits.now() is None
+        assert not waits.beat().works
 
 
 def test_what_may_begin_too_much_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

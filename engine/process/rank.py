@@ -1,0 +1,205 @@
+"""A rank's process, started by MLX's launcher: rank 0's answers, as any engine; the others follow.
+
+The main thread owns MLX. One thread reads what the launcher passes on, and ends the process with
+the launcher; another says once a second that this rank is there.
+"""
+
+import os
+import platform
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+from time import sleep
+from typing import BinaryIO, NoReturn
+
+from engine.cluster import group as ranks
+from engine.cluster.follower import Follower, OutOfStep
+from engine.cluster.hosts import Hosts, read_hosts
+from engine.cluster.orders import NotAnOrder
+from engine.cluster.share import RankShare, load_part
+from engine.device import free_memory, held_bytes
+from engine.pipes import claim_pipes
+from engine.process import host
+from engine.process.launch import SAID, TORN, Beat, Broken, Hello
+from engine.process.macs import (
+    LOAD,
+    WORK,
+    Cluster,
+    Find,
+    Found,
+    Loaded,
+    Refused,
+    Word,
+    digest,
+    exchange,
+    refusal,
+)
+from engine.process.waits import Waits
+from models.errors import Problem
+from models.installed.store import inventory
+from models.memory.machine import this_machine
+from models.model_folder import ModelFolder, inspect
+
+_BEAT_SECONDS = 1.0
+_JOIN_SECONDS = 120
+_MOST_REASON = 300
+
+
+class Voice:
+    """What this rank says of itself, from any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._lock = stream, Lock()
+        self.rank = int(os.environ["MLX_RANK"])
+
+    def say(self, said: Hello | Beat | Broken) -> None:
+        """Say this. Ends the process if the launcher is gone."""
+        with self._lock:
+            try:
+                self._stream.write(SAID.to_line(said))
+                self._stream.flush()
+            except OSError:
+                os._exit(TORN)
+
+    def beat(self, state: Callable[[], Beat]) -> None:
+        """Say this state, now and once a second for the rest of the process's life."""
+
+        def beat() -> None:
+            while True:
+                self.say(state())
+                sleep(_BEAT_SECONDS)
+
+        Thread(target=beat, name="beats", daemon=True).start()
+
+    def torn(self, error: Exception) -> NoReturn:
+        """End this process after an error that may have left the ranks in the middle of a pass."""
+        reason = " ".join(str(error).split())[:_MOST_REASON] or "the ranks are out of step"
+        remedy = error.remedy if isinstance(error, Problem) else ""
+        self.say(Broken(self.rank, error.message if isinstance(error, Problem) else reason, remedy))
+        os._exit(TORN)
+
+
+class Following:
+    """What the other ranks do. Attribute: `follower`, of the loaded part; None without one."""
+
+    def __init__(self, group: ranks.Group, told: Callable[[], str]) -> None:
+        """`told` waits for the next `LOAD` or `WORK`."""
+        self._group, self._told = group, told
+        self.follower: Follower | None = None
+
+    def run(self) -> NoReturn:
+        """Load and obey for ever. Raises `NotAnOrder`, `OutOfStep` or RuntimeError if the ranks
+        have lost each other."""
+        while True:
+            if self.follower is None:
+                while self._told() != LOAD:
+                    pass
+            else:
+                self.follower.run(lambda: self._told() == WORK)
+            self._load()
+
+    def _load(self) -> None:
+        self.follower = None
+        free_memory()
+        (wanted,) = exchange(self._group)
+        try:
+            folder = find(wanted)
+            own: Word = Found(this_machine().once_freed(held_bytes()))
+        except Problem as problem:
+            own = refusal(problem)
+        exchange(self._group, own)
+        (made,) = exchange(self._group)
+        if isinstance(made, Refused):
+            return
+        share = RankShare(made.mode, self._group.rank(), self._group.size(), made.split)
+        try:
+            _, part = load_part(folder, share, self._group, expand=made.expand)
+            self.follower, own = Follower(part), Loaded(part.size_bytes)
+        except Problem as problem:
+            own = refusal(problem)
+        exchange(self._group, own)
+
+    def beat(self) -> Beat:
+        """The state of this rank."""
+        rank, follower = self._group.rank(), self.follower
+        return Beat(rank, follower.number, follower.waits) if follower else Beat(rank)
+
+
+def find(wanted: Find) -> ModelFolder:
+    """The model with the same weights and config on this Mac. Raises `Problem`."""
+    same_name = False
+    for folder in _candidates(wanted):
+        with suppress(Problem):
+            if folder.fingerprint == wanted.fingerprint and digest(folder) == wanted.config:
+                folder.check()
+                return folder
+            same_name = same_name or folder.name == Path(wanted.path).name
+    if same_name:
+        raise Problem(
+            f"Its {wanted.name} has other weights, or another config.json.",
+            "Download it again on both Macs, or remove it there and copy it from here.",
+        )
+    raise Problem(f"{wanted.name} is not on it.", wanted.remedy)
+
+
+def _candidates(wanted: Find) -> Iterator[ModelFolder]:
+    """Yield the folders in which the target may be, the likeliest first."""
+    with suppress(Problem):
+        yield inspect(Path(wanted.path))
+    entries = inventory()
+    entries.sort(key=lambda entry: entry.record.name != wanted.name)
+    for entry in entries:
+        if isinstance(entry.folder, ModelFolder):
+            yield entry.folder
+
+
+def main(place: str, backend: str) -> NoReturn:
+    """Be a rank until the launcher ends, or an error does. `place`: rank 0's socket, on its Mac."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    commands, responses = claim_pipes()
+    voice, told = Voice(responses), SimpleQueue[str]()
+    connection = socket.socket(socket.AF_UNIX)
+    if voice.rank == 0:
+        connection.connect(place)
+    slipstream, mlx, mlx_lm = map(metadata.version, ("slipstream", "mlx", "mlx-lm"))
+    system = platform.mac_ver()[0] or platform.system()
+    voice.say(Hello(voice.rank, slipstream, mlx, mlx_lm, system, this_machine()))
+
+    def listen() -> None:
+        for line in commands:
+            told.put(line.decode(errors="replace").strip())
+        os._exit(TORN)
+
+    Thread(target=listen, name="launcher", daemon=True).start()
+    told.get()
+    try:
+        signal.alarm(_JOIN_SECONDS)  # MLX holds Python's lock while it waits for the others
+        group = ranks.join(backend)
+        signal.alarm(0)
+        if voice.rank == 0:
+            lead(group, connection, read_hosts(Path(place).with_name("hosts.json")), voice)
+        following = Following(group, told.get)
+        voice.beat(following.beat)
+        following.run()
+    except (OutOfStep, NotAnOrder, RuntimeError, Problem) as error:
+        voice.torn(error)
+
+
+def lead(group: ranks.Group, connection: socket.socket, hosts: Hosts, voice: Voice) -> NoReturn:
+    """Answer what comes over the connection, as an engine whose targets are on all ranks."""
+
+    def begin(send_line: Callable[[bytes], None]) -> Cluster:
+        cluster = Cluster(
+            group, hosts, wake=lambda word: send_line(f"{word}\n".encode()), torn=voice.torn
+        )
+        waits = Waits(cluster)
+        voice.beat(waits.beat)
+        return cluster
+
+    host.serve(connection.makefile("rb"), connection.makefile("wb"), lead=begin)
+    os._exit(TORN)

@@ -1,1 +1,0 @@
-"""A cluster on one Linux machine: what drafting gains when passes cost a network too."""

@@ -1,0 +1,138 @@
+"""Ranks on loopback that MLX's own launcher starts, for tests, and a stand-in for ssh."""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import psutil
+
+from engine.cluster.hosts import read_hosts
+from engine.events import Done, Failed, Text
+from engine.process.launch import Deadlines, Launch
+from engine.process.protocol import (
+    COMMANDS,
+    RESPONSES,
+    Generate,
+    Load,
+    Loaded,
+    Macs,
+    Response,
+    Work,
+)
+from engine.request import Request, Sampling, asked
+from models.errors import Problem
+
+HERE = "127.0.0.1"
+SECONDS = 300  # for hangs only
+TOKENS = 24
+GREEDY = Sampling(temperature=0.0, logit_bias={256: -1000.0})  # without an end
+
+
+def hostfile(folder: Path, names: Sequence[str] = (HERE, HERE)) -> Path:
+    """A hostfile of Macs that are all this machine, reached by these names."""
+    path = folder / "macs.json"
+    path.write_text(json.dumps([{"ssh": name, "ips": [HERE]} for name in names]))
+    return path
+
+
+def stand_in_for_ssh(folder: Path, *, there: str = "", refuses: str = "") -> str:
+    """Put a program in the place of ssh, with a pseudoterminal as that of `ssh -tt`. Returns the
+    PATH on which it is found. `there`: Python code with which programs begin on the other Macs;
+    `refuses`: why it starts none."""
+    (folder / "sitecustomize.py").write_text(there)
+    program = folder / "ssh"
+    program.write_text(
+        f"#!/bin/sh\nexport PYTHONPATH={folder}\n"
+        'for word; do last="$word"; done\n'
+        + (f"echo '{refuses}' >&2; exit 255\n" if refuses else "")
+        + 'case "$*" in *-tt*) exec script -qefc "$last" /dev/null ;; esac\n'
+        'exec sh -c "$last"\n'
+    )
+    program.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+class Launched:
+    """Attributes: `launch`; `lost`, why it ended."""
+
+    def __init__(self, hosts: Path, **deadlines: float) -> None:
+        self._hosts = str(hosts)
+        self._said: SimpleQueue[Response | Problem] = SimpleQueue()
+        self.lost: list[Problem] = []
+        self.launch = Launch(
+            read_hosts(hosts),
+            heard=lambda line: self._said.put(RESPONSES.read(line)),
+            lost=self._on_lost,
+            deadlines=Deadlines(**deadlines),
+        )
+
+    def _on_lost(self, problem: Problem) -> None:
+        self.lost.append(problem)
+        self._said.put(problem)
+
+    def load(
+        self, target: Path, drafter: str = "none", *, mode: Any = "auto", **options: Any
+    ) -> Loaded | Failed:
+        """Load a pair; drafts have 3 tokens."""
+        load = Load("l", str(target), drafter, "3", macs=Macs(self._hosts, mode), **options)
+        *_, last = self.ask(load)
+        assert isinstance(last, Loaded | Failed)
+        return last
+
+    def begin(self, text: str, tokens: int, **options: Any) -> Iterator[Response]:
+        """The events of an answer."""
+        request = Request(sampling=GREEDY, max_tokens=tokens)
+        return self.ask(Generate("g", "chat", asked(text), request, **options))
+
+    def answer(self, text: str, **options: Any) -> str:
+        """The text of an answer, in whose race the plain one is the same."""
+        *events, last = self.begin(text, TOKENS, **options)
+        assert isinstance(last, Done), last
+        texts: dict[str, str] = defaultdict(str)
+        for event in events:
+            if isinstance(event, Text):
+                texts[event.generation] += event.delta
+        assert len(set(texts.values())) == 1
+        return texts["g"]
+
+    def ask(self, command: Work) -> Iterator[Response]:
+        """The responses to a command. Raises the `Problem` with which the ranks are lost."""
+        self.launch.write(COMMANDS.to_line(command))
+        while True:
+            said = self._said.get(timeout=SECONDS)
+            if isinstance(said, Problem):
+                raise said
+            yield said
+            ends = isinstance(said, Loaded | Done | Failed)
+            if ends and getattr(said, "generation", command.id) == command.id:
+                return
+
+    def ranks(self) -> dict[int, psutil.Process]:
+        """The ranks' processes."""
+        return {
+            int(each.environ()["MLX_RANK"]): each
+            for each in psutil.Process(self.launch.pid).children(recursive=True)
+            if each.cmdline()[1:4] == ["-m", "engine", "rank"]
+        }
+
+
+@contextmanager
+def launched(hosts: Path, **deadlines: float) -> Iterator[Launched]:
+    """Ranks that have met; they end with the block. Raises the `Problem` if they do not meet."""
+    ranks = Launched(hosts, **deadlines)
+    try:
+        ranks.launch.meet()
+        yield ranks
+    finally:
+        ranks.launch.close()
+
+
+def gone(processes: Sequence[psutil.Process], seconds: float = 20.0) -> bool:
+    """Whether all end within so many seconds."""
+    _, alive = psutil.wait_procs(list(processes), timeout=seconds)
+    return all(each.status() == psutil.STATUS_ZOMBIE for each in alive)
