@@ -16,6 +16,9 @@ LONGEST_COPY = LARGEST_TREE
 ROUND_ROWS = max(LONGEST_DRAFT, LARGEST_TREE, LONGEST_COPY) + 1
 """Rows of the largest pass that verifies a draft: the draft, and the token before it."""
 
+FEW_ROWS = LONGEST_DRAFT + 1
+"""Rows of a pass that a GPU can compute with the bits of each row alone: see engine.metal."""
+
 PREFILL_ROWS = 512
 """Tokens of a prompt in one pass, of the target and of drafters."""
 

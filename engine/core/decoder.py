@@ -18,7 +18,7 @@ from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.core.recurrent import Recurrences
 from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
-from engine.core.split_attention import LEAST_KEYS, in_parts
+from engine.core.split_attention import LEAST_KEYS, as_alone, in_parts
 from engine.cpu.chunks import TimedChunks
 from engine.cpu.exponentials import stand_ins
 from engine.device import backend, begin
@@ -30,6 +30,7 @@ from models.limits import CACHE_BLOCK, PREFILL_ROWS
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 IN_PARTS = {"scaled_dot_product_attention": in_parts}
+_AS_ALONE = {"scaled_dot_product_attention": as_alone}
 # Of a pass that is begun before its draft is waited for. MLX lets ten command buffers be under way,
 # and a full one has some 40 operations, or 40 million elements of inputs: these fill eight.
 _FIRST_ELEMENTS = 320_000_000
@@ -187,6 +188,8 @@ class Decoder:
         """The functions that a pass up to `length` calls in the place of mlx-lm's, by name."""
         if backend().own_functions:
             return stand_ins(self._weights_per_layer)
+        if getattr(self.model, "attends_alone", False):
+            return _AS_ALONE
         return IN_PARTS if length >= LEAST_KEYS else {}
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:

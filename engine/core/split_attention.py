@@ -7,7 +7,9 @@ a key head, 32,000 tokens). Two calls of the fast kernel read the keys twice and
 they are not, nothing is split: that is measured while a model is loaded, over 1,024, 4,096 and
 16,384 keys, as in a round it would wait for all that is under way and spoil the round's times.
 
-A row sees the same keys in a part, so it gets the same, up to rounding. Untested on Metal.
+A row sees the same keys in a part, so it gets the same, up to rounding. Where a row must have the
+bits of a row alone, parts are what MLX computes row by row anyway: up to 8 rows while one pass over
+the keys is enough, else single rows with the keys that each would have had. Untested on Metal.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.device import wait
+from models.limits import FEW_ROWS
 from models.speed import this_chip
 
 LEAST_KEYS = 1024
@@ -27,6 +30,7 @@ passes of MLX's fast kernel from there on, and others from 4,096."""
 
 _MEASURED = (LEAST_KEYS, 4096, 16384)  # keys; more are as the most of these that are there
 _MOST_ROWS, _MOST_PRODUCTS = 8, 32  # of the kernel: MLX's scaled_dot_product_attention.cpp
+_FUSED = {(width, width) for width in (64, 96, 128, 256)}  # widths of keys and values that it takes
 _MOST_PARTS = 4  # more rows are those of a prompt
 _TRIALS = 3
 _WORTH = 0.95  # of the time of a single call
@@ -48,6 +52,24 @@ def in_parts(stock: Attention) -> Attention:
     ) -> mx.array:
         options = {"cache": cache, "scale": scale, "mask": mask, **more}
         return attend(stock, queries, keys, values, **options)
+
+    return attention
+
+
+def as_alone(stock: Attention) -> Attention:
+    """Return a function like mlx-lm's `scaled_dot_product_attention` that gives each of a few rows
+    the bits that it has alone on a GPU, for a model with the attribute `attends_alone`. In two
+    passes the keys' blocks depend on the rows. Quantized keys cannot be read so."""
+
+    def attention(
+        queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
+    ) -> mx.array:
+        options = {"cache": cache, "scale": scale, "mask": mask, **more}
+        if not isinstance(keys, mx.array) or not 1 < queries.shape[2] <= FEW_ROWS:
+            return stock(queries, keys, values, **options)
+        fused = (queries.shape[3], values.shape[3]) in _FUSED and keys.shape[2] < LEAST_KEYS
+        most = most_rows(queries, keys) if fused else 1
+        return split(stock, most, queries, keys, values, **options)
 
     return attention
 

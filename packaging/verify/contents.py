@@ -17,15 +17,18 @@ from bundle.sizes import size_bytes, starter_bytes
 from configuration import Configuration
 from verify import Finding
 
-# Without these the window or the engine could not start. Patterns, relative to Python's library.
+# Without these the window or the engine could not start, or rows on a GPU not be exact. Patterns,
+# relative to Python's library.
 ESSENTIAL = (
     "bases/lib/Python",
     "encodings/__init__.py",
     "lib-dynload/*.so",
+    "site-packages/mlx/include/mlx/backend/metal/kernels/quantized.h",
     "site-packages/mlx/lib/mlx.metallib",
     "site-packages/PySide6/Qt/plugins/platforms/libqcocoa.dylib",
     "site-packages/app/__main__.py",
     "site-packages/engine/__main__.py",
+    "site-packages/engine/metal/few_rows.metal",
     "site-packages/models/__init__.py",
 )
 

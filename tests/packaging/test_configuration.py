@@ -47,6 +47,7 @@ def test_a_folder_of_what_was_left_out_is_asked_back():
         "huggingface_hub/utils/_http.py",
         "llguidance-1.9.1.dist-info/METADATA",
         "llguidance/_lib.abi3.so",
+        "mlx/include/mlx/backend/metal/kernels/quantized.h",
         "mlx/lib/mlx.metallib",
         "mlx_lm/models/llama.py",
         "mlx_lm/tool_parsers/qwen3_coder.py",
@@ -108,6 +109,7 @@ def test_our_own_programs_for_making_things_stay_at_home():
     assert always("engine/bench/results/starter.json")
     assert not always("resources/drafters/smollm2-135m/head.safetensors")
     assert not always("app/__main__.py")
+    assert not always("engine/metal/few_rows.metal")
     without = prune.excluded("own", "own_without_starter")
     assert without("resources/drafters/smollm2-135m/head.safetensors")
 

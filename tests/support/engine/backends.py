@@ -29,12 +29,12 @@ def on_a_mac() -> Iterator[None]:
     in_two_parts = mock.patch("engine.core.decoder._FIRST_LAYERS", 1)
     with computing_as(GPU), in_two_parts, ExitStack() as patches:
         for owner, name in _PRODUCTS:
-            rounded = _rounded(getattr(owner, name))
-            patches.enter_context(mock.patch.object(owner, name, rounded))
+            product = rounded(getattr(owner, name))
+            patches.enter_context(mock.patch.object(owner, name, product))
         yield
 
 
-def _rounded(
+def rounded(
     product: Callable[[nn.Module, mx.array], mx.array],
 ) -> Callable[[nn.Module, mx.array], mx.array]:
     """Round a product by its number of rows; a single row stays as it is."""

@@ -18,6 +18,7 @@ QT = f"{SITE}/PySide6/Qt/lib/QtCore.framework"
 LIBMLX = f"{SITE}/mlx/lib/libmlx.dylib"
 MLX_CORE = f"{SITE}/mlx/core.cpython-313-darwin.so"
 QT_CORE_BINDING = f"{SITE}/PySide6/QtCore.abi3.so"
+MLX_HEADER = "mlx/include/mlx/backend/metal/kernels/quantized.h"
 METALLIB = f"{SITE}/mlx/lib/mlx.metallib"
 PYC = f"{SITE}/app/__pycache__/__main__.cpython-313.pyc"
 
@@ -119,6 +120,8 @@ def _write_contents(app: Path) -> None:
     write(app / PYTHON / "encodings/__init__.py", b"")
     for module in ("app/__main__.py", "engine/__main__.py", "models/__init__.py"):
         write(app / SITE / module, b"")
+    for source in ("engine/metal/few_rows.metal", MLX_HEADER):
+        write(app / SITE / source, b"")
     write(app / PYC, b"\xf3\r\r\n\x01\0\0\0" + bytes(8))
 
 

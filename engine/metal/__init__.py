@@ -1,0 +1,1 @@
+"""Gives the rows of a short pass on a GPU the bits of rows alone: see README.md."""

@@ -1,0 +1,216 @@
+"""The kernel's text on the CPU: each row has the bits that MLX's own kernel gives it alone.
+
+Both are compiled from Metal, MLX's from the installed package, and compared in any order in which
+lanes may be summed, with and without fused multiplication and addition. Mutants are noticed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product as combined
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine.metal.few_rows import Shape, install, product, remove, shapes_of
+from models.limits import FEW_ROWS
+from tests.support.metal.device import model_of
+from tests.support.metal.shim import ORDERS, OutOfBounds, Shim, needs_a_compiler
+from tests.support.metal.stock import quantized_matmul
+
+pytestmark = needs_a_compiler
+
+BITS, GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)
+TYPES = (mx.float32, mx.bfloat16, mx.float16)
+WHOLE = (1536, 21)  # inputs and outputs
+WITH_TAIL = {32: (672, 20), 64: (576, 13), 128: (640, 7)}
+
+
+def layer_of(inputs: int, outputs: int, bits: int, group: int, dtype: mx.Dtype) -> nn.Module:
+    """A layer whose groups differ in scale, as a model's do."""
+    mx.random.seed(bits * group + inputs)
+    layer = nn.QuantizedLinear(inputs, outputs, False, group, bits)
+    spread = mx.exp(mx.random.normal(layer.scales.shape))
+    layer.scales, layer.biases = layer.scales * spread, layer.biases * spread
+    layer.set_dtype(dtype)
+    mx.eval(layer.parameters())
+    return layer
+
+
+def rows_for(layer: nn.Module, count: int) -> mx.array:
+    """Rows with a few large numbers, as a model's have, in the layer's type."""
+    inputs = layer.scales.shape[1] * layer.group_size
+    keys = mx.random.split(mx.random.key(count), 2)
+    large = mx.where(mx.random.uniform(shape=(inputs,), key=keys[0]) < 0.02, 30.0, 1.0)
+    return (mx.random.normal((count, inputs), key=keys[1]) * large).astype(layer.scales.dtype)
+
+
+def stock(layer: nn.Module, x: mx.array, shim: Shim) -> mx.array:
+    """MLX's own result."""
+    given = layer.weight, layer.scales, layer.biases
+    return quantized_matmul(x, *given, group_size=layer.group_size, bits=layer.bits, shim=shim)
+
+
+def different(one: mx.array, other: mx.array) -> int:
+    """How many numbers differ in a bit."""
+    assert one.shape == other.shape
+    kind = mx.uint32 if one.dtype == mx.float32 else mx.uint16
+    return int(mx.sum(one.view(kind) != other.view(kind)).item())
+
+
+def compare(layer: nn.Module, counts: Sequence[int], *, shim: Shim) -> int:
+    """Compare passes of so many rows with their rows alone; returns how many numbers."""
+    x, compared = rows_for(layer, max(counts)), 0
+    alone = mx.concatenate([stock(layer, row, shim) for row in mx.split(x, max(counts))])
+    for rows in counts:
+        together = product(layer, x[-rows:], run=shim.metal_kernel)
+        assert different(together, alone[-rows:]) == 0, (Shape.of(layer), rows, shim)
+        compared += together.size
+    return compared
+
+
+@pytest.mark.parametrize(
+    ("bits", "group", "dtype", "whole"),
+    [
+        (2, 32, mx.float32, False),
+        (3, 64, mx.float32, True),
+        (4, 32, mx.float32, True),
+        (4, 64, mx.bfloat16, False),
+        (5, 128, mx.float32, False),
+        (6, 64, mx.float32, False),
+        (8, 128, mx.float16, True),
+    ],
+)
+def test_rows_have_the_bits_of_rows_alone(
+    bits: int, group: int, dtype: mx.Dtype, whole: bool
+) -> None:
+    layer = layer_of(*(WHOLE if whole else WITH_TAIL[group]), bits, group, dtype)
+    for order in (1, 4):
+        assert compare(layer, (5, 9), shim=Shim(order)) > 0  # 9 rows: a tile of 5, and one of 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_every_shape_has_the_bits_of_rows_alone(dtype: mx.Dtype, bits: int, group: int) -> None:
+    for sizes, contract in combined((WHOLE, WITH_TAIL[group]), (False, True)):
+        layer = layer_of(*sizes, bits, group, dtype)
+        counts = (2, 5, 8, 16) if contract else (*range(2, 10), 16, FEW_ROWS)
+        for order in range(ORDERS):
+            assert compare(layer, counts, shim=Shim(order, contract)) > 0
+
+
+DOT = "sums[r][o] += qdot<float, VALUES, BITS>(words, values, s, b, sum);"
+STEP = "for (int k = from; k - from < in_steps; k += STEP) {"
+READ = "x + size_t(min(row + r, last_row)) * K + k;\n    const float sum = load_vector<"
+STORED = "if (lane == 0 && o <= last && row + r <= last_row)"
+MUTANTS = {
+    "the weights are scaled before they are multiplied": (
+        DOT,
+        "float dot = 0; for (int i = 0; i < VALUES; i += 2) {"
+        "const uint8_t word = words[i / 2];"
+        "dot += (s * (word & 15) + b) * float(read[i]);"
+        "dot += (s * (word >> 4) + b) * float(read[i + 1]); } sums[r][o] += dot;",
+    ),
+    "the steps are added from the end": (
+        STEP,
+        "for (int k = from + in_steps - STEP; k >= from; k -= STEP) {",
+    ),
+    "a row reads its neighbour": (READ, READ.replace("row + r,", "row + (r ^ 1),")),
+    "sums are rounded in between": (DOT, DOT + " sums[r][o] = float(bfloat16_t(sums[r][o]));"),
+    "the scale of another group": (
+        "scale[at * groups + k / GROUP]",
+        "scale[at * groups + (k - from) / GROUP]",
+    ),
+    "the sum of a row in 16 bits": (DOT, DOT.replace("b, sum", "b, float(bfloat16_t(sum))")),
+    "the bias by itself": (DOT, DOT.replace("b, sum", "0.0f, sum") + " sums[r][o] += b * sum;"),
+    "an output that is not there": (STORED, STORED.replace("o <= last && ", "")),
+    "a row that is not there": (STORED, STORED.replace(" && row + r <= last_row", "")),
+    "half of the lanes": ("simd_sum(sums[r][o])", "simd_sum(lane < 16 ? sums[r][o] : 0)"),
+    "two sums for a row": (
+        "simd_sum(sums[r][o])",
+        "simd_sum(lane % 2 ? sums[r][o] : 0) + simd_sum(lane % 2 ? 0 : sums[r][o])",
+    ),
+}
+TAIL_MUTANTS = {
+    "the tail is dropped": ("left = clamp(K - k, 0, VALUES)", "left = 0 * K"),
+    "the tail's last numbers are dropped": (
+        "clamp(K - k, 0, VALUES)",
+        "clamp(K - k - 32, 0, VALUES)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*MUTANTS, *TAIL_MUTANTS])
+def test_a_mutant_is_noticed(name: str) -> None:
+    sizes = WHOLE if name in MUTANTS else WITH_TAIL[32]
+    layer = layer_of(*sizes, 4, 32, mx.float32)
+    x, sound = rows_for(layer, 9), Shim()
+    alone = mx.concatenate([stock(layer, row, sound) for row in mx.split(x, 9)])
+    assert different(product(layer, x, run=sound.metal_kernel), alone) == 0
+    broken = replace(sound, change=(MUTANTS | TAIL_MUTANTS)[name])
+    try:
+        assert different(product(layer, x, run=broken.metal_kernel), alone) > 0
+    except OutOfBounds:
+        assert "not there" in name
+
+
+def test_mlx_rounds_by_the_number_of_rows() -> None:
+    """Or there would be nothing to prove."""
+    layer = layer_of(*WHOLE, 4, 32, mx.float32)
+    x, shim = rows_for(layer, 5), Shim()
+    alone = mx.concatenate([stock(layer, row, shim) for row in mx.split(x, 5)])
+    assert different(stock(layer, x, shim), alone) > alone.size / 2
+    assert mx.allclose(stock(layer, x, shim), layer(x), rtol=1e-4, atol=1e-4), "not MLX's product"
+
+
+def test_numbers_are_those_of_the_wider_type() -> None:
+    """As `mx.quantized_matmul` has them: the trial on a Mac compares 16-bit layers in float32."""
+    layer = layer_of(*WHOLE, 4, 32, mx.bfloat16)
+    x, shim = rows_for(layer, 5).astype(mx.float32), Shim()
+    alone = mx.concatenate([stock(layer, row, shim) for row in mx.split(x, 5)])
+    together = product(layer, x[None], run=shim.metal_kernel)
+    assert together.dtype == mx.float32
+    assert different(together[0], alone) == 0
+
+
+def test_shapes_are_those_that_the_kernel_serves() -> None:
+    shapes = shapes_of(model_of("llama"))
+    assert sum(map(len, shapes.values())) == 2 * 7 + 2
+    assert Shape(96, 512, 4, 32, "float32", "affine") in shapes
+    layer = nn.QuantizedLinear
+    served = [layer(96, 8, bits=4, group_size=32), layer(64, 8, bits=6, group_size=32)]
+    others = [layer(64, 8, bits=4, group_size=32), layer(96, 8, mode="mxfp4"), nn.Linear(96, 8)]
+    others += [layer(96, 2, bits=4, group_size=32), layer(128, 8, bits=2, group_size=64)]
+    found = [one for each in shapes_of(nn.Sequential(*served, *others)).values() for one in each]
+    assert {id(layer) for layer in found} == {id(layer) for layer in served}
+
+
+def test_a_layer_adds_its_bias_as_it_does_for_a_row() -> None:
+    layer, shim = layer_of(*WITH_TAIL[32], 4, 32, mx.float32), Shim()
+    layer.bias = mx.random.normal((len(layer.weight),))
+    x = rows_for(layer, 4)
+    alone = mx.concatenate([stock(layer, row, shim) + layer.bias for row in mx.split(x, 4)])
+    model = nn.Sequential(layer)
+    install(model, shapes_of(model), run=shim.metal_kernel)
+    assert different(model(x[None])[0], alone) == 0
+    assert different(model(x[:, None])[:, 0], alone) == 0, "rows of several answers"
+
+
+def test_only_layers_of_these_shapes_change() -> None:
+    model, shim = model_of("llama"), Shim()
+    x = mx.random.normal((1, 5, 96))
+    attention = model.layers[0].self_attn
+    before = attention.q_proj(x), attention.k_proj(x)
+    install(model, {Shape.of(attention.k_proj)}, run=shim.metal_kernel)
+    try:
+        assert different(attention.q_proj(x), before[0]) == 0
+        assert different(attention.k_proj(x), before[1]) > 0
+        assert different(attention.k_proj(x[:, :1]), before[1][:, :1]) == 0, "a single row"
+        many = mx.concatenate([x] * 4, axis=1)
+        assert different(attention.k_proj(many)[:, :5], before[1]) == 0, "the rows of a prompt"
+    finally:
+        remove(model)
+    assert type(attention.k_proj) is nn.QuantizedLinear
+    assert different(attention.k_proj(x), before[1]) == 0
