@@ -10,6 +10,8 @@ from typing import Any
 import mlx.core as mx
 from filelock import FileLock, Timeout
 
+from engine.exactness import ANY_ROWS, Exactness, Promise
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:
@@ -38,6 +40,13 @@ BACKENDS = {mx.cpu: CPU, mx.gpu: GPU}
 def backend() -> Backend:
     """Return the backend of this process's default device. No other code asks MLX for it."""
     return BACKENDS[mx.default_device().type]
+
+
+def unproven() -> Promise:
+    """What the device alone promises of every model: see `engine.conversation.proof`."""
+    if backend().exact_rows:
+        return Promise(Exactness(ANY_ROWS, "this device computes every row alike"))
+    return Promise(Exactness(0, why="nothing was checked"))
 
 
 def fetch(*arrays: mx.array) -> list[Any]:

@@ -202,11 +202,13 @@ class PairBar(QWidget):
             "Slipstream measures once how long drafts and passes take here (calibration)."
         )
 
-    def set_loaded(self, *, precision: str, context_length: int) -> None:
-        """Show that the pair is ready. `precision` is a text, `context_length` in tokens."""
+    def set_loaded(self, *, precision: str, context_length: int, exact: str) -> None:
+        """Show that the pair is ready. `context_length` in tokens, the rest in words: `exact` as of
+        an `Exactness`."""
         wide, _, packed = precision.partition(" from ")
         weights = f"{packed}, computed as {wide}" if packed else wide
-        self._loaded_tip = f"Weights: {weights}\nContext: {context_length:,} tokens"
+        facts = f"Weights: {weights}", f"Context: {context_length:,} tokens", f"Text: {exact}"
+        self._loaded_tip = "\n".join(facts)
         self._show_loaded()
 
     def set_activity(self, word: str, *, tip: str = "") -> None:

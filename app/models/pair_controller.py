@@ -130,7 +130,11 @@ class PairController(QObject):
             self._bar.set_loading(loader.names[0])
 
     def _show_loaded(self, loaded: Loaded) -> None:
-        self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
+        self._bar.set_loaded(
+            precision=loaded.precision,
+            context_length=loaded.context_length,
+            exact=loaded.exact.in_words(),
+        )
 
     def _on_requested(self) -> None:
         self._bar.set_loading(self._loader.names[0])

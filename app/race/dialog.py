@@ -450,11 +450,12 @@ def result_text(result: RaceResult) -> str:
                 f"up to {fork.allowed / 2:.3g}."
             )
         else:
+            moves = f"rounding moves them by no more than {fork.allowed / 2:.3g}"
             same = (
                 f"Different from token {place:,} on, which is a fault of Slipstream: {differing}. "
-                f"The two best logits are {fork.margin:.3g} apart, and rounding moves them by no "
-                f"more than {fork.allowed / 2:.3g}. Export the race, and send it with Help > "
-                "Report a problem."
+                f"The two best logits are {fork.margin:.3g} apart, and "
+                f"{moves if fork.allowed else 'drafts round nothing here'}. Export the race, "
+                "and send it with Help > Report a problem."
             )
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.conversation.pair import make_policy
 from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.exactness import Wish
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import written_path
@@ -24,6 +25,7 @@ class BenchOptions:
     `prompts` and `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples
     only. `baselines`: whether plain decoding runs too, without which only acceptance is measured,
     unless `runners` have `none/0`. `out`: the JSON file, written again after every prompt.
+    `exact`: as for `engine.conversation.proof`.
     """
 
     target: ModelFolder
@@ -40,6 +42,7 @@ class BenchOptions:
     repeats: int = 1
     baselines: bool = True
     out: Path | None = None
+    exact: Wish = "auto"
 
     @property
     def drafting(self) -> tuple[tuple[str, str], ...]:

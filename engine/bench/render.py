@@ -82,6 +82,8 @@ def remarks(report: BenchReport) -> list[str]:
         lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
     lines += [f"Plain, {words}: {speed:.1f} tokens a second." for words, speed in report.buffers]
     lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
+    if report.exact is not None:
+        lines.append(f"Text: {report.exact.in_words()}.")
     lines += [*_roofline_line(report), *_cooling_line(report)]
     if report.peak_rss_bytes is not None:
         lines.append(f"The process had at most {report.peak_rss_bytes / _GIB:.1f} GiB of memory.")

@@ -24,6 +24,7 @@ from engine.bench.machine import MachineDescription
 from engine.bench.measure import Roofline
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.events import Stats
+from engine.exactness import Exactness
 from engine.near_ties import Fork
 from models.errors import Problem
 from models.files import write_text
@@ -94,10 +95,12 @@ class ResultRow:
 class BenchReport:
     """The content of a report. `partial` until everything is measured.
 
-    `precision`: of the target's weights; `drafters`: (name, precision). `skipped`: prompts too long
-    for the context. `refused`: (name, reason) of runners that cannot run this pair.
-    `peak_rss_bytes`: the process's peak memory, with all runners' models and caches. `buffers`:
-    sizes of MLX's command buffers in words, each with the tokens a second of plain decoding.
+    `precision`: of the target's weights; `exact`: of its passes; `drafters`: (name, precision).
+    `skipped`: prompts too long for the context. `refused`: (name, reason) of runners that cannot
+    run this pair.
+    `peak_rss_bytes`: the process's peak memory, with all runners' models and caches.
+    `buffers`: sizes of MLX's command buffers in words, each with the tokens a second of plain
+    decoding.
     """
 
     date: str
@@ -105,6 +108,7 @@ class BenchReport:
     target: str
     precision: str
     label: str
+    exact: Exactness | None = None
     drafters: tuple[tuple[str, str], ...]
     options: dict[str, Any]
     skipped: int

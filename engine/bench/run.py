@@ -26,6 +26,7 @@ from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, 
 from engine.bench.runners import HEADROOM, Runner, Workload, drafter_maker, make_runners
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.pair import held_as
+from engine.conversation.proof import settle
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
 from engine.near_ties import Fork
@@ -61,6 +62,7 @@ def run_bench(
     makers = [drafter_maker(name, options.target, load_once, bits=bits) for name in names]
     buffers = compare_buffers() if options.baselines else ()
     target = load_once(options.target)
+    exact = settle(target, options.exact)
     session = Session(target)
     for make in makers:
         make(target, session.decoder)
@@ -77,6 +79,7 @@ def run_bench(
         target=options.target.name,
         precision=target.precision,
         label=f"{backend}, {target.precision}",
+        exact=exact,
         drafters=tuple(
             held
             for each in names
@@ -132,7 +135,9 @@ def _fork_of(
     there is none, or on several Macs, where it is not measured."""
     if not target.alone:
         return None
-    fork = first_fork(target.decoder(target.model), [*prompt, *plain], [*prompt, *written])
+    decoder = target.decoder(target.model)
+    decoder.promise = target.promise
+    fork = first_fork(decoder, [*prompt, *plain], [*prompt, *written])
     mx.clear_cache()
     return fork and replace(fork, at=fork.at - len(prompt))
 

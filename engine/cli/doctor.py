@@ -24,6 +24,7 @@ from engine.command_buffers import buffers_in_force
 from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import held_as, make_drafter
+from engine.conversation.proof import settle
 from engine.conversation.session import Session
 from engine.conversation.template import abilities_for, closing_of, reply_syntax
 from engine.conversation.template_abilities import TemplateAbilities
@@ -220,6 +221,8 @@ class _PairChecks:
             f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
+        exact = settle(target, "auto")
+        yield Check("text", exact.in_words())
         tokenizer = target.tokenizer
         yield check_template(abilities_for(tokenizer, tools=True), reply_syntax(tokenizer))
         yield check_sight(folder)

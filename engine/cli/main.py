@@ -45,6 +45,7 @@ from engine.cli.serve import epilog, serve
 from engine.cli.streams import let_go, mend_streams
 from engine.command_buffers import larger_buffers
 from engine.cpu.blas import restart_with_any_kernels
+from engine.exactness import Wish
 from engine.request import Overflow
 from engine.tools.configuration import configuration_file
 from models.errors import Problem, problem_of
@@ -307,6 +308,7 @@ class BenchCommand(TargetOptions):
     drafter_bits: DrafterBits = _pair("auto", *DRAFTER_BITS)
     draft_length: list[str] | None = _pair(None, "As for chat; repeatable.", "LENGTH")
     runner: list[str] | None = _pair(None, "Both in one, as head/tree:8; repeatable.", "RUNNER")
+    exact: Wish = _pair("auto", "As for chat.", "EXACT")
     rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
     baselines: bool = option(True, "Run plain decoding too.", "", "--baselines/--no-baselines")
     prompts: Path | None = _question(None, "A file with a prompt a line.", "PATH")
@@ -353,6 +355,7 @@ def bench(options: BenchCommand) -> None:
         repeats=options.repeats,
         baselines=options.baselines,
         out=options.out,
+        exact=options.exact,
     )
     with Awake():
         measured = run_bench(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_type_hints
 import typer
 from rich.markup import escape
 
+from engine.exactness import Wish
 from engine.process.protocol import Load, Macs, Memory
 from engine.request import Grammar, Overflow, Request, Sampling
 from models.errors import Problem
@@ -46,6 +47,7 @@ WORDS = {
     "DRAFTER": "auto, none, lookup, suffix, lookahead[:W,N,G], head, "
     "early-exit[:LAYERS], a MODEL, or several joined with +.",
     "BITS": "16, 8 or 4; auto is 4 where --measure found that as many tokens are accepted, else 8.",
+    "EXACT": "auto where it costs no time (a GPU is asked once), on at any price, off unchecked.",
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
     "never ran over Thunderbolt yet.",
@@ -143,6 +145,7 @@ class ModelOptions(PairOptions, MacsOptions):
     Raises `Problem` if a value is out of range."""
 
     draft_length: str = _model("auto", "Tokens to guess a round.", "LENGTH")
+    exact: Wish = _model("auto", "Write plain decoding's text bit for bit.", "EXACT")
     context: int = _model(0, "Tokens of a chat; 0: all it can read.", "N", show_default=False)
     cache_bits: int = _model(0, "Bits in caches of long chats: 8 or 4.", "N", show_default=False)
     kept: bool = _model(
@@ -178,6 +181,7 @@ class ModelOptions(PairOptions, MacsOptions):
             learn=self.learn,
             keep_bytes=None if self.kept else 0,
             measure=self.measure,
+            exact=self.exact,
             macs=self.macs,
             **more,
         )

@@ -60,7 +60,6 @@ class ServeOptions(ModelOptions):
     keep: str | None = option(None, "Unload a model that is idle for so long, as 10m.", "TIME")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
     waiting: int = option(32, "Requests that may wait for their turn.", "N", min=0, max=1024)
-    exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
     attached: bool = option(
         False, "To an engine on the standard streams.", "", "--attached", hidden=True
     )
@@ -109,7 +108,7 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
     from engine.server.pool import Offers, keep_seconds
     from engine.server.target import name_of
 
-    load = partial(options.load, id="serve", parallel=options.parallel, exact=options.exact)
+    load = partial(options.load, id="serve", parallel=options.parallel)
     loads = {} if target is None else {name_of(str(target.path)): load(target)}
     there, aliases = {each.target for each in loads.values()}, {}
     for word in options.allow or ():

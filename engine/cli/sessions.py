@@ -17,6 +17,7 @@ from engine.cli.models.progress import Steps
 from engine.cli.options import AnswerOptions
 from engine.conversation.loading import load
 from engine.conversation.pair import make_policy, require_pair
+from engine.conversation.proof import settle
 from engine.conversation.session import Session
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
@@ -84,6 +85,7 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
     )
     steps.begin("loading")
     model = load(folder)
+    settle(model, command.exact, quantized=caches, again=command.measure)
     mark_used(folder.path)
     longest = fit.largest_context if roomy and fit is not None else model.context_length
     model = replace(

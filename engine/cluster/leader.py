@@ -175,9 +175,11 @@ class LeadingDecoder(Decoder):
 
     def another(self) -> "LeadingDecoder":
         quantized = self.timeline.quantized
-        return LeadingDecoder(
+        other = LeadingDecoder(
             self.model, leader=self._leader, quantized=quantized, block=self.block
         )
+        other.promise = self.promise
+        return other
 
     def copy(self) -> tuple[Decoder, list[HiddenStates]]:
         other, recorded = super().copy()

@@ -5,7 +5,7 @@ Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout 
 
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -23,7 +23,8 @@ from engine.core.model_parts import standing_in
 from engine.core.split_attention import measuring
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
-from engine.device import backend
+from engine.device import backend, unproven
+from engine.exactness import Promise
 from engine.quantized import hold_in
 from engine.request import BALANCED, Sampling
 from engine.vision import Tower
@@ -45,7 +46,8 @@ class LoadedModel:
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
     sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, and
     what is wrong with this Mac's system, mostly empty. `decoder` makes what reads with it: here, or
-    on several Macs. `tower`: with which it sees; None if it cannot.
+    on several Macs. `tower`: with which it sees; None if it cannot. `promise`: how exact
+    its passes are.
     """
 
     folder: ModelFolder
@@ -58,6 +60,7 @@ class LoadedModel:
     remark: str = ""
     decoder: Callable[..., Decoder] = Decoder
     tower: Tower | None = None
+    promise: Promise = field(default_factory=unproven)
 
     @property
     def alone(self) -> bool:

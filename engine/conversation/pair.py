@@ -148,6 +148,8 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
     """The key under which this pair's calibration is stored. Raises `Problem` without its files."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
     computing = "GPU" if backend().name == "GPU" else f"CPU, {os.cpu_count()} cores"
+    if decoder.promise.now.in_parts:
+        computing += f", exact {decoder.promise.now.how}"
     return CalibrationKey(
         target=target.folder.fingerprint,
         drafter="+".join(map(_identity, drafters.parts)),

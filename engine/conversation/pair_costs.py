@@ -38,7 +38,7 @@ class Remark(Enum):
     BUSY_ANSWERING = (
         "Other programs kept this machine busy: what this answer showed about speed is not stored."
     )
-    ONLY_CHAINS = "This model's layers cannot read a tree in one pass: drafts are chains."
+    ONLY_CHAINS = "Drafts are chains: this pair does not read trees."
 
 
 class PairCosts:

@@ -22,6 +22,7 @@ from engine.conversation.loading import LoadedModel
 from engine.conversation.overflow import fit, without
 from engine.conversation.pair import make_drafter
 from engine.conversation.pair_costs import PairCosts, Remark, plain_passes
+from engine.conversation.proof import Stalls
 from engine.conversation.sources import Sources
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.conversation.template import (
@@ -54,6 +55,7 @@ from engine.speculate import (
     Company,
     Pass,
     RoundDraft,
+    RoundVerdict,
     Task,
     alone,
     candidates_for,
@@ -109,6 +111,7 @@ class Session:
             eyes = Eyes(target.tower)
         decoder = target.decoder(target.model, quantized=quantized, trial=trial)
         decoder.sights = None if eyes is None else eyes.sights
+        decoder.promise = target.promise
         tokenizer, size = target.tokenizer, decoder.vocabulary
         shared = _Shared(
             target=target,
@@ -141,6 +144,7 @@ class Session:
         self.decoder, self.drafter, self.policy, self._costs = decoder, drafter, policy, costs
         self.disturbed = False
         self._told = frozenset[str]()  # the drafters that are known to be switched off
+        self._stalls = Stalls(self.target)
         self._kept: KeptPrefix | None = None  # of the latest prompt
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
 
@@ -223,7 +227,9 @@ class Session:
         return other
 
     def plain(self) -> "Session":
-        """A session for another conversation, without drafts, to compare speeds with."""
+        """A session for another conversation, without drafts, to race with. This one forgets what
+        it has read in other blocks than that one will."""
+        self.decoder.rewind(self.decoder.as_afresh(self.length))
         return Session(self.target, quantized=self.decoder.timeline.quantized)
 
     @property
@@ -505,6 +511,8 @@ class Session:
                 if isinstance(item, RoundDraft):
                     continue
                 last = now
+                if isinstance(item, RoundVerdict):
+                    self._stalls.push(len(item.p), item.verify_seconds)
                 if isinstance(task.constraint, Thought) and hurried():
                     task.constraint.end()
                 if answer.text.stopped or item.committed[-1] in task.ends:

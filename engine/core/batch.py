@@ -53,7 +53,7 @@ def read_together(
     sizes = [each.size for each in tokens]
     shapes = [tree or Tree.chain(size) for tree, size in zip(trees, sizes, strict=True)]
     if len(decoders) == 1 and shapes[0].is_chain:
-        return [decoders[0].read(tokens[0])]
+        return [decoders[0].read_draft(tokens[0])]
     if exactly is None:
         exactly = backend().exact_rows
     model, last = decoders[0].model, decoders[0].vocabulary - 1

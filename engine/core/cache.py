@@ -249,14 +249,14 @@ class Timeline:
         """Bytes held by the caches."""
         return sum(layer.nbytes for layer in self.layers)
 
-    def room(self) -> int:
-        """The number of rows that the next pass may have, at least 1.
+    def room(self, *, exact: bool = False) -> int:
+        """The number of rows that the next pass may have, at least 1; `exact`, on any device.
 
         Shapes change (a window's base moves, quantization starts) between passes only, at the same
         token for any block sizes. Example: 100 tokens read, a block of 128 gives room for 27 rows.
         """
         rooms = []
-        if backend().exact_rows:
+        if exact or backend().exact_rows:
             rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
         if self.quantized and self.length < self.quantized.start:
             rooms.append(self.quantized.start - self.length)

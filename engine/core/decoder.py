@@ -21,7 +21,7 @@ from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
 from engine.core.split_attention import LEAST_KEYS, as_alone, in_parts
 from engine.cpu.chunks import TimedChunks
 from engine.cpu.exponentials import stand_ins
-from engine.device import backend, begin
+from engine.device import backend, begin, unproven
 from engine.virtual_ids import is_virtual
 from models.drafters.kinds import Tap
 from models.errors import Problem
@@ -48,7 +48,8 @@ class Decoder:
     its caches; `block`, the tokens by which they grow; `recorder` of its hidden states;
     `vocabulary`, the number of its logits; `chunk_seconds`, see `prefill`; `group`, the processes
     that read together, and how; empty if this one reads alone; `sights`, the pictures that may
-    stand in its text. `trial` finds out whether the model can read trees.
+    stand in its text; `promise`, how exact its passes are. `trial` finds out whether the model can
+    read trees.
     """
 
     group = ""
@@ -67,6 +68,7 @@ class Decoder:
         self.depth = len(model.layers)
         self.block = block
         self._trial = trial
+        self.promise = unproven()
         self._recurrences = Recurrences(model)
         weights: Any = tree_flatten(model.parameters())
         self._weights_per_layer = sum(each.size for _, each in weights) / max(1, self.depth)
@@ -101,9 +103,14 @@ class Decoder:
         return other, self.recorder.copy_to(other.recorder)
 
     @cached_property
-    def branches(self) -> bool:
-        """Whether the model can read trees, and share its passes: tried when it is first asked."""
+    def shares(self) -> bool:
+        """Whether decoders of the model can share passes: tried when it is first asked."""
         return self._trial()
+
+    @property
+    def branches(self) -> bool:
+        """Whether the model can read trees. A tree is one pass, however many rows are exact."""
+        return not self.promise.now.in_parts and self.shares
 
     @property
     def length(self) -> int:
@@ -159,6 +166,14 @@ class Decoder:
         first = min(int(_FIRST_ELEMENTS / max(self._weights_per_layer, 1.0)), _FIRST_LAYERS)
         begin(logits if first >= len(layers) else layers[max(first, 1)].state)
 
+    def read_draft(self, tokens: mx.array) -> mx.array:
+        """Read `tokens` as `read` does, in as many passes as make each row exact."""
+        most = self.promise.now.rows or tokens.size
+        if tokens.size <= most:
+            return self.read(tokens)
+        starts = range(0, tokens.size, most)
+        return mx.concatenate([self.read(tokens[start : start + most]) for start in starts])
+
     def _see(self, sight: Sight) -> mx.array:
         """Read a picture in one pass, as `read` does tokens."""
         seen, before, rows = sight.look(), self.length, len(sight.ids)
@@ -192,19 +207,19 @@ class Decoder:
             return _AS_ALONE
         return IN_PARTS if length >= LEAST_KEYS else {}
 
-    def prefill(self, tokens: list[int]) -> Iterator[int]:
+    def prefill(self, tokens: list[int], *, most: int = PREFILL_ROWS) -> Iterator[int]:
         """Read all of `tokens` but the last, in chunks. Yields the length after each.
 
-        On a GPU a chunk ends at the next multiple of `PREFILL_ROWS`. On the CPU it has as many
-        tokens as can be read in about `chunk_seconds`, so that a person can watch it and stop it.
-        A picture is a chunk of its own.
+        On a GPU a chunk has `most` tokens, up to the next multiple of `PREFILL_ROWS`. On the CPU it
+        has as many tokens as can be read in about `chunk_seconds`, so that a person can watch it
+        and stop it. A picture is a chunk of its own.
         """
         self._look_for_pictures(tokens)
         self.timeline.forget()
         block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
             before, began = self.length, perf_counter()
-            end = self._read_on(tokens, self._timed.rows if self._timed else PREFILL_ROWS)
+            end = self._read_on(tokens, self._timed.rows if self._timed else most)
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
             if self._timed and not is_virtual(tokens[before]):
@@ -236,7 +251,7 @@ class Decoder:
             if start > self.length:
                 end, border = min(end, start), min(border, start)
                 break
-        rows = min(end - self.length, most, self.timeline.room())
+        rows = min(end - self.length, most, self.timeline.room(exact=most < PREFILL_ROWS))
         chunk = tokens[self.length : self.length + rows]
         if self.sights is not None and any(map(is_virtual, chunk)):
             raise Problem(
@@ -261,13 +276,14 @@ class Decoder:
         Recurrent caches that cannot be computed again take back whole rounds, so rejections leave
         more and more unread tokens. Those are read for good before they slow down every pass.
         """
-        if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
-            for _ in self.prefill(tokens):
+        exact = self.promise.now.rows > 0
+        if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room(exact=exact)):
+            for _ in self.prefill(tokens, most=self.promise.now.rows or PREFILL_ROWS):
                 pass
         if abs(len(tokens) - self._pool_freed_at) >= _POOL_TOKENS:
             self.free_pool(len(tokens))
         self.timeline.mark()
-        return self.timeline.room() - (len(tokens) - self.length)
+        return self.timeline.room(exact=exact) - (len(tokens) - self.length)
 
     def free_pool(self, length: int) -> None:
         """Free the buffers that MLX keeps for later, with `length` tokens committed. Without this,

@@ -1,4 +1,4 @@
-"""The calibrations of pairs on this machine: a small JSON file each.
+"""What was measured on this machine, the calibrations of pairs above all: a small JSON file each.
 
 Knows files. A file that is damaged, of an older version or of another key counts as missing, so
 that the pair is calibrated again.
@@ -6,9 +6,11 @@ that the pair is calibrated again.
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
@@ -16,7 +18,11 @@ from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration, PassCosts
 from models.files import data_folder, write_text
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 _VERSION = 12
+_DAMAGES = OSError, ValueError, RecursionError, TypeError, KeyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +49,57 @@ class CalibrationStore:
     """Reads and writes the files in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def read(self, key: CalibrationKey) -> tuple[Calibration | None, Acceptance | None]:
         """The calibration and the acceptance that are stored under this key, if any."""
         calibration = acceptance = None
-        with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-            value = json.loads(self._path(key).read_text(encoding="utf-8"))
-            if (value["version"], value["pair"]) == (_VERSION, asdict(key)):
-                if value["costs"] is not None:
-                    calibration = Calibration.from_json(value["costs"])
-                acceptance = Acceptance.from_json(value["acceptance"])
+        with suppress(*_DAMAGES):
+            value = self.found(asdict(key))
+            if value["costs"] is not None:
+                calibration = Calibration.from_json(value["costs"])
+            acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
+
+    def found(self, circumstances: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that `keep` has stored under these, if any."""
+        with suppress(*_DAMAGES):
+            value = json.loads(self._path(circumstances).read_text(encoding="utf-8"))
+            if (value["version"], value["pair"]) == (_VERSION, circumstances):
+                return dict(value)
+        return {}
+
+    def once[Seen: DataclassInstance](
+        self, circumstances: Mapping[str, Any], lost: Seen, look: Callable[[], Seen], *, again: bool
+    ) -> Seen:
+        """What `look` saw under these circumstances, whenever that was. `lost` is stored before it
+        looks, as that may end this process; it has a `why`. `again`: look again for what was."""
+        stored = self.found(circumstances).get("seen")
+        if stored is not None and not (again and stored == asdict(lost)):
+            return type(lost)(**stored)
+        self.keep(circumstances, {"seen": asdict(lost)})
+        try:
+            seen = look()
+        except Exception as error:  # of a device, or of a model that cannot be read so
+            seen = replace(lost, why=f"{type(error).__name__}: {error}"[:200])
+        self.keep(circumstances, {"seen": asdict(seen)})
+        return seen
+
+    def keep(self, circumstances: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Store values under their circumstances, both JSON, atomically; not on a full disk."""
+        value = {"version": _VERSION, "pair": circumstances, **values}
+        path = self._path(circumstances)
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.folder.with_name(f".{self.folder.name}.lock")):
+                write_text(path, json.dumps(value))
 
     def passes_of(self, target: str) -> PassCosts | None:
         """The costs of passes of the target with this fingerprint, as the newest file has them,
         whatever drafted; None if it was never calibrated."""
-        files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        files = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in reversed(files):
-            with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+            with suppress(*_DAMAGES):
                 value = json.loads(path.read_text(encoding="utf-8"))
                 if value["version"] == _VERSION and value["pair"]["target"] == target:
                     return Calibration.from_json(value["costs"]).passes
@@ -72,21 +110,12 @@ class CalibrationStore:
     ) -> None:
         """Store the calibration and what was learned, atomically. If it is not stored (no
         calibration, or a full disk), the costs are measured again next time."""
-        value = {
-            "version": _VERSION,
-            "pair": asdict(key),
-            "costs": calibration and calibration.to_json(),
-            "acceptance": acceptance.to_json(),
-        }
-        path = self._path(key)
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._folder.with_name(f".{self._folder.name}.lock")):
-                write_text(path, json.dumps(value))
+        costs = calibration and calibration.to_json()
+        self.keep(asdict(key), {"costs": costs, "acceptance": acceptance.to_json()})
 
-    def _path(self, key: CalibrationKey) -> Path:
-        digest = hashlib.sha256(json.dumps(asdict(key), sort_keys=True).encode()).hexdigest()
-        return self._folder / f"{digest[:16]}.json"
+    def _path(self, circumstances: Mapping[str, Any]) -> Path:
+        written = json.dumps(circumstances, sort_keys=True)
+        return self.folder / f"{hashlib.sha256(written.encode()).hexdigest()[:16]}.json"
 
 
 def calibration_folder(home: Path | None = None) -> Path:

@@ -31,6 +31,7 @@ from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel, attends_to, load
 from engine.conversation.pair import make_policy, require_pair
+from engine.conversation.proof import settle
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.conversation.template import abilities_for
@@ -213,7 +214,7 @@ class Host:
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
         self._memory, self._macs = Memory(), Macs()
-        self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
+        self._parallel, self._batching, self._room = 1, False, 0
         self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Asked] = deque()  # waits until no answer runs; and all behind it
@@ -399,6 +400,7 @@ class Host:
             target = replace(target, context_length=shorter)
         target = replace(target, sampling=command.sampling or target.sampling)
         mark_used(folder.path)
+        settle(target, command.exact, quantized=caches, again=command.measure)
         session = Session(
             target,
             drafter=drafters,
@@ -417,10 +419,10 @@ class Host:
             remark = " ".join(filter(None, (divided(self._cluster.ranks), remark)))
         self._target, self._macs = target, command.macs
         self._drafter, self._draft_length = command.drafter, command.draft_length
-        self._parallel, self._exact = command.parallel, command.exact
+        self._parallel = command.parallel
         self._room = room_tokens(fits)
-        several = command.parallel > 1 and not command.exact
-        self._batching = several and session.decoder.branches
+        several = command.parallel > 1 and command.exact != "on"
+        self._batching = several and session.decoder.shares
         self._schedule(session)
         self._send_loaded(command.id, remark)
 
@@ -528,7 +530,7 @@ class Host:
                 memory=self._memory,
                 sampling=target.sampling,
                 parallel=self._parallel,
-                exact=self._exact,
+                exact=target.promise.now,
                 batching=self._batching,
                 macs=self._macs,
                 knows_tools=template.knows_tools,

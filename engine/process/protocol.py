@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 
 from engine import events
 from engine.cluster.states import RankState
+from engine.exactness import Exactness, Wish
 from engine.replies.families import FamilyRow
 from engine.request import Prompt, Request, Sampling, Thinking
 from models.answers import Refused
@@ -38,7 +39,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 13  # since nothing is said of a network's trust
+PROTOCOL = 14  # since a pair says how exact it is
 DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
@@ -88,12 +89,11 @@ class Load:
 
     `drafter` and `draft_length` are written as for `engine.conversation.pair`. At most `parallel`
     generations run side by side. Those that do share passes of the target, where the model allows
-    it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
-    the others. `learn`: earlier answers are drafted from, and these are kept for that: see
-    `engine.earlier_answers`. `measure`: the pair is calibrated again. `sampling`: the default in
-    place of the target's own. `keep_bytes`: the most that is kept on disk of prompts;
-    None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
-    on these alone, and on none once they are unloaded: another process can.
+    it, unless `exact` is "on": see `engine.exactness`. `learn`: earlier answers are drafted from,
+    and these are kept for that: see `engine.earlier_answers`. `measure`: the pair is calibrated
+    again. `sampling`: the default in place of the target's own. `keep_bytes`: the most that is kept
+    on disk of prompts; None leaves that to the engine, 0 keeps nothing. A process that has led the
+    Macs in a file loads on these alone, and on none once they are unloaded: another process can.
     """
 
     id: str
@@ -102,7 +102,7 @@ class Load:
     draft_length: str = "auto"
     memory: Memory = field(default_factory=Memory)
     parallel: int = 4
-    exact: bool = False
+    exact: Wish = "auto"
     learn: bool = False
     keep_bytes: int | None = None
     macs: Macs = field(default_factory=Macs)
@@ -231,7 +231,7 @@ class Loaded:
     memory: Memory
     sampling: Sampling
     parallel: int
-    exact: bool
+    exact: Exactness
     batching: bool
     macs: Macs
     knows_tools: bool

@@ -151,12 +151,12 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
     assert bar.status == "loading"
     assert "40%" in bar.status_text
     assert progress.isVisible()
-    bar.set_loaded(precision="4-bit", context_length=32_768)
+    bar.set_loaded(precision="4-bit", context_length=32_768, exact="exact, by rows")
     assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
-    assert "Weights: 4-bit\nContext: 32,768 tokens" in shown(bar.page)
+    assert "Weights: 4-bit\nContext: 32,768 tokens\nText: exact, by rows" in shown(bar.page)
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
-    assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
+    assert "Weights: 4-bit\nContext: 32,768 tokens\nText: exact, by rows" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")
     assert (bar.status, bar.status_text) == ("failed", "It has no tokenizer. Choose another.")
     with qtbot.waitSignal(bar.retry_asked):
@@ -197,7 +197,7 @@ def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
 
 
 def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
-    bar.set_loaded(precision="4-bit", context_length=4096)
+    bar.set_loaded(precision="4-bit", context_length=4096, exact="exact")
     height = bar.sizeHint().height()
     place = pill(bar).geometry()
     bar.set_loading("A model with a name that is far too long to be shown beside all of this")

@@ -6,6 +6,7 @@ import pytest
 from engine.core.decoder import Decoder
 from engine.core.forks import first_fork
 from engine.device import CPU, GPU
+from engine.exactness import Exactness, Promise
 from tests.support.engine.backends import computing_as, on_a_mac
 from tests.support.engine.helpers import PROMPT, decoder, plainly
 from tests.support.engine.tiny import build
@@ -54,3 +55,14 @@ def test_a_fork_at_once(exact: bool) -> None:
         fork = first_fork(Decoder(model), [3, 5, 7], [3, 6, 7])
     assert fork is not None
     assert fork.at == 1
+
+
+def test_rounding_explains_nothing_where_a_pair_is_exact() -> None:
+    model = build("llama", layers=2)
+    plain = [*PROMPT, *plainly(model, count=COUNT)]
+    reader = decoder(model)
+    reader.promise = Promise(Exactness(4))
+    with on_a_mac():
+        fork = first_fork(reader, plain, [*plain[:-1], (plain[-1] + 1) % 60])
+    assert fork is not None
+    assert (fork.allowed, fork.near_tie) == (0.0, False)

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats, Text, Waiting
+from engine.exactness import Exactness
 from engine.process.client import Delivery, EngineClient, Garbled, OtherVersion, Work, is_guest
 from engine.process.protocol import (
     LONGEST_LINE_BYTES,
@@ -46,7 +47,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, False, 0)
+    rest = (Memory(), Sampling(), 4, Exactness(0), True, Macs(), True, (), None, False, 0)
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 
@@ -116,7 +117,7 @@ def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
         "/a",
         memory=Memory(2048, 8),
         parallel=2,
-        exact=True,
+        exact="on",
         learn=True,
         keep_bytes=0,
         macs=Macs("/hosts.json", mode="tensor"),

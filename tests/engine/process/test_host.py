@@ -26,6 +26,7 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
+from engine.device import unproven
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.process import protocol
 from engine.process.host import (
@@ -438,7 +439,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     loaded = child.next()
     assert loaded == Loaded(
         *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, False, True, protocol.Macs(), False, (), None, False),
+        *(4, unproven().now, True, protocol.Macs(), False, (), None, False),
         held_bytes=loaded.held_bytes if isinstance(loaded, Loaded) else 0,
     )
     assert loaded.held_bytes > 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.cluster.states import RankState, State
 from engine.events import Done, Failed, Stats, to_json
+from engine.exactness import Exactness, Wish
 from engine.process import protocol
 from engine.process.protocol import (
     CACHE_BITS,
@@ -121,7 +122,7 @@ commands: st.SearchStrategy[Command] = st.one_of(
         draft_length=text,
         memory=memory,
         parallel=st.integers(1, MOST_PARALLEL),
-        exact=st.booleans(),
+        exact=st.sampled_from(get_args(Wish)),
         measure=st.booleans(),
         sampling=st.none() | sampling,
         macs=macs,
@@ -168,6 +169,7 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         bool: st.booleans(),
         Memory: memory,
         Macs: macs,
+        Exactness: st.builds(Exactness, st.integers(0), text, text, st.floats(0.0, 9.0), text),
         Sampling: sampling,
         tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
         tuple[str, ...]: st.lists(text, max_size=3).map(tuple),
@@ -338,7 +340,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
-    assert protocol.PROTOCOL == 13
+    assert protocol.PROTOCOL == 14
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

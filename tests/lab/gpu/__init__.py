@@ -1,1 +1,1 @@
-"""The engine on an NVIDIA GPU: a device that works beside the host, as a Mac's does."""
+"""The engine on a GPU, a Mac's or NVIDIA's: a device that works beside the host."""

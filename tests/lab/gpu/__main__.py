@@ -1,6 +1,7 @@
-"""`python -m tests.lab.gpu`: the engine on an NVIDIA GPU, in ten minutes, the most valuable first.
+"""`python -m tests.lab.gpu`: the engine on a GPU, in ten minutes, the most valuable first.
 
-Needs `mlx` with `mlx-cuda-13`, and NVIDIA's libraries. The report is written after each step, so a
+On a Mac it needs nothing else, on an NVIDIA GPU `mlx` with `mlx-cuda-13`, and NVIDIA's libraries.
+The report is written after each step, so a
 run that is cut off loses nothing. `--dry-run` does it with tiny models, on whatever there is.
 """
 
@@ -11,7 +12,7 @@ import json
 import platform
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,19 +24,24 @@ import mlx.core as mx
 import typer
 
 from engine.bench.runners import MlxLmRunner, Runner
+from engine.conversation.proof import settle
 from engine.device import free_memory
+from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.early_exit import first_layers
+from engine.exactness import Wish
 from tests.lab.gpu import timing
 from tests.lab.gpu.lossless import Target, matrix
 from tests.lab.gpu.models import Shape, loaded, make, prompt
 
-_NOTE = (
+_NOTE = "The weights are random: texts mean nothing, bits and times do."
+_NO_MAC = (
     "These ratios are no Mac's. Here other kernels run, a pass over two rows costs what one over "
-    "sixteen does, and memory is several times as fast. The weights are random."
+    "sixteen does, and memory is several times as fast."
 )
 _TYPES = {"4 bits": 4, "bfloat16": None}
+WISHES: tuple[Wish, ...] = ("auto", "on")
 _DRY_SECONDS = 100.0
 _LENGTH = 4  # of drafts, where nothing chooses one
 
@@ -45,8 +51,9 @@ class Report:
 
     def __init__(self, path: Path, *, seconds: float) -> None:
         self._path, self._began, self._seconds = path, monotonic(), seconds
-        self._parts: dict[str, Any] = {"note": _NOTE, "device": _device()}
-        self.say(_NOTE)
+        note = _NOTE if mx.metal.is_available() else f"{_NOTE} {_NO_MAC}"
+        self._parts: dict[str, Any] = {"note": note, "device": _device()}
+        self.say(note)
         self.say(json.dumps(self._parts["device"]))
 
     def attempt(self, part: str, steps: Callable[[], Iterator[Any]], *, until: float) -> None:
@@ -106,11 +113,29 @@ class Large:
     """What is measured with one large model."""
 
     def __init__(self, shape: Shape, bits: int | None, folder: Path, *, count: int) -> None:
-        self._shape, self._count = shape, count
+        self._shape, self._count, self._folder = shape, count, folder
         self._model = make(shape, bits=bits)
         self._target = Target(self._model, drafting=shape.drafting)
         self._loaded = loaded(self._model, shape, folder)
         self._prompt = prompt(shape, seed=7)
+
+    def exact(self) -> Iterator[Any]:
+        """Whether passes are exact, and what that costs. Then texts by drafts of many kinds, in the
+        exact mode: none may differ. What costs nothing stays for the other parts."""
+        settled = partial(settle, self._loaded, store=CalibrationStore(self._folder / "verdicts"))
+        found: dict[str, Any] = {}
+        try:
+            for wish in WISHES:
+                found[wish] = asdict(settled(wish)) | {"words": self._loaded.promise.now.in_words()}
+                yield found
+            self._target.promise = self._loaded.promise
+            for case in matrix(self._target, self._prompt, count=self._count):
+                found["texts"] = found.get("texts", 0) + 1
+                if case.get("near ties") or case.get("different") or "fault" in case:
+                    found.setdefault("not equal", []).append(case)
+                yield found
+        finally:
+            settled("auto")
 
     def waiting(self) -> Iterator[Any]:
         """Parts 3 and 7: what is shown when, the host's time, and the waits of a round."""
@@ -189,6 +214,7 @@ def _measure(
 
         report.attempt(f"large, {kind}: loading", load, until=until)
         for each in large:
+            report.attempt(f"large, {kind}: exact", each.exact, until=until)
             report.attempt(f"large, {kind}: waiting", each.waiting, until=until)
             report.attempt(f"large, {kind}: costs", each.costs, until=until)
             races = partial(each.races, times=turns)
@@ -202,7 +228,7 @@ def main(
     texts_until: Annotated[float, typer.Option(help="When times begin, a share.")] = 0.4,
     times_until: Annotated[float, typer.Option(help="When texts go on, a share.")] = 0.9,
 ) -> None:
-    """Measure the engine on an NVIDIA GPU."""
+    """Measure the engine on a GPU."""
     if not (dry_run or mx.default_device() == mx.gpu):
         raise typer.BadParameter("there is no GPU here: --dry-run tries the script itself")
     shallow = [Shape("qwen3", layers=4, drafting=2), Shape("llama", layers=4, drafting=2)]

@@ -20,6 +20,7 @@ from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
+from engine.exactness import Promise
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import Run, now_and_then, task, write
 from tests.support.engine.near_ties import Fork
@@ -30,16 +31,20 @@ ROWS = (2, 5, 9, 17, 25)
 
 
 class Target:
-    """A model, of which every text is written by a decoder of its own. `texts`: the plain ones."""
+    """A model, of which every text is written by a decoder of its own. `texts`: the plain ones.
+    `promise`: how exact its passes are."""
 
     def __init__(self, model: nn.Module, *, drafting: int) -> None:
         self.model, self._drafting = model, drafting
+        self.promise: Promise | None = None  # of the device, where there is none
         self._trial = cache(partial(can_share, model))
         self._shallow = first_layers(model, drafting)
         self.texts = PlainTexts(self.decoder, rows=ROWS)
 
     def decoder(self) -> Decoder:
-        return Decoder(self.model, trial=self._trial)
+        decoder = Decoder(self.model, trial=self._trial)
+        decoder.promise = self.promise or decoder.promise
+        return decoder
 
     @property
     def branches(self) -> bool:

@@ -43,6 +43,7 @@ engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Prefill, Stats, Text, Waiting, from_json
+from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.protocol import (
     Cancel,
@@ -172,8 +173,8 @@ def load(command: Command, *, thinking: tuple[str, ...] = ()) -> None:
     context = min(command.memory.context or 4096, 4096)
     side_by_side = (
         command.parallel,
-        command.exact,
-        not command.exact,
+        Exactness(ANY_ROWS),
+        command.exact != "on",
         command.macs,
         True,
         thinking,
@@ -190,7 +191,7 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    rest = (Memory(), Sampling(), 4, False, True, Macs(), True, (), None, True, 0)
+    rest = (Memory(), Sampling(), 4, Exactness(ANY_ROWS), True, Macs(), True, (), None, True, 0)
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
 
 

@@ -11,6 +11,7 @@ from threading import Thread
 
 from engine.conversation.stats import update
 from engine.events import Done, DoneReason, Failed, Prefill, Stats, Verdict
+from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.protocol import (
     Cancel,
@@ -52,7 +53,7 @@ def main(characters: int, speed: float) -> None:
         say(Loading(*pair, measured=0.0))
         loaded = Loaded(
             *(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling(), 4),
-            exact=False,
+            exact=Exactness(ANY_ROWS),
             batching=True,
             macs=protocol.Macs(),
             knows_tools=True,

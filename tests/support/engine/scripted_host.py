@@ -43,6 +43,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
+from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.protocol import (
     LONGEST_RESPONSE_BYTES,
@@ -84,7 +85,7 @@ LOADED = Loaded(
     protocol.Memory(),
     Sampling(),
     parallel=4,
-    exact=False,
+    exact=Exactness(ANY_ROWS),
     batching=False,
     macs=protocol.Macs(),
     knows_tools=False,
