@@ -36,7 +36,7 @@ _BACK_UP_MS = 5 * 60 * 1000
 class Application(QObject):
     """Attributes: its parts; `begun`, whether `begin` was called; `backups`, the backup timer.
 
-    Signals: `settings_changed()`: a person changed a setting other than the theme's;
+    Signals: `settings_changed()`: the user changed a setting other than the theme's;
     `troubled(Problem)`: a setting could not be applied.
     """
 

@@ -1,4 +1,4 @@
-"""Notifies a person who is in another application when an answer ends, or asks for something.
+"""Notifies the user who is in another application when an answer ends, or asks for something.
 
 Marks the task bar and shows a system message; on a Mac, bounces the icon in the Dock. Does nothing
 on systems without these. Knows answers and windows.
@@ -28,7 +28,7 @@ def mark(window: QWidget) -> None:
 
 
 class Attention(QObject):
-    """Signals: `chosen(int)`: a person clicked the message about this conversation."""
+    """Signals: `chosen(int)`: the user clicked the message about this conversation."""
 
     chosen = Signal(int)
 

@@ -28,7 +28,7 @@ _WIDEST = 460  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`value` is for the program; `name` and the explanation `line` are for a person.
+    """`value` is for the program; `name` and the explanation `line` are for the user.
 
     `reason` says why it cannot be chosen; empty if it can. `tip` is its tooltip.
     """
@@ -41,7 +41,7 @@ class Choice:
 
 
 class ChoiceBox(QComboBox):
-    """Signals: `chosen(str)`: a person chose this value; `task_chosen(str)`: or this task."""
+    """Signals: `chosen(str)`: the user chose this value; `task_chosen(str)`: or this task."""
 
     chosen = Signal(str)
     task_chosen = Signal(str)

@@ -328,7 +328,7 @@ class ComposerController(QObject):
             self._show_queue()
 
     def _on_saved(self, message: Message) -> None:
-        """Send the next message after an answer that ended well; otherwise a person decides."""
+        """Send the next message after an answer that ended well; otherwise the user decides."""
         self.count()
         branch = self._conversation.branch
         if branch and branch[-1].id == message.id and ended_well(message):

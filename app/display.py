@@ -54,7 +54,7 @@ def has_display(
 ) -> bool:
     """Return whether there is a display. Raises `QtCannotStart`."""
     if environment.get("QT_QPA_PLATFORM"):
-        return True  # the person chose it
+        return True  # the user chose it
     if platform == "darwin":
         return _has_window_server()
     if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
@@ -65,7 +65,7 @@ def has_display(
 
 
 def _has_window_server() -> bool:
-    """Whether this Mac's screen can be reached. Over SSH it cannot, and nobody would see the
+    """Whether this Mac's screen can be reached. Over SSH it cannot, and no one would see the
     window."""
     try:
         session = ctypes.CDLL(_CORE_GRAPHICS).CGSessionCopyCurrentDictionary

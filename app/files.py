@@ -1,4 +1,4 @@
-"""Asks a person for a file, and writes files. Nothing waits: the answer comes later.
+"""Asks the user for a file, and writes files. Nothing waits: the answer comes later.
 
 A dialog starts in the folder that was chosen last; at first, in Documents.
 """

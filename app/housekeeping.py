@@ -1,7 +1,7 @@
 """The duties of a Qt process in Python besides showing its window.
 
 It ends on the system's signals, opens the files it is given, leaves copied texts on the clipboard,
-and collects garbage while nobody waits. Knows Qt and Python; nothing of Slipstream.
+and collects garbage while no one waits. Knows Qt and Python; nothing of Slipstream.
 """
 
 import gc
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _YOUNG_COLLECTION_MS = 250
 _FEW = 500  # fewer new objects are not worth a collection
-_REST_SECONDS = 5.0  # a person reads an answer right after waiting for it
+_REST_SECONDS = 5.0  # the user reads an answer right after waiting for it
 
 
 class SignalWatch(QObject):
@@ -71,7 +71,7 @@ class GcScheduler(QObject):
     thread only: Python collects in any thread that makes objects, and Qt crashes if widgets are
     destroyed there.
 
-    `busy` returns whether a person would notice: then a full collection waits.
+    `busy` returns whether the user would notice: then a full collection waits.
     """
 
     def __init__(self, busy: Callable[[], bool], *, parent: QObject | None = None) -> None:

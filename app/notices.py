@@ -1,4 +1,4 @@
-"""Notices to a person, each with a remedy if there is one. Knows nothing of their causes."""
+"""Notices to the user, each with a remedy if there is one. Knows nothing of their causes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Notices(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._lines: dict[str, Notice] = {}
-        self._all = False  # a person asked to see all of them
+        self._all = False  # the user asked to see all of them
         self._more = _quiet_button()
         self._more.clicked.connect(self._show_all)
         self._column = QVBoxLayout(self)
@@ -71,7 +71,7 @@ class Notices(QWidget):
     ) -> None:
         """Show a notice on a matter, replacing an earlier one; for `seconds` if they are given.
 
-        A person can dismiss it, with a button labelled `dismissal`, unless it is `lasting`. A
+        The user can dismiss it, with a button labelled `dismissal`, unless it is `lasting`. A
         notice `of_conversation` disappears when another conversation is opened.
         """
         self.take_back(matter)

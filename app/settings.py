@@ -144,7 +144,7 @@ class Settings(_Keys):
     """Whether targets are loaded on the Macs in `hosts_file`."""
 
     presets = _text("presets")
-    """A person's own presets, in the format of `app.sampling.presets`."""
+    """The user's own presets, in the format of `app.sampling.presets`."""
     new_system_prompt = _text("new/system_prompt")
     """The system prompt of new conversations."""
     new_settings = _text("new/settings")

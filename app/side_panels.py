@@ -1,4 +1,4 @@
-"""The panels beside the conversation: which of them a person wants, and which have room.
+"""The panels beside the conversation: which of them the user wants, and which have room.
 
 If a window is too narrow for all, it shows the panel that was requested last; the others return
 when there is room. Knows widths and the settings; not what the panels show.

@@ -95,7 +95,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
 
 
 def keep_quick(windows: Windows) -> GcScheduler:
-    """Do slow work while nobody waits: collect garbage, load the lexers of common languages."""
+    """Do slow work while no one waits: collect garbage, load the lexers of common languages."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     answers = windows.application.answers
     scheduler = GcScheduler(lambda: answers.busy, parent=windows)

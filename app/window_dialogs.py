@@ -206,7 +206,7 @@ class WindowDialogs(QObject):
         files.ask_to_save(self._window, title, name.strip(), write)
 
     def _configure(self) -> None:
-        """Let the person choose the system prompt and the sampling of this conversation."""
+        """Let the user choose the system prompt and the sampling of this conversation."""
         loaded, settings = self._application.loader.loaded, self._application.settings
         dialog = SamplingDialog(
             *self._conversation.configured,

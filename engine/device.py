@@ -17,7 +17,7 @@ from engine.exactness import ANY_ROWS, Exactness, Promise
 class Backend:
     """The device that a process computes on, and the properties that other code needs to know.
 
-    name: for a person, and to tell apart what was measured or kept.
+    name: for the user, and to tell apart what was measured or kept.
     beside_host: whether the device works while the host goes on. The CPU backend does nearly all of
         the work before it returns: what is ready first must be fetched before it is given more.
     exact_rows: whether a pass gives a row the very bits that the row would have got alone. Kernels

@@ -1,6 +1,6 @@
 """Stores earlier answers on this machine as token ids to draft from, in a private file.
 
-Answers are kept only if a person has asked for it: `begin` makes the folder, and without the folder
+Answers are kept only if the user has asked for it: `begin` makes the folder, and without the folder
 nothing is read or written. It has a file for each vocabulary, because ids mean something else in
 another. The file is the truth: a process that finds it changed reads it again, and a process that
 finds it gone forgets its answers. A damaged file counts as empty.
@@ -143,7 +143,7 @@ def earlier_answers_folder(home: Path | None = None) -> Path:
 
 
 def begin(folder: Path) -> None:
-    """Keep answers from now on, as a person asked. Raises OSError."""
+    """Keep answers from now on, as the user asked. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
 

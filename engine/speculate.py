@@ -538,7 +538,7 @@ def _likely(
 
 
 def _logprobs_of(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
-    """The log probabilities of a round's `count` committed tokens; empty if nobody asked."""
+    """The log probabilities of a round's `count` committed tokens; empty if no one asked."""
     if not likely:
         return []
     ids, of_ids, drafted, own = likely

@@ -81,7 +81,7 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The folders that a person added."""
+    """The folders that the user added."""
 
     folders: tuple[str, ...]
 

@@ -161,7 +161,7 @@ class CatalogDrafter:
     `plain_name`) of the models that it was trained for. `size_bytes` is 0 and `licence` empty if
     not known. `reason` says why it cannot be used; empty if nothing speaks against it. `committed`:
     the tokens of a round that drafts `drafted`, by the target's bits, as `source` measured them;
-    None if nobody published any.
+    None if no one published any.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""The one exception that reaches a person: what went wrong, and what to do about it."""
+"""The one exception that reaches the user: what went wrong, and what to do about it."""
 
 import errno
 
 
 class Problem(Exception):
-    """A failure that a person can do something about.
+    """A failure that the user can do something about.
 
     `message` says what is wrong in one line; `remedy` says what to do, in one line.
     Raised anywhere, caught once at the edge (the command line, the host, the window).

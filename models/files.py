@@ -34,7 +34,7 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 def written_path(text: str | os.PathLike[str]) -> Path:
     """Return the path that a user wrote, with ~ for a home folder. Raises Problem for a text that
-    can name none: a long one, nobody's home, one with a NUL character or half a character."""
+    can name none: a long one, no one's home, one with a NUL character or half a character."""
     with suppress(ValueError):
         found = os.path.expanduser(text)
         named = found[:1] != "~" or os.path.lexists(found)

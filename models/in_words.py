@@ -1,6 +1,6 @@
 """Sizes, times and names of models in words, and other people's texts made fit to be shown.
 
-Knows what a person reads in a terminal or a window; nothing of what it is about.
+Knows what the user reads in a terminal or a window; nothing of what it is about.
 """
 
 import re

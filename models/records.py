@@ -62,7 +62,7 @@ class Installed:
 
     `name` is its hub id, or its folder's name. `role` head: a drafter head for one target;
     drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
-    a person added; lm-studio, ollama: another program keeps it, so Slipstream may delete none of
+    the user added; lm-studio, ollama: another program keeps it, so Slipstream may delete none of
     these. `problem` says why it cannot be used, and
     `remedy` what to do; both are empty if it can. `last_used` is None if not known.
     `drafter_kind` is as in `models.drafters.kinds`; empty for a target.
@@ -139,7 +139,7 @@ class Download:
 class Inventory:
     """The models on this machine, and those that are being fetched.
 
-    `folders`: added by a person; `free_bytes`: the room on the disk to which models are downloaded.
+    `folders`: added by the user; `free_bytes`: the room on the disk to which models are downloaded.
     `downloading`: whether a process works through the queue now; if not, queued downloads wait
     until a process is started.
     """
@@ -169,7 +169,7 @@ class Fit:
     """Whether a pair fits in memory, and the memory that it needs.
 
     `largest_context`: the longest that fits, 0 if even the shortest does not; `reason`: all of it
-    in one line for a person, without the names.
+    in one line for the user, without the names.
     """
 
     target: str
@@ -187,7 +187,7 @@ class Fit:
 
     @property
     def pair(self) -> str:
-        """The names, for a person."""
+        """The names, for the user."""
         return f"{self.target} with {self.drafter}" if self.drafter else self.target
 
     @property
@@ -214,7 +214,7 @@ class Candidate:
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, early-exit, none, or a
     kind of `models.drafters.kinds`. `cost_ratio`: one drafted token over one pass of the target,
     predicted from sizes; None if they are not known. `reason` says why it works, or why not, to
-    a person; `obstacle` to the program, empty if it works. `size_bytes` is 0 and `licence` empty
+    the user; `obstacle` to the program, empty if it works. `size_bytes` is 0 and `licence` empty
     if not known. `tried`: whether the makers of Slipstream have run this drafter.
     `shared_tokens`: the part of a model's tokens that the target has too. `gain`: how many times as
     fast as plain decoding the two are expected to be on this machine; None if not known.

@@ -32,7 +32,7 @@ Mistake = Literal[
 class WrongJson(ValueError):
     """A JSON value is not what was expected: the `mistake` and its `place`, and both in words.
 
-    Callers whose input comes from a person turn it into a `Problem`.
+    Callers whose input comes from the user turn it into a `Problem`.
     """
 
     def __init__(self, mistake: Mistake, place: str, message: str, remedy: str) -> None:

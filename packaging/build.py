@@ -1,6 +1,6 @@
 """The command line: `python packaging/build.py app|image|twin|locks|verify|sign`; make runs most.
 
-Every failure that a person can act on ends here, as one line, with exit status 2.
+Every failure that the user can act on ends here, as one line, with exit status 2.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Makes resources/blas: a few kilobytes that lead MLX's Linux wheel to a fast OpenBLAS.
 
 `python packaging/cblas.py` makes them again from cblas.c and few_rows.c; they are kept in the
-repository, so that nobody needs a compiler to install Slipstream. The same sources and the same
+repository, so that no one needs a compiler to install Slipstream. The same sources and the same
 ziglang give the same bytes.
 """
 

@@ -61,7 +61,7 @@ class BeingWritten:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingPerson:
-    """The model calls this tool, and a person decides whether it runs."""
+    """The model calls this tool, and the user decides whether it runs."""
 
     tool: str
 
@@ -75,7 +75,7 @@ class RunningTool:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A person stopped the answer. It ends after the engine's current pass."""
+    """The user stopped the answer. It ends after the engine's current pass."""
 
 
 Activity = (

@@ -47,9 +47,9 @@ class Answers(QObject):
         begun(Writing): it is stored, and the engine is asked now or later.
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
-        stepped(Writing): a call began, went on or ended, or waits for a person.
-        asked(Writing): its step ended with calls, of which some wait for a person.
-        permitted(int, Permissions): what a person allows tools in this conversation.
+        stepped(Writing): a call began, went on or ended, or waits for the user.
+        asked(Writing): its step ended with calls, of which some wait for the user.
+        permitted(int, Permissions): what the user allows tools in this conversation.
         finished(Writing): its last event has come.
         saved(Message): its end is stored.
         unsaved(Problem): it could not be saved; this will be tried again. Sent once, until
@@ -188,12 +188,12 @@ class Answers(QObject):
         return tools_json(self._tool_steps.allowed(permissions))
 
     def decide(self, message: int, call: str, decision: Decision, arguments: str = "") -> None:
-        """Take a person's decision on a call that waits for it; `arguments` as they left them."""
+        """Take the user's decision on a call that waits for it; `arguments` as they left them."""
         if (writing := self._writings.get(message)) is not None:
             self._tool_steps.decide(writing.calling, call, decision, arguments)
 
     def permit(self, conversation: int, permissions: Permissions) -> None:
-        """Store what a person allows tools in a conversation, from the next call on."""
+        """Store what the user allows tools in a conversation, from the next call on."""
         for writing in self.unfinished:
             if writing.message.conversation == conversation:
                 trusted = writing.calling.permissions.trusted

@@ -1,4 +1,4 @@
-"""A card in an answer that asks a person whether a call may run, and with which arguments.
+"""A card in an answer that asks the user whether a call may run, and with which arguments.
 
 What it shows is the model's and the server's: plain text, whatever it says. Knows a call; not how
 it runs.
@@ -32,7 +32,7 @@ _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab k
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A call that waits for a person. `read_only`: its server says that it changes nothing.
+    """A call that waits for the user. `read_only`: its server says that it changes nothing.
     `repeats`: the same call ran before. `among`: the number of calls that wait. `fault` returns why
     it cannot run with some arguments, or nothing."""
 
@@ -47,7 +47,7 @@ class ApprovalCard(Card):
     """Attributes: `arguments`, the field; `buttons`, by their decisions; `fault`, the line that
     says what is wrong with the arguments.
 
-    Signals: `decided(str, str, str)`: on the call with this id a person decided so, with these
+    Signals: `decided(str, str, str)`: on the call with this id the user decided so, with these
     arguments.
     """
 
@@ -84,7 +84,7 @@ class ApprovalCard(Card):
             column.addLayout(row)
 
     def show_approval(self, approval: Approval) -> None:
-        """Ask about this call. What a person wrote in the field stays while the call is the
+        """Ask about this call. What the user wrote in the field stays while the call is the
         same."""
         before, self._approval = self._approval, approval
         call = approval.call

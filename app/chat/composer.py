@@ -1,4 +1,4 @@
-"""The composer: a person writes and sends messages here, and stops answers.
+"""The composer: the user writes and sends messages here, and stops answers.
 
 Knows whether a message can be sent now; not who answers, nor where unsent text is kept. Others
 count the tokens.
@@ -64,7 +64,7 @@ class Composer(QWidget):
         remedy_asked: carry out the remedy that is shown.
         text_attach_asked: attach the text, which is too long for a message, as a document.
         attach_asked, folder_asked: ask which files, or which folder, to attach.
-        screenshot_asked: let a person choose a part of the screen, to be attached.
+        screenshot_asked: let the user choose a part of the screen, to be attached.
         files_given(list[Path]): attach these; they were dropped or pasted.
     """
 
@@ -187,7 +187,7 @@ class Composer(QWidget):
     def set_blocked(self, reason: str, *, remedy: str = "") -> None:
         """Show why no message can be sent now, and a button with the remedy.
 
-        A person can still write. With an empty `reason`, messages can be sent again.
+        The user can still write. With an empty `reason`, messages can be sent again.
         """
         self.blocked = reason
         self._blocking_remedy = remedy

@@ -225,11 +225,11 @@ class OpenConversation(QObject):
 
     @property
     def permissions(self) -> Permissions:
-        """What the person allows tools in it."""
+        """What the user allows tools in it."""
         return self.record.permissions if self.record is not None else Permissions()
 
     def permit(self, permissions: Permissions) -> None:
-        """Set what the person allows tools in it, from the next call on."""
+        """Set what the user allows tools in it, from the next call on."""
 
         def steps() -> Steps:
             self._answers.permit((yield from self.stored()), permissions)
@@ -277,7 +277,7 @@ class OpenConversation(QObject):
         self._send(place, steps, text, back=True)
 
     def edit_answer(self, message: int, text: str) -> None:
-        """Store another version of an answer beside it, marked as edited by a person."""
+        """Store another version of an answer beside it, marked as edited by the user."""
         place = replace(self.place, message=message)
 
         def steps() -> Steps:
@@ -619,7 +619,7 @@ def ended_well(message: Message) -> bool:
 
 
 def can_go_on(message: Message) -> bool:
-    """Return whether the message is an answer that was cut off, or that a person edited."""
+    """Return whether the message is an answer that was cut off, or that the user edited."""
     cut = message.state in _GONE_ON or message.edited
     return message.role == "assistant" and bool(message.content) and cut
 

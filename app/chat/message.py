@@ -1,6 +1,6 @@
 """One message: its author, its text, its buttons, and how it ended.
 
-Knows how a message looks. What a person asks for is sent as a signal.
+Knows how a message looks. What the user asks for is sent as a signal.
 """
 
 import math
@@ -71,7 +71,7 @@ _ENDINGS: dict[MessageState, str] = {
 _BESIDE, _ABOVE, _RADIUS = 16, 9, 16  # pixels around the text of a bubble, and its corners
 _BUBBLE = 0.8  # of the width, at most
 _LONG = 2000  # characters: no such text fits into less
-_LONGEST_FORMATTED = 20_000  # characters: a copy of more would take longer than a person waits
+_LONGEST_FORMATTED = 20_000  # characters: a copy of more would take longer than the user waits
 _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
@@ -181,7 +181,7 @@ class MessageWidget(QWidget):
         self.figures_line = PartsLabel()
         self.figures_line.setContentsMargins(0, 3, 8, 3)
         self.legend: Legend | None = None  # while the tokens are shown
-        self.approval: ApprovalCard | None = None  # while a person is asked about a call
+        self.approval: ApprovalCard | None = None  # while the user is asked about a call
         self._ahead: DraftAhead | None = None  # while the answer is written
         self._to_show: Callable[[DraftAhead], None] | None = None  # when all text is written
         self._unwritten = False
@@ -462,7 +462,7 @@ class MessageWidget(QWidget):
             painter.drawRoundedRect(bubble.toRectF(), _RADIUS, _RADIUS)
 
     def _fit_bubble(self, width: int) -> None:
-        """Make the bubble of a person's message as wide as its text, in a message of `width`."""
+        """Make the bubble of the user's message as wide as its text, in a message of `width`."""
         if self.role == "assistant":
             return
         most = round(_BUBBLE * width)

@@ -1,7 +1,7 @@
 """The buttons of a message in a row: its versions, copy, and edit or regenerate; of an answer, also
 those that show how it was written.
 
-Knows buttons. What a person asks for is sent as a signal.
+Knows buttons. What the user asks for is sent as a signal.
 """
 
 from collections.abc import Callable

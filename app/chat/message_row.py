@@ -31,7 +31,7 @@ _ASIDE = 32  # of each of its asides
 class MessageRow:
     """Attributes: `role`, `name`, `model`, `created`; `ending`, None while it is written; `branch`,
     the version's number and the number of versions; `figures`; `stretches`, of its text;
-    `asides`, in its text; `approval`, a call that a person is asked about; `pieces`, the
+    `asides`, in its text; `approval`, a call that the user is asked about; `pieces`, the
     tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it;
     `marks`, the hits of a search; `documents` of a question; `words` of an answer that
     documents have or lack, and `marked`, whether they are marked;
@@ -126,7 +126,7 @@ class MessageRow:
             self.widget.view.text.set_asides(asides)
 
     def set_approval(self, approval: Approval | None) -> None:
-        """Ask a person about a call, or no more."""
+        """Ask the user about a call, or no more."""
         self.approval, self.measured = approval, False
         if self.widget is not None:
             self.widget.set_approval(approval)

@@ -1,6 +1,6 @@
 """Shows the open conversation in the transcript: messages, the running answer, provenance.
 
-Knows the conversation and the transcript, and keeps them equal. What a person asks for at a message
+Knows the conversation and the transcript, and keeps them equal. What the user asks for at a message
 is sent as a signal.
 """
 
@@ -265,7 +265,7 @@ class ConversationPresenter(QObject):
             self._show_activity(writing)
 
     def _show_steps(self, writing: Writing) -> None:
-        """Show the calls of an answer, and ask about the first that waits for the person."""
+        """Show the calls of an answer, and ask about the first that waits for the user."""
         row, calling = self._row(writing.message.id), writing.calling
         if row is None:
             return

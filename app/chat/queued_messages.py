@@ -1,6 +1,6 @@
 """The messages that wait for the end of an answer, in lines above the message field.
 
-Knows texts, and why they wait; not what sends them. A person's wishes are sent as signals.
+Knows texts, and why they wait; not what sends them. The user's wishes are sent as signals.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class QueuedMessages(QWidget):
         self.hide()
 
     def show_queue(self, texts: Sequence[str], reason: str, *, sends: bool) -> None:
-        """Show these messages, why they wait, and whether a person can send the first one."""
+        """Show these messages, why they wait, and whether the user can send the first one."""
         if tuple(texts) != self.texts:
             self.texts = tuple(texts)
             for line in self._lines:

@@ -31,7 +31,7 @@ class ThinkingButton(MenuButton):
     """Hidden for a model that offers no choice.
 
     Attributes: `choices`, those of the model, beside its makers' way; `thinking`, the chosen way.
-    Signals: `chosen(str)`: a person chose this.
+    Signals: `chosen(str)`: the user chose this.
     """
 
     chosen = Signal(str)

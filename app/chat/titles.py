@@ -1,7 +1,7 @@
 """Has the model write a title for a new conversation while the engine is idle.
 
 Asks in the conversation itself, so that the engine only has to read the request for a title. The
-reply is part of no answer, trace or figure, and never replaces a person's own title. Knows the
+reply is part of no answer, trace or figure, and never replaces the user's own title. Knows the
 store, the answers and the engine; no widget.
 """
 
@@ -92,7 +92,7 @@ class TitleWriter(QObject):
         rest_ms: int = _REST_MS,
         parent: QObject | None = None,
     ) -> None:
-        """`wanted` returns whether a person wants such titles, and `target` the loaded model."""
+        """`wanted` returns whether the user wants such titles, and `target` the loaded model."""
         super().__init__(parent)
         self._store, self._engine, self._answers = store, engine, answers
         self._wanted, self._target, self._parameters = wanted, target, parameters

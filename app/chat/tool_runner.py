@@ -9,7 +9,7 @@ from engine.tools.protocol import Call, Offered, Result
 
 
 class ToolRunner(QObject):
-    """Offers the tools that a person has switched on, and runs them.
+    """Offers the tools that the user has switched on, and runs them.
 
     Signals:
         changed(): other tools are offered now, or another server is trusted.
@@ -23,7 +23,7 @@ class ToolRunner(QObject):
 
     @property
     def set_up(self) -> bool:
-        """Whether a person has set up any tools, also if none can be used now."""
+        """Whether the user has set up any tools, also if none can be used now."""
         return False
 
     @property
@@ -36,7 +36,7 @@ class ToolRunner(QObject):
         return ()
 
     def trusted(self) -> frozenset[str]:
-        """Return the servers that the person believes which of their tools change nothing."""
+        """Return the servers that the user believes which of their tools change nothing."""
         return frozenset()
 
     def call(self, call: Call) -> None:
@@ -48,7 +48,7 @@ class ToolRunner(QObject):
         """End the call with this id; `ended` follows unless it has ended."""
 
     def begin(self) -> None:
-        """Read which tools a person has switched on, and run their servers."""
+        """Read which tools the user has switched on, and run their servers."""
 
     def close(self) -> None:
         """End the process. Waits for it."""

@@ -32,7 +32,7 @@ class ToolSteps(QObject):
     Signals:
         changed(Calling): a call began or ended; store that, then call `go_on`.
         progressed(Calling): a call goes on.
-        permitted(Calling): a person decided on a tool for all of the conversation.
+        permitted(Calling): the user decided on a tool for all of the conversation.
         done(Calling): no call waits or runs any more.
     """
 
@@ -83,7 +83,7 @@ class ToolSteps(QObject):
             self.done.emit(calling)
 
     def decide(self, calling: Calling, id: str, decision: Decision, arguments: str = "") -> None:
-        """Take a person's decision on a call that waits for it: see `Calling.decide`."""
+        """Take the user's decision on a call that waits for it: see `Calling.decide`."""
         call, before = calling.call(id), calling.permissions
         if call is None or call.state != "asked":
             return

@@ -23,7 +23,7 @@ class ToolsButton(MenuButton):
     """Hidden if no tools are set up.
 
     Attributes: `tools`, those that are switched on; `permissions`, of the conversation.
-    Signals: `permitted(Permissions)`: a person chose this; `settings_asked()`: show the settings of
+    Signals: `permitted(Permissions)`: the user chose this; `settings_asked()`: show the settings of
     tools.
     """
 
@@ -40,7 +40,7 @@ class ToolsButton(MenuButton):
     def show_tools(
         self, tools: Sequence[Offered], permissions: Permissions, *, set_up: bool
     ) -> None:
-        """Show these tools and what is allowed. `set_up`: a person has set up any tools, perhaps
+        """Show these tools and what is allowed. `set_up`: the user has set up any tools, perhaps
         none that can be used now."""
         self.tools = tuple(sorted(tools, key=lambda tool: (tool.server, tool.name)))
         self.permissions = permissions

@@ -38,7 +38,7 @@ from engine.stretches import Stretch
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # for writing in a frame
 _FIRST_BUDGET_SECONDS = 0.08  # before the first paint of a conversation
-_LONGEST_SECONDS = 0.2  # for writing a message that a person asked for
+_LONGEST_SECONDS = 0.2  # for writing a message that the user asked for
 _LINE = 75  # characters: a longer line is hard to read
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
 _MARGINS = 22  # pixels beside a message's text
@@ -189,7 +189,7 @@ class Transcript(QScrollArea):
             self._write_soon(row)
 
     def set_approval(self, row: MessageRow, approval: Approval | None) -> None:
-        """Ask a person about a call in an answer, or no more."""
+        """Ask the user about a call in an answer, or no more."""
         if approval != row.approval:
             row.set_approval(approval)
             self._write_soon(row)

@@ -147,7 +147,7 @@ def _message(author: str, kind: str, body: str, created: datetime | None = None)
 
 
 def _said(entry: Entry) -> str:
-    """Return a person's words, below the names of the documents that were sent with them."""
+    """Return the user's words, below the names of the documents that were sent with them."""
     names = [document.name for document in entry.sent.documents] if entry.sent else []
     attached = f"<p><i>With {escape(', '.join(map(one_line, names)))}</i></p>" if names else ""
     return attached + _plain(entry.content)

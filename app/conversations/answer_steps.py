@@ -1,4 +1,4 @@
-"""The steps of an answer, and what a person allowed tools, as they are stored; and the parts of an
+"""The steps of an answer, and what the user allowed tools, as they are stored; and the parts of an
 answer in order.
 
 Knows values and JSON; no SQL, and not how a tool runs.
@@ -34,7 +34,7 @@ def steps_from_json(text: str) -> tuple[Step, ...]:
 
 
 def permissions_to_json(permissions: Permissions) -> str:
-    """Return what a person allowed in a conversation as one line of JSON; empty for nothing."""
+    """Return what the user allowed in a conversation as one line of JSON; empty for nothing."""
     kept = {"always": sorted(permissions.always), "never": sorted(permissions.never)}
     return json.dumps(kept) if any(kept.values()) else ""
 

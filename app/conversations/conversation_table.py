@@ -80,7 +80,7 @@ def listed(connection: sqlite3.Connection) -> tuple[Conversation, ...]:
 
 
 def rename(connection: sqlite3.Connection, conversation: int, title: str) -> None:
-    """Set a person's title, which stays."""
+    """Set the user's title, which stays."""
     _set(connection, conversation, title=clean(title), titled=1)
 
 

@@ -101,7 +101,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Raise SQLite's errors as Problems, where a person can do something."""
+    """Raise SQLite's errors as Problems, where the user can do something."""
     try:
         yield
     except sqlite3.Error as error:

@@ -22,7 +22,7 @@ from models.errors import Problem
 
 
 def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | None]:
-    """Return a connection to a sound file of this version, and a notice for the person, if any.
+    """Return a connection to a sound file of this version, and a notice for the user, if any.
 
     Raises Problem if the file is of another version, another program's, in use, or not writable.
     The file is then unchanged.

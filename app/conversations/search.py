@@ -1,4 +1,4 @@
-"""Full-text search in messages and titles, for anything that a person types.
+"""Full-text search in messages and titles, for anything that the user types.
 
 Every word must occur, the last one perhaps only begun; case and accents do not matter. Nothing
 typed is an operator. If the index has no such words (signs, emoji, scripts without spaces or with

@@ -7,7 +7,7 @@ on the disk; if it failed, nothing changed, and the caller may try again.
 
 A window that needs an answer at once calls `.result()`, which takes milliseconds except during a
 backup. Callbacks of futures run in the store's thread. The exception of a future is a `Problem` if
-a person can do something; if the caller drops the future, it is lost.
+the user can do something; if the caller drops the future, it is lost.
 
 Knows no Qt, no file format but its own, and not how an answer is made.
 """
@@ -86,10 +86,10 @@ def _timed[T, **P](
 class Store:
     """The conversations in one file; `Store.open` opens it.
 
-    notice: what a person must know about the opening, such as that the file was damaged and a
+    notice: what the user must know about the opening, such as that the file was damaged and a
         backup restored. None if all was well.
     path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs
-        and pictures, `earlier_answers` with what is learned from answers, if a person wants that,
+        and pictures, `earlier_answers` with what is learned from answers, if the user wants that,
         and `kept` with what the engine has read of documents.
     """
 

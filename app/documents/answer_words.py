@@ -50,7 +50,7 @@ def words_of(
 ) -> AnswerWords:
     """Find copied and missing words of an answer, by the documents that the model was given.
 
-    `said` is what the person wrote. If the documents are not `complete`, as one was deleted, no
+    `said` is what the user wrote. If the documents are not `complete`, as one was deleted, no
     word counts as missing.
     """
     copied = find_copied(answer, indexes)

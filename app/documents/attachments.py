@@ -150,7 +150,7 @@ class Attachments(QObject):
     def show(self, conversation: int | None) -> None:
         """Show the attachments of another conversation; None for a new one."""
         for file in self._files:
-            if file.conversation is None:  # nobody can return to it
+            if file.conversation is None:  # no one can return to it
                 file.cancelled.set()
         self._files = [file for file in self._files if file.conversation is not None]
         self._conversation, self._attached = conversation, ()

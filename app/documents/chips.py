@@ -1,6 +1,6 @@
 """Chips: a document in a line, with what the model gets of it and what it lacks.
 
-Knows how a chip looks. What a person asks for is sent as a signal.
+Knows how a chip looks. What the user asks for is sent as a signal.
 """
 
 from collections.abc import Sequence

@@ -101,7 +101,7 @@ class DocumentsController(QObject):
         self._context = 0  # tokens; 0 until a model was loaded
         self._target, self._sees = "", True
         self._seconds = 0.0  # per token, as last measured
-        self._in_passages = False  # a person chose passages for the unsent message
+        self._in_passages = False  # the user chose passages for the unsent message
         self._plan: Plan | None = None
         # Whether the plan's tokens are estimates, as the target's tokenizer cannot be read, or not
         # yet.
@@ -214,7 +214,7 @@ class DocumentsController(QObject):
         self._attach_written("Picture.png", write)
 
     def attach_screenshot(self) -> None:
-        """Attach a part of the screen, which a person chooses. For a Mac; untested."""
+        """Attach a part of the screen, which the user chooses. For a Mac; untested."""
 
         def write(path: Path) -> None:
             subprocess.run(("screencapture", "-i", "-x", str(path)), check=False)

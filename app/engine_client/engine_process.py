@@ -80,7 +80,7 @@ class EngineProcess(QObject):
     """The engine, kept running until `stop`.
 
     After a death it restarts by itself, after a longer wait each time, and loads again what was
-    loaded. Deaths are forgotten once a generation is done, or when a person asks for `restart` or
+    loaded. Deaths are forgotten once a generation is done, or when the user asks for `restart` or
     `load`.
 
     Signals:

@@ -1,4 +1,4 @@
-"""How many tokens texts have, counted in another thread while a person types.
+"""How many tokens texts have, counted in another thread while the user types.
 
 Reads the target's tokenizer.json itself, so that the engine need not be asked. Knows no chat
 template: the few tokens that one puts around a message are estimated.

@@ -99,7 +99,7 @@ class TextDocument:
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._reasoning_title = ""
         self._reasoning_figures = ("", "")  # so far, and its time
-        self._chosen: dict[int, bool] = {}  # what the person folded and unfolded
+        self._chosen: dict[int, bool] = {}  # what the user folded and unfolded
         self._ended: set[int] = set()  # details whose end is in a finished part
         self._tail_ends: set[int] = set()  # those whose end is in the tail
         self._hidden: dict[int, tuple[int, int]] = {}  # what is folded: its beginning and end
@@ -368,7 +368,7 @@ class TextDocument:
         return True
 
     def _is_folded(self, number: int) -> bool:
-        """Return whether this is folded: as the person chose, otherwise once it has ended. An aside
+        """Return whether this is folded: as the user chose, otherwise once it has ended. An aside
         is folded at first."""
         span = self._stream.reasoning
         closed = span is not None and span.closed if number == REASONING else number in self._ends

@@ -1,6 +1,6 @@
 """The formats of a page's lines in a Qt document: fonts, margins, colours.
 
-Properties of the formats also record the kind of text, so that a copy leaves out what nobody wrote.
+Properties of the formats also record the kind of text, so that a copy leaves out what no one wrote.
 Knows pages and Qt; no widgets.
 """
 

@@ -1,4 +1,4 @@
-"""Opens a link after a person has seen the full address and agreed."""
+"""Opens a link after the user has seen the full address and agreed."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ def open_in_browser(address: str) -> None:
 def ask_to_open(
     parent: QWidget, address: str, *, opening: Callable[[str], None] = open_in_browser
 ) -> QMessageBox | None:
-    """Ask whether to open a web address. `opening` is called if the person agrees.
+    """Ask whether to open a web address. `opening` is called if the user agrees.
 
     Returns the question at once, without waiting; None if it is no web address.
     """

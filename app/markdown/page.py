@@ -68,7 +68,7 @@ class TextRun:
     """Text in one style, from `length` characters of the source.
 
     If the text has the same length, it is the source, character for character; otherwise the whole
-    text stands for the whole source. A `length` of 0 is text that nobody wrote: a label, a rejected
+    text stands for the whole source. A `length` of 0 is text that no one wrote: a label, a rejected
     token.
     """
 

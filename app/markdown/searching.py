@@ -71,7 +71,7 @@ class SearchedText:
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
-    """Return the pattern of what a person typed; None if it is empty."""
+    """Return the pattern of what the user typed; None if it is empty."""
     words = searched(text)[0].split()
     return re.compile(r"\s+".join(map(re.escape, words))) if words else None
 

@@ -184,12 +184,12 @@ class _StreamingText:
 
 
 class StreamingPlainText(_StreamingText):
-    """Text that is shown unchanged: a person's."""
+    """Text that is shown unchanged: the user's."""
 
     reasoning = None
 
     def kind_at(self, place: int) -> Kind:
-        """Return "content": a person writes no reasoning."""
+        """Return "content": the user writes no reasoning."""
         return "content"
 
     def finish(self) -> None:

@@ -80,7 +80,7 @@ class TextView(QTextBrowser):
         link_asked: a link was chosen; its full address, as it would be sent.
         code_copied: a code block was copied.
         seen_changed: another part of the text is in sight.
-        chosen: a person clicked on this place of the document.
+        chosen: the user clicked on this place of the document.
         aside_asked: show all of the aside with this index.
     """
 

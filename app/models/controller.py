@@ -1,4 +1,4 @@
-"""Carries out what a person asks for in the Library, and loads a pair that was chosen when its
+"""Carries out what the user asks for in the Library, and loads a pair that was chosen when its
 download finishes.
 
 There is one view of it, which stands in the window that was asked for it last. The loader knows how
@@ -32,7 +32,7 @@ class LibraryController(QObject):
     Signals:
         chosen(Pair): load this pair.
         drafter_chosen(str): draft with this value of `--drafter`.
-        forgotten(): a folder that a person opened was removed from the lists.
+        forgotten(): a folder that the user opened was removed from the lists.
         ready(Pair): this pair finished downloading, but another was chosen in the meantime.
         reported(str): an event while the Library is not shown.
     """
@@ -134,7 +134,7 @@ class LibraryController(QObject):
                 self.drafter_chosen.emit(drafter)
 
     def _forget(self, kind: str, path: str) -> None:
-        """Remove a path that a person opened from the lists."""
+        """Remove a path that the user opened from the lists."""
         self._settings.forget_path(kind, path)
         self.forgotten.emit()
         self._presenter.refresh()
@@ -282,7 +282,7 @@ class LibraryController(QObject):
             self.view.line.say(str(problem), "warning")
 
     def follow(self) -> None:
-        """Check again while another process is downloading. Stop when a person has left it."""
+        """Check again while another process is downloading. Stop when the user has left it."""
         if not self.view.isVisible():
             self._watch.stop()
         elif self._library.downloads.elsewhere and not self._library.inventory.asking:

@@ -46,7 +46,7 @@ class Page(QWidget):
     """Attributes: `rows`, `status`.
 
     Signals:
-        asked(str, str): a person chose this action of a row; its subject, and the action's name.
+        asked(str, str): the user chose this action of a row; its subject, and the action's name.
         retry_asked(): try again after a failure.
     """
 

@@ -66,7 +66,7 @@ class PairBar(QWidget):
     values.
 
     Signals:
-        pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
+        pair_chosen(str, str, str): the user chose another target (its path), drafter or draft
             length; the latter two in the format of `engine.conversation.pair`.
         open_folder_asked, open_file_asked: ask for a target's folder, or for a GGUF file.
         open_drafter_asked: ask for a drafter's folder.
@@ -429,7 +429,7 @@ def _lengths() -> tuple[Choice, ...]:
 def target_choices(
     installed: Sequence[Installed], *, starter: Choice, opened: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """Return the starter model, the paths that a person `opened`, and the installed models.
+    """Return the starter model, the paths that the user `opened`, and the installed models.
 
     Models that only draft are left out.
     """
@@ -456,7 +456,7 @@ def target_choices(
 def drafter_choices(
     candidates: Sequence[Candidate], *, opened: Sequence[str] = (), chosen: str = ""
 ) -> tuple[Choice, ...]:
-    """Return all drafters, the unsuitable ones with the reason. A person chose the folders
+    """Return all drafters, the unsuitable ones with the reason. The user chose the folders
     `opened`.
 
     Before the candidates are known, every drafter can be chosen, and the engine decides. `chosen`

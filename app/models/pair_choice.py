@@ -1,4 +1,4 @@
-"""Loads the pair that a person chose in any window, as soon as no answer is being written.
+"""Loads the pair that the user chose in any window, as soon as no answer is being written.
 
 Lists an opened folder or file once it works, and asks which drafters suit the target. Knows the
 loader, the answers and the Library; no widget.
@@ -31,7 +31,7 @@ class PairChoice(QObject):
         self._loader, self._answers = loader, answers
         self._settings, self._library = settings, library
         self._next: Pair | None = None  # to be loaded when the answer has finished
-        self._opened: dict[str, str] = {}  # opened by a person and not loaded yet, by kind
+        self._opened: dict[str, str] = {}  # opened by the user and not loaded yet, by kind
         answers.finished.connect(self._load_next)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(lambda problem: self._opened.clear())

@@ -35,7 +35,7 @@ class LibraryPresenter(QObject):
         opened: Callable[[str], tuple[str, ...]],
         pending_key: Callable[[], str],
     ) -> None:
-        """`loaded` returns the loaded pair, `opened` the targets or drafters that a person opened,
+        """`loaded` returns the loaded pair, `opened` the targets or drafters that the user opened,
         and `pending_key` the key of the offer that will be loaded."""
         super().__init__(view)
         self._opened = opened

@@ -30,7 +30,7 @@ ActionName = Literal["get", "use", "pause", "resume", "cancel", "delete", "clean
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button of a row: `name` is for the program, `text` for a person.
+    """A button of a row: `name` is for the program, `text` for the user.
 
     `reason` says why it is disabled; empty if it is enabled.
     """
@@ -107,7 +107,7 @@ def found_rows(
 def named_row(
     name: str, found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """Return a row for a repository, or a GGUF file in one, that a person searched by its full name
+    """Return a row for a repository, or a GGUF file in one, that the user searched by its full name
     and that was not found; none if `name` is not such a name."""
     known = {result.repository.lower() for result in found}
     known |= {download.repository.lower() for download in downloads}
@@ -193,7 +193,7 @@ def disk_rows(
     opened: Sequence[str] = (),
     now: float | None = None,
 ) -> tuple[RowData, ...]:
-    """Return rows for what is on this machine: installed models, paths that a person `opened`,
+    """Return rows for what is on this machine: installed models, paths that the user `opened`,
     leftovers of interrupted downloads, added folders."""
     now = time.time() if now is None else now
     known = {model.path for model in inventory.installed}
@@ -310,7 +310,7 @@ def candidate_rows(
 ) -> tuple[RowData, ...]:
     """Return the drafters for the target, and why others cannot draft for it.
 
-    `opened` are folders of drafters that a person chose.
+    `opened` are folders of drafters that the user chose.
     """
     if not candidates:
         return ()
@@ -328,7 +328,7 @@ def candidate_rows(
 
 
 def _opened_row(path: str, *, in_use: bool) -> RowData:
-    """Return the row of a folder that a person opened and can remove from the list."""
+    """Return the row of a folder that the user opened and can remove from the list."""
     return RowData(
         f"opened:{path}",
         formatting.target_name(path),

@@ -53,7 +53,7 @@ _SAID_MS = 1_500  # how long a button shows that it has copied
 
 
 class RaceDialog(Dialog):
-    """Races on the question in its field, as often as a person starts it.
+    """Races on the question in its field, as often as the user starts it.
 
     Attributes: `question`, the field; `verdict`, the large line on top; `result_line`, the details.
     """

@@ -19,7 +19,7 @@ from engine.conversation.rounds import Round
 from engine.events import Stats
 
 _REFRESH_MS = 100
-_LARGE = ("plain", "length", "rate")  # what a person gains, and how
+_LARGE = ("plain", "length", "rate")  # what the user gains, and how
 _FOLDED = ("speed", "draft", "cache")
 
 

@@ -1,4 +1,4 @@
-"""Named sampling settings: the built-in presets, and a person's own.
+"""Named sampling settings: the built-in presets, and the user's own.
 
 Knows `engine.request`, and the text format of presets; not where they are stored.
 """
@@ -17,7 +17,7 @@ LONGEST_NAME = 60
 class Preset:
     """Sampling settings with a name. `line` explains a built-in preset.
 
-    A `sampling` of None is the loaded model's default; a person's own presets always have one.
+    A `sampling` of None is the loaded model's default; the user's own presets always have one.
     """
 
     name: str
@@ -40,13 +40,13 @@ def find_preset(sampling: Sampling | None, presets: tuple[Preset, ...]) -> Prese
 
 
 def with_preset(own: tuple[Preset, ...], preset: Preset) -> tuple[Preset, ...]:
-    """Return a person's presets, sorted by name, with one added or replaced."""
+    """Return the user's presets, sorted by name, with one added or replaced."""
     others = [other for other in own if other.name != preset.name]
     return tuple(sorted([*others, preset], key=lambda each: each.name.casefold()))
 
 
 def presets_to_json(own: tuple[Preset, ...]) -> str:
-    """Return a person's presets as one line of JSON."""
+    """Return the user's presets as one line of JSON."""
     return json.dumps(
         {
             preset.name: json.loads(settings_to_json(Request(sampling=preset.sampling)))

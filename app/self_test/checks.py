@@ -1,9 +1,9 @@
 """`Slipstream --self-test`: tests this copy of Slipstream on this machine, and prints a JSON
 object.
 
-Opens the real window in another process, as a person's click would, and has the starter pair answer
+Opens the real window in another process, as the user's click would, and has the starter pair answer
 a question in it (`app.self_test.window`). Then the local server answers a question. All of it
-happens in a temporary home, so that a person's data is not touched. Knows what must be observed;
+happens in a temporary home, so that the user's data is not touched. Knows what must be observed;
 opens no window itself, so that a crash or hang is reported too.
 """
 
@@ -75,7 +75,7 @@ def main(picture: Path | None = None, *, command: Sequence[str] = ()) -> int:
 
 
 def window_command() -> tuple[str, ...]:
-    """Return the command that opens the window; in a bundle, the program that a person clicks
+    """Return the command that opens the window; in a bundle, the program that the user clicks
     on."""
     if bundle_of(Path(sys.executable)):
         return (str(Path(sys.executable).with_name("Slipstream")),)

@@ -48,7 +48,7 @@ def server_command() -> tuple[str, ...]:
 class LocalServer(QObject):
     """Off until `switch`.
 
-    Attributes: `on`, whether a person wants it to be on; `status`, as the server told it last;
+    Attributes: `on`, whether the user wants it to be on; `status`, as the server told it last;
     `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
 
     Signals: `changed()`: its state, its status or its problem.
@@ -73,7 +73,7 @@ class LocalServer(QObject):
         self._loader = loader
         self._command = tuple(command) or server_command()
         self._relay = Relay(engine, loader, parent=self)
-        self._supervisor = Supervisor()  # a person starts it again
+        self._supervisor = Supervisor()  # the user starts it again
         self._process = ChildProcess(
             limit=LONGEST_LINE_BYTES,
             supervisor=self._supervisor,

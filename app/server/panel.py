@@ -1,6 +1,6 @@
 """The panel of the local server: whether it is on, where, who asks, and how programs are told.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets; what the user does there goes out as signals.
 """
 
 from collections.abc import Sequence

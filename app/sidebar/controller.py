@@ -270,7 +270,7 @@ class SidebarController(QObject):
         self._run(steps())
 
     def _make_folder(self, conversations: tuple[int, ...]) -> None:
-        """Make a folder, put these into it, and let the person name it."""
+        """Make a folder, put these into it, and let the user name it."""
 
         def steps() -> Steps:
             folder = yield self._store.make_folder("New folder")

@@ -29,7 +29,7 @@ _WORDS = (
 
 
 class FolderDialog(Dialog):
-    """Attributes: `instruction` and `files`, the paths, as a person has them now."""
+    """Attributes: `instruction` and `files`, the paths, as the user has them now."""
 
     def __init__(self, folder: Folder, parent: QWidget) -> None:
         super().__init__(parent)

@@ -1,6 +1,6 @@
 """Shows what was deleted, archived or moved last, with a button that undoes it.
 
-It stays until it is closed, so that nobody needs to be quick.
+It stays until it is closed, so that no one needs to be quick.
 """
 
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""Finds out whether this person wants less motion on the screen."""
+"""Finds out whether the user wants less motion on the screen."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Light and dark, as the system or a person chooses, and the fonts of the chat and its figures.
+"""Light and dark, as the system or the user chooses, and the fonts of the chat and its figures.
 
 Knows the application's palette; not the widgets that use it.
 """

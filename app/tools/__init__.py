@@ -1,1 +1,1 @@
-"""Tools in the window: the process that runs them, and the panel in which a person sets them up."""
+"""Tools in the window: the process that runs them, and the panel in which the user sets them up."""

@@ -1,4 +1,4 @@
-"""Keeps the panel of tools in step with the toolbox, and does what a person asks there.
+"""Keeps the panel of tools in step with the toolbox, and does what the user asks there.
 
 Knows both; no process, and no pixels.
 """
@@ -72,7 +72,7 @@ class ToolsController(QObject):
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=lambda problem: self._panel.line.say(str(problem)))
 
-    # What a person does
+    # What the user does
 
     def _tick(self, place: Place, on: bool) -> None:
         now, change = self._now, self._toolbox.change

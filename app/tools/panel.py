@@ -33,7 +33,7 @@ class ToolsPanel(Dialog):
     """Not modal, so that the chat can go on. Attributes: its parts; `line`, why servers could not
     be read or kept; `items`, those of the tree; `chosen`, the place of the row in `text`.
 
-    Signals: `ticked(Place, bool)`: a person switched this on or off.
+    Signals: `ticked(Place, bool)`: the user switched this on or off.
     """
 
     ticked = Signal(Place, bool)

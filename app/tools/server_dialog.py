@@ -1,4 +1,4 @@
-"""The dialog in which a person adds servers, or edits one: written in a field, or ticked in a list
+"""The dialog in which the user adds servers, or edits one: written in a field, or ticked in a list
 of those that other programs have.
 
 Knows servers as values; reads no file.

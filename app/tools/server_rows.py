@@ -98,7 +98,7 @@ def _tool_row(tool: Offered, setup: Configuration) -> Row:
 
 
 def _changed(tool: Offered, setup: Configuration) -> str:
-    """Return how a tool differs from when a person switched it on; empty if it does not."""
+    """Return how a tool differs from when the user switched it on; empty if it does not."""
     if not setup.has_changed(tool):
         return ""
     seen, now = setup.seen[tool.server][tool.name].split(), digest(tool).split()

@@ -1,4 +1,4 @@
-"""The tools that a person has set up: kept in `tools.json`, run by a process, offered to answers.
+"""The tools that the user has set up: kept in `tools.json`, run by a process, offered to answers.
 
 Knows what is set up and how servers are; not how either is shown.
 """
@@ -24,7 +24,7 @@ _LONGEST_LOG = 16_000  # characters of its end
 
 
 class Toolbox(ToolRunner):
-    """Attributes: `process`; `configuration`, what a person has set up; `problem`, why that could
+    """Attributes: `process`; `configuration`, what the user has set up; `problem`, why that could
     not be read or kept.
 
     `changed` is also emitted for any of these, and for the state of a server.
@@ -94,10 +94,10 @@ class Toolbox(ToolRunner):
         self.process.close()
         self._disk.shutdown()  # last, as the panel reads a log whenever a server changes
 
-    # What a person does
+    # What the user does
 
     def look(self) -> None:
-        """Run all servers from now on, as a person looks at what they offer; and read again what is
+        """Run all servers from now on, as the user looks at what they offer; and read again what is
         set up, as it may have been edited by hand."""
         self._looked = True
         self.begin()
@@ -123,7 +123,7 @@ class Toolbox(ToolRunner):
     # The process
 
     def _run(self) -> None:
-        """Run the servers of which tools are on; once a person has looked, all of them."""
+        """Run the servers of which tools are on; once the user has looked, all of them."""
         now = self.configuration
         servers = [one for one in now.enabled() if self._looked or one.name in now.seen]
         if self._looked or servers or OWN in now.seen:
@@ -140,7 +140,7 @@ class Toolbox(ToolRunner):
 def _save(configuration: Configuration, file: Path) -> None:
     try:
         load(file)
-    except Problem:  # it may hold what a person can mend
+    except Problem:  # it may hold what the user can mend
         with suppress(OSError):
             file.replace(file.with_suffix(_DAMAGED))
     save(configuration, file)

@@ -1,4 +1,4 @@
-"""Servers as a person writes them in one field: a command, an address, or JSON.
+"""Servers as the user writes them in one field: a command, an address, or JSON.
 
 Keys of a server that is edited stand there as dots, and dots that are left alone stand for them.
 Pure; knows no widget and no file.
@@ -26,7 +26,7 @@ _NO_NAMES = re.compile(  # of a server: programs that run others, their words, p
 
 
 def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
-    """Return the servers that a person wrote. `kept` is the server that is edited: its values stand
+    """Return the servers that the user wrote. `kept` is the server that is edited: its values stand
     for the dots of `hidden`. Raises Problem."""
     text = text.strip()
     is_json = _JSON.match(text)

@@ -2,7 +2,7 @@
 
 Every runner gets the same prompt tokens, caches of its own, the same seed, and the same end: a
 token that ends the text, or the first round that ends at or past `limit` tokens. No runner knows
-the limit, so it cuts no round short, and charges nobody for a round that others do not have.
+the limit, so it cuts no round short, and charges no one for a round that others do not have.
 
 The clock starts when the caller has the first round's tokens and stops when it has the last
 round's; every figure is of the rounds in between. So neither prefill nor the first token counts,

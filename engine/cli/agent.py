@@ -1,7 +1,7 @@
 """`slipstream agent`: an agent in the terminal, with the local server behind it for this run.
 
 Knows options, processes and the terminal. An agent gets its settings in its environment and its
-arguments (`engine.server.clients`); no file of a person is changed.
+arguments (`engine.server.clients`); no file of the user is changed.
 """
 
 import asyncio

@@ -235,13 +235,13 @@ class TerminalChat:
                     self._attachments.pictures = ()
 
     def _show(self, *remarks: str) -> None:
-        """Print what a person should know beside an answer; nothing for empty remarks."""
+        """Print what the user should know beside an answer; nothing for empty remarks."""
         for remark in filter(None, remarks):
             self._console.print(remark, style="yellow", highlight=False)
 
 
 def typed_path(text: str) -> Path:
-    """The path that a person typed, or a terminal for a file that was dropped on it."""
+    """The path that the user typed, or a terminal for a file that was dropped on it."""
     with suppress(ValueError):  # a quotation mark without its other half
         if not os.path.exists(os.path.expanduser(text)):
             parts = shlex.split(text)

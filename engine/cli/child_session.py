@@ -73,7 +73,7 @@ class ChildSession:
         self._client = EngineClient()
         self._client.ask(replace(load, id=uuid4().hex))
         self._child: LineChild | None = None
-        self._why = ""  # the process ended, where nobody was told
+        self._why = ""  # the process ended, where no one was told
         loaded = self._begin()
         with without_byte_order_marks(folder.path) as place:
             tokenizer = load_tokenizer(place, {"trust_remote_code": False})
@@ -160,7 +160,7 @@ class ChildSession:
                     if isinstance(response, Done | Loaded):
                         return
         finally:
-            self._client.cancel(command.id)  # where nobody reads it to its end
+            self._client.cancel(command.id)  # where no one reads it to its end
 
     # The process
 

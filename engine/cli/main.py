@@ -1,6 +1,6 @@
 """The command line: `slipstream`, or `python -m engine`.
 
-Every failure that a person can act on ends here, as one line, with exit code 2.
+Every failure that the user can act on ends here, as one line, with exit code 2.
 """
 
 import os

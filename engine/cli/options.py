@@ -1,6 +1,6 @@
 """The options of the command line, each declared once: a command gets them as one object.
 
-Knows what a person may write and what that means; loads nothing.
+Knows what the user may write and what that means; loads nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -123,6 +123,6 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
 
 
 def show_remarks(*remarks: str) -> None:
-    """Print on standard error what a person should know beside the answer."""
+    """Print on standard error what the user should know beside the answer."""
     for remark in remarks:
         Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)

@@ -283,7 +283,7 @@ def show_closing(console: Console, stats: Stats) -> None:
 
 
 def closing_remarks(events: Sequence[Event]) -> list[str]:
-    """Return remarks about an answer that a person should read beside its figures; mostly none."""
+    """Return remarks about an answer that the user should read beside its figures; mostly none."""
     remarks = []
     read = next((event for event in events if isinstance(event, Prefill)), None)
     if read is not None and read.left_out:

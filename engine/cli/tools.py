@@ -1,4 +1,4 @@
-"""Tools in a terminal: runs their process, asks the person, and takes an answer through its steps.
+"""Tools in a terminal: runs their process, asks the user, and takes an answer through its steps.
 
 Knows a console and the rules of `engine.tools.turn`; nothing of models. A tool runs only if a
 person allows it, by a key or by an option.
@@ -43,7 +43,7 @@ _MOST_SHOWN = 2000  # characters of arguments
 _KEYS: dict[str, Decision] = {"o": "once", "a": "always", "n": "refuse", "v": "never"}
 
 Decide = Callable[[StepCall, GivenTool], tuple[Decision, str]]
-"""Asks a person: their decision, and the arguments that they wrote instead, or "". Raises
+"""Asks the user: their decision, and the arguments that they wrote instead, or "". Raises
 KeyboardInterrupt if the answer is to stop."""
 
 
@@ -123,7 +123,7 @@ class Tools:
     """The tools of a chat in the terminal.
 
     Attributes: `given`, those that the model gets; `json`, as a prompt takes them; `decide`, which
-    asks the person: it refuses until another is set.
+    asks the user: it refuses until another is set.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Tools:
         self, calling: Calling, *, count: Callable[[str], int], cancelled: Callable[[], bool]
     ) -> bool:
         """Run the calls of the last step, with a line for each on the console. Returns whether the
-        answer may go on: not once the person stops it."""
+        answer may go on: not once the user stops it."""
         stopped = False
         tools = {tool.key: tool for tool in self.given}
         for call in calling.last:
@@ -265,7 +265,7 @@ def ask_person(console: Console, read: Callable[[], str]) -> Decide:
 
 
 def _shown(arguments: str) -> str:
-    """Arguments for people: each on a line, and characters that nobody sees by their numbers."""
+    """Arguments for people: each on a line, and characters that no one sees by their numbers."""
     try:
         value = json.loads(arguments)
         shown = json.dumps(value, indent=1, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""How a model's answers are sampled where a person chose nothing.
+"""How a model's answers are sampled where the user chose nothing.
 
 Its makers say so in generation_config.json, value by value. Where they do not, answers are
 balanced, and those of small models, which easily go round in circles, are penalized a little for
@@ -39,7 +39,7 @@ def _joined(stated: Mapping[str, Any], folder: ModelFolder) -> Sampling:
     samples = folder.generation_config.get("do_sample")
     penalty = {name: value for name, value in stated.items() if name == "repetition_penalty"}
     balanced = BALANCED_SMALL if _is_small(folder) else BALANCED
-    if samples is False:  # which it also says where nobody thought about it
+    if samples is False:  # which it also says where no one thought about it
         return replace(balanced, **penalty)
     if "temperature" in stated:
         return Sampling(**stated)

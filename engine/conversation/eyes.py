@@ -128,7 +128,7 @@ def without_earlier(prompt: Prompt) -> Prompt:
 
 
 def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> None:
-    """Refuse pictures that nobody can be shown: where the target in this folder has no `eyes`, or
+    """Refuse pictures that no one can be shown: where the target in this folder has no `eyes`, or
     outside of the user's messages. Raises `Problem`."""
     showing = {message.role for message in prompt.messages if message.pictures}
     if showing and eyes is None:

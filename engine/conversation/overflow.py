@@ -1,6 +1,6 @@
 """Chooses the messages that are left out of a conversation that is longer than the model's context.
 
-Whole turns are left out: a person's message with its answer. The choice depends on the turns alone,
+Whole turns are left out: the user's message with its answer. The choice depends on the turns alone,
 and they are left out in large steps: until half of the room is free again. So most prompts begin as
 the last one did, and its caches are reused. Once in many turns, the turns behind the gap are read
 again. Knows lengths in tokens, no tokenizer.

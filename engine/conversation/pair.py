@@ -1,4 +1,4 @@
-"""A target and the drafter that goes with it, from what a person wrote.
+"""A target and the drafter that goes with it, from what the user wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
 `none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`),
@@ -184,7 +184,7 @@ def held_as(drafters: Drafters) -> list[tuple[str, str]]:
 
 
 def make_policy(length: str) -> DraftLengthPolicy:
-    """The draft length that a person wrote: `auto`, a number from 0 to 16, or `tree:` with the
+    """The draft length that the user wrote: `auto`, a number from 0 to 16, or `tree:` with the
     number of a tree's tokens, from 1 to 64. Raises `Problem`."""
     if length == "auto":
         return Automatic()

@@ -185,7 +185,7 @@ class Session:
         which take up to 5 seconds. `progress` gets the share that is done; `again` measures even if
         costs are stored. For another policy, find out whether the target can read its trees.
 
-        Returns remarks that a person should read; mostly none.
+        Returns remarks that the user should read; mostly none.
         """
         if isinstance(self.drafter, NoDrafter):
             return []
@@ -374,7 +374,7 @@ class Session:
             return len(tokens) if about else 0
         try:
             return common(tokens, self.encode(another_question(prompt)))
-        except Problem:  # a template may refuse a chat that is not the person's
+        except Problem:  # a template may refuse a chat that is not the user's
             return 0
 
     def _syntax(self, prompt: Prompt, *, for_grammar: bool = False) -> ReplySyntax:
@@ -402,7 +402,7 @@ class Session:
                 grammar = grammar_of_calls(syntax, prompt.tools, prompt_ending=ending)
             else:
                 grammar = grammar_of_prose(syntax, prompt_ending=ending)
-            with suppress(Problem):  # nobody asked for it
+            with suppress(Problem):  # no one asked for it
                 return None if grammar is None else constrain(grammar)
         return None
 

@@ -101,7 +101,7 @@ class TemplateAbilities:
 
     @property
     def choices(self) -> tuple[Thinking, ...]:
-        """What a person can choose of thinking, beside the makers' own way."""
+        """What the user can choose of thinking, beside the makers' own way."""
         both: tuple[Thinking, ...] = ("on", "off") if self.switches else ()
         return (*both, *(effort for effort in self.efforts if effort != "none"))
 

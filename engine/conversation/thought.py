@@ -1,4 +1,4 @@
-"""Ends the reasoning of an answer early: after a number of tokens, or when a person asks.
+"""Ends the reasoning of an answer early: after a number of tokens, or when the user asks.
 
 The text that closes reasoning in the model's template is forced, as a grammar forces tokens. The
 drafts of a round end where the budget does, so that every drafter gives the same answer.

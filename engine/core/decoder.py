@@ -138,7 +138,7 @@ class Decoder:
         """The hidden states at `taps` of all tokens that are read from now on. They are taken back
         with the tokens.
 
-        They are recorded while somebody holds them. Raises `Problem` if the model has no such
+        They are recorded while someone holds them. Raises `Problem` if the model has no such
         layers.
         """
         return self.recorder.record(taps, length=self.length)
@@ -211,7 +211,7 @@ class Decoder:
         """Read all of `tokens` but the last, in chunks. Yields the length after each.
 
         On a GPU a chunk has `most` tokens, up to the next multiple of `PREFILL_ROWS`. On the CPU it
-        has as many tokens as can be read in about `chunk_seconds`, so that a person can watch it
+        has as many tokens as can be read in about `chunk_seconds`, so that the user can watch it
         and stop it. A picture is a chunk of its own.
         """
         self._look_for_pictures(tokens)

@@ -293,14 +293,14 @@ class StateRecorder:
         return states
 
     def copy_to(self, other: "StateRecorder") -> list[HiddenStates]:
-        """Copy all recordings; they last as long as somebody holds them."""
+        """Copy all recordings; they last as long as someone holds them."""
         copies = {taps: states.copy() for taps, states in self._held.items()}
         other._held.update(copies)
         return list(copies.values())
 
     @property
     def taps(self) -> frozenset[Tap]:
-        """The taps of all recordings that somebody holds."""
+        """The taps of all recordings that someone holds."""
         return frozenset(tap for states in list(self._held.values()) for tap in states.taps)
 
     def hook(self, taps: frozenset[Tap]) -> "TapHook":

@@ -122,7 +122,7 @@ def restart_with_any_kernels() -> None:
 
 def _candidates() -> Iterator[tuple[str, str]]:
     """Yield (path, prefix of the functions' names) of each OpenBLAS that may exist, best first."""
-    package = find_spec("scipy_openblas32")  # to import it would show its functions to everybody
+    package = find_spec("scipy_openblas32")  # to import it would show its functions to everyone
     if package is not None and package.origin is not None:
         yield str(Path(package.origin).with_name("lib") / "libscipy_openblas.so"), "scipy_"
     yield "libopenblas.so.0", ""

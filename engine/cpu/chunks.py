@@ -4,7 +4,7 @@ _FIRST_ROWS, _FEWEST_ROWS = 64, 32
 
 
 class TimedChunks:
-    """Chooses the rows of a chunk so that it takes a wanted time: a person can see the progress of
+    """Chooses the rows of a chunk so that it takes a wanted time: the user can see the progress of
     a prefill, and stop it.
 
     Attribute: `rows` of the next chunk, at most `most`.

@@ -98,7 +98,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _text_of(row: dict[str, Any]) -> str | None:
-    """Return the first message of a person in a row; None if there is none."""
+    """Return the first message of the user in a row; None if there is none."""
     for name in ("turns", "messages", "conversations"):
         turns = row.get(name)
         if isinstance(turns, list) and turns:

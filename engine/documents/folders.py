@@ -1,7 +1,7 @@
 """Reads a folder as one document: its texts in sections of a few lines, as source code is cited by
 its lines, and its PDFs, office files and the like as their readers read them.
 
-Files that Git ignores are left out, and files that are no text by a person: each with the reason.
+Files that Git ignores are left out, and files that are no text by the user: each with the reason.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
-What others wrote on a page and what is filled into a form count as the page's own. Text that nobody
+What others wrote on a page and what is filled into a form count as the page's own. Text that no one
 sees (beyond the page's edges, not painted, in the colour of its ground, on a layer that is off) is
 left out, and its amount is reported; so are attached files, and pages that are pictures with hardly
 any text. Text that was recognized in a picture is read.
@@ -135,7 +135,7 @@ class _Page:
     """A page with all that is written on it. `own`: the number of characters before what others
     wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: what
     a program shows in windows of their own. `struck`: the places that others crossed out. `unseen`,
-    `tiny`: the numbers of characters that nobody sees, or hardly."""
+    `tiny`: the numbers of characters that no one sees, or hardly."""
 
     page: pypdfium2.PdfPage
     characters: pypdfium2.PdfTextPage
@@ -330,7 +330,7 @@ def _is_scan(page: _Page, text: PageText) -> bool:
 def _overlooked(
     page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The numbers of the characters that nobody sees, and of those that are tiny."""
+    """The numbers of the characters that no one sees, and of those that are tiny."""
     looks: dict[int, _Look] = {}
     has_forms = any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_FORM], max_depth=1))
     texts = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT]) if has_forms else ()

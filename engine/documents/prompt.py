@@ -106,7 +106,7 @@ class Sent:
 
     @property
     def question(self) -> str:
-        """The text that a person wrote."""
+        """The text that the user wrote."""
         return self.text[self.attached :]
 
     @property

@@ -37,5 +37,5 @@ def left_out_line(kind: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def unseen_line(count: int) -> tuple[str, ...]:
-    """The same of characters that nobody sees who looks at the document; () for 0."""
+    """The same of characters that no one sees who looks at the document; () for 0."""
     return (f"Hidden text: {count:,} character{'s' * (count > 1)}.",) if count else ()

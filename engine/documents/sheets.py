@@ -2,7 +2,7 @@
 
 A row is a line with ` | ` between its cells; columns without values are left out. The value of a
 merged cell stands in each of its rows. A long sheet becomes several sections. Hidden sheets, rows,
-columns and cells are not read, as nobody sees them, nor comments and drawings. A formula without a
+columns and cells are not read, as no one sees them, nor comments and drawings. A formula without a
 stored value is given as it is written.
 """
 
@@ -221,7 +221,7 @@ def _line(columns: list[int], cells: dict[int, str]) -> str:
 
 
 def _text(cell: Any) -> str:
-    """A cell's value as a person reads it."""
+    """A cell's value as the user reads it."""
     match cell.value:
         case bool(value):
             text = str(value).upper()

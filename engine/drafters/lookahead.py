@@ -70,7 +70,7 @@ class LookaheadDrafter(Drafter):
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         drafted, self._drafted = self._drafted, []
         if not drafted or tokens[-len(drafted) :] != [path[-1] for path in drafted]:
-            return  # somebody else's draft, or none
+            return  # someone else's draft, or none
         rows = likeliest[-len(drafted) :]
         after = {path: ids[0] for path, ids in zip(drafted, rows, strict=True)}
         for i, path in enumerate(self._through_columns()):

@@ -111,7 +111,7 @@ class EngineClient:
         self._owed: dict[str, Work] = {}  # in the order in which it was asked for
         self._cancelled: set[str] = set()
         self._begun = ""  # the id of the load or change of drafter that is being done
-        self._again = ""  # the id of the load that nobody asked for
+        self._again = ""  # the id of the load that no one asked for
         self._wanted: Load | None = None  # what a next process loads again
         self._unsent = bytearray()
         self._running = False

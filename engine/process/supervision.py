@@ -33,7 +33,7 @@ def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The end of a child that nobody asked for.
+    """The end of a child that no one asked for.
 
     `count`: deaths in a row, this one included; `pause_seconds`: until the next child is due, None
     if none follows.

@@ -79,7 +79,7 @@ def complaint_about(schema: Mapping[str, Any]) -> str:
 
 
 def meaningful(schema: Any) -> Any:
-    """The schema without keywords that say nothing, such as a format that nobody knows."""
+    """The schema without keywords that say nothing, such as a format that no one knows."""
     return mapped(schema, _without_empty)
 
 

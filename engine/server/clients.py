@@ -1,6 +1,6 @@
 """Settings of other programs for the server: lines to copy, and agents that are started with them.
 
-Knows no process. An agent's settings are variables and arguments, so nothing in a person's
+Knows no process. An agent's settings are variables and arguments, so nothing in the user's
 configuration is changed.
 """
 

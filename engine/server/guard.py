@@ -1,6 +1,6 @@
 """Checks the headers of every request: host, origin, key, and the kind of body.
 
-A page that a person has open in a browser can send requests here too. So each request must name
+A page that the user has open in a browser can send requests here too. So each request must name
 this server in its Host (a rebound name does not), and come from no other origin. Knows no bodies,
 and of the paths only those that need no key, and Ollama's.
 """

@@ -41,7 +41,7 @@ class Generation:
     def __init__(self, id: str) -> None:
         self.id = id
         self.over = False  # nothing more will come
-        self.left = False  # nobody reads it any more
+        self.left = False  # no one reads it any more
         self._events: deque[Event] = deque()
         self._more = asyncio.Event()
 

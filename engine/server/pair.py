@@ -72,7 +72,7 @@ class Pair:
 
     @property
     def expires(self) -> float:
-        """When it is unloaded, if nobody asks it before, by the loop's clock."""
+        """When it is unloaded, if no one asks it before, by the loop's clock."""
         return inf if self.users else self.used + self.keep_seconds
 
     @property
@@ -105,6 +105,6 @@ class Pair:
 
 
 def retrieve(task: asyncio.Task[Any]) -> None:
-    """Take note of a failure for which nobody waits any more."""
+    """Take note of a failure for which no one waits any more."""
     if not task.cancelled():
         task.exception()

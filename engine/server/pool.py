@@ -4,7 +4,7 @@ Knows which pair a client means, and when it is loaded and unloaded. Knows no HT
 an answer.
 
 - A pair is loaded when it is asked for, one at a time. The others answer meanwhile.
-- To make room, pairs that nobody uses are unloaded, the least recently used first; none for a pair
+- To make room, pairs that no one uses are unloaded, the least recently used first; none for a pair
   that would not fit even then, which is refused with the numbers.
 """
 
@@ -155,7 +155,7 @@ class Pool:
                     await self._unload(idle[0], "to make room")
             for pair in self._idle():
                 if loop.time() >= pair.expires or pair not in self.pairs:
-                    await self._unload(pair, "as nobody asked it")
+                    await self._unload(pair, "as no one asked it")
 
     async def close(self) -> None:
         """End all engines."""
@@ -251,7 +251,7 @@ class Pool:
 
 
 def keep_seconds(text: str) -> float:
-    """The seconds that a person or a client wrote, as Ollama has it: "10m", "1h30m", or a number
+    """The seconds that the user or a client wrote, as Ollama has it: "10m", "1h30m", or a number
     of seconds; below 0 is without an end. Raises Problem."""
     unsigned = text.strip().removeprefix("-")
     parts = _PART.findall(unsigned)

@@ -80,7 +80,7 @@ async def _serving(
     try:
         yield task
     finally:
-        # The answers that are being written fail first, so that nobody waits for them.
+        # The answers that are being written fail first, so that no one waits for them.
         tending.cancel()
         await asyncio.gather(tending, return_exceptions=True)
         await pool.close()

@@ -3,7 +3,7 @@
 A name that a dialect's body has is done. Every other name that clients of OpenAI, Anthropic,
 Ollama, llama.cpp, vLLM, SGLang, LM Studio and OpenRouter send stands in one of two tables: it is
 refused by name with a remedy, unless its value asks for nothing, as an answer without it would not
-be the one that was asked for; or it is harmless, for the reason that is given. A name that nobody
+be the one that was asked for; or it is harmless, for the reason that is given. A name that no one
 knows is ignored: clients add names of their own, and what they ask for is not known here.
 """
 

@@ -1,6 +1,6 @@
 """Tools that a model may call: MCP servers, in a process of their own without MLX and without Qt.
 
-`configuration` reads the servers that a person has set up, `host` runs them, `protocol` is its
+`configuration` reads the servers that the user has set up, `host` runs them, `protocol` is its
 language, `client` its asking side. A server is a program (`programs`), an address (`http`), or the
 tools that come along (`own`, `calculator`); `limits` and `results` bound what it sends, `log` its
 complaints. `calling` has the calls of an answer, by the rules of `turn`, which checks their

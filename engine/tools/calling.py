@@ -1,6 +1,6 @@
 """The calls of an answer, from step to step, by the rules of `engine.tools.turn`.
 
-Pure: the window and the terminal run the calls, and ask a person.
+Pure: the window and the terminal run the calls, and ask the user.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from engine.tools.turn import (
 
 
 class Calling:
-    """How far an answer is with its calls. Those that are `running` are to be run, a person decides
+    """How far an answer is with its calls. Those that are `running` are to be run, the user decides
     on those that are `asked`, and all others have ended.
 
     Attributes: `steps`, those so far; `tools`, which the model is offered; `permissions`, of its
@@ -49,7 +49,7 @@ class Calling:
 
     @property
     def asked(self) -> tuple[StepCall, ...]:
-        """The calls on which a person decides."""
+        """The calls on which the user decides."""
         return self._last("asked")
 
     @property
@@ -84,7 +84,7 @@ class Calling:
         return bool(calls)
 
     def take_up(self, place: int) -> bool:
-        """Judge the calls again that wait for a person, if the answer ends with them at this place.
+        """Judge the calls again that wait for the user, if the answer ends with them at this place.
         Returns whether there are any."""
         waits = bool(self.asked) and self.steps[-1].place == place
         if waits:
@@ -94,8 +94,8 @@ class Calling:
         return waits
 
     def decide(self, call: StepCall, decision: Decision, arguments: str = "") -> None:
-        """Take a person's decision on a call, and on the others of its tool if it is about all of
-        them. `arguments` are those to run with, as the person left them."""
+        """Take the user's decision on a call, and on the others of its tool if it is about all of
+        them. `arguments` are those to run with, as the user left them."""
         self.put(decided(call, decision, arguments=arguments))
         self.permissions = self.permissions.after(call, decision)
         if decision in ("always", "never"):

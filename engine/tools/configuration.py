@@ -1,4 +1,4 @@
-"""The servers that a person has set up, and what of them is switched on: `tools.json`.
+"""The servers that the user has set up, and what of them is switched on: `tools.json`.
 
 Reads `mcpServers` as Claude Desktop, LM Studio, Cursor and others write it, and VS Code's
 `servers`. Bad input is one `Problem` that names the line or the key. Runs nothing.
@@ -49,7 +49,7 @@ _KEY_IN_URL = re.compile(r"(?<=://)[^/@]+(?=@)|(?<==)[^&#]+")
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What a person has decided about a server. `tools`: those that are on, with their digests."""
+    """What the user has decided about a server. `tools`: those that are on, with their digests."""
 
     disabled: bool = False
     trusted: bool = False
@@ -68,7 +68,7 @@ class Configuration:
 
     `disabled` servers do not run. `trusted` servers are believed when they say that a tool changes
     nothing. `seen`: the tools that are on, by server and name, each with the digest of its
-    description as a person last saw it. The tools that come along read the `folders`.
+    description as the user last saw it. The tools that come along read the `folders`.
     """
 
     servers: tuple[Server, ...] = ()
@@ -143,7 +143,7 @@ def configuration_file(data: Path) -> Path:
 
 
 def others_files(home: Path) -> list[tuple[str, Path]]:
-    """The files of other programs that are in a person's home, with the names of the programs."""
+    """The files of other programs that are in the user's home, with the names of the programs."""
     return [(name, home / path) for path, name in _OTHERS.items() if (home / path).is_file()]
 
 
@@ -167,7 +167,7 @@ def load(path: Path) -> Configuration:
 
 
 def save(configuration: Configuration, path: Path) -> None:
-    """Replace our file. Nobody else may read it, as it may hold keys. Raises `Problem`."""
+    """Replace our file. No one else may read it, as it may hold keys. Raises `Problem`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as partial:
@@ -200,7 +200,7 @@ def written(configuration: Configuration) -> str:
 
 
 def read(text: str) -> Configuration:
-    """Read our file, another program's, or what a person pasted: all of such a file, or only the
+    """Read our file, another program's, or what the user pasted: all of such a file, or only the
     servers in it. Raises `Problem`."""
     value = _parsed(text)
     place = next((name for name in ("mcpServers", "servers") if name in value), "")

@@ -266,7 +266,7 @@ async def _greet(session: ClientSession) -> None:
 
 
 def _problem(error: Exception, running: _Running) -> Problem:
-    """The end of a server by an error, for a person."""
+    """The end of a server by an error, for the user."""
     causes = _causes(error)
     cause = next((each for each in causes if isinstance(each, Ended | Problem)), causes[0])
     if isinstance(cause, Problem):
@@ -326,7 +326,7 @@ def main() -> None:
     commands, responses = claim_pipes()
 
     def send(response: Response) -> None:
-        with suppress(OSError):  # nobody reads it: the end of standard input follows
+        with suppress(OSError):  # no one reads it: the end of standard input follows
             responses.write(RESPONSES.to_line(response))
             responses.flush()
 

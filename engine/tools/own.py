@@ -1,7 +1,7 @@
 """The tools that come along, as an MCP server in this process: files, arithmetic, the date.
 
 They follow the rules of any other server's, and change nothing. Files are read inside the folders
-that a person named, and nowhere else.
+that the user named, and nowhere else.
 """
 
 import os
@@ -125,7 +125,7 @@ async def _run(name: str, arguments: dict[str, Any], folders: tuple[str, ...]) -
 
 
 class Shared:
-    """The folders that a person named, and what is in them."""
+    """The folders that the user named, and what is in them."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._folders = [Path(folder).resolve() for folder in folders]

@@ -28,7 +28,7 @@ Ending = Literal["done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as a person has set it up: a program with arguments, or the address of an HTTP
+    """A server as the user has set it up: a program with arguments, or the address of an HTTP
     server. `env` and `headers` may hold keys: they are never logged or shown whole. `${env:NAME}`
     in any of them is filled in from the environment when the server starts."""
 

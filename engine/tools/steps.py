@@ -15,7 +15,7 @@ from engine.stretches import Stretch, cut, said
 from models.in_words import one_line, size
 
 CallState = Literal["asked", "running", "done", "failed", "refused", "cancelled"]
-"""How a call is: `asked` while a person decides. `refused` by a person, a rule or a limit."""
+"""How a call is: `asked` while the user decides. `refused` by the user, a rule or a limit."""
 
 CALL_STATES: tuple[CallState, ...] = get_args(CallState)
 MOST_CALLS = 20  # of one answer
@@ -30,7 +30,7 @@ _LONGEST_LINE = 60  # characters of the arguments in it
 class StepCall:
     """A call of a tool. `name` and `arguments` are the model's; `tool` is the name that the
     `server` knows, both empty if there is no such tool. `ran`: the arguments with which it ran, if
-    a person changed them. `result`: the text that the model gets; `bytes` of all that the tool
+    the user changed them. `result`: the text that the model gets; `bytes` of all that the tool
     returned. Example of a line: read_file notes.md, 2 kB, 0.1 s."""
 
     id: str

@@ -1,9 +1,9 @@
-"""The rules of an answer that calls tools: which calls run, which wait for a person, which are
+"""The rules of an answer that calls tools: which calls run, which wait for the user, which are
 answered at once, and what the model gets. Pure; shared by the window and the terminal.
 
-A person switches tools on, so only those are known here. A call runs if a person allows it: once,
+The user switches tools on, so only those are known here. A call runs if the user allows it: once,
 or always in this conversation, or by the server's own word that a tool only reads, which counts for
-servers that a person trusts. What tools return is data, and never changes a rule.
+servers that the user trusts. What tools return is data, and never changes a rule.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Step, StepCall, alike
 from models.in_words import one_line
 
 Decision = Literal["once", "always", "refuse", "never"]
-"""A person's answer to a call: run it; run it and all later ones of this tool in this conversation;
+"""The user's answer to a call: run it; run it and all later ones of this tool in this conversation;
 do not run it; refuse it and all later ones."""
 
 CALL_SECONDS = 60.0
@@ -39,7 +39,7 @@ _ANY_ARGUMENTS: Mapping[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class GivenTool:
-    """A tool that a person switched on. `name`: as the model knows it."""
+    """A tool that the user switched on. `name`: as the model knows it."""
 
     name: str
     offered: Offered
@@ -123,7 +123,7 @@ def _shortened(description: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a person allowed in a conversation, by server and tool. `trusted`: the servers that are
+    """What the user allowed in a conversation, by server and tool. `trusted`: the servers that are
     believed if they say that a tool only reads."""
 
     always: frozenset[tuple[str, str]] = frozenset()
@@ -136,7 +136,7 @@ class Permissions:
         return tool.key in self.always or believed
 
     def after(self, call: StepCall, decision: Decision) -> "Permissions":
-        """The permissions after a person decided on a call."""
+        """The permissions after the user decided on a call."""
         tool = {(call.server, call.tool)}
         if decision == "always":
             return replace(self, always=self.always | tool, never=self.never - tool)
@@ -217,7 +217,7 @@ def _refused(call: StepCall, text: str) -> StepCall:
 
 
 def decided(call: StepCall, decision: Decision, *, arguments: str = "") -> StepCall:
-    """A call on which a person decided. `arguments`: those that they wrote in place of the
+    """A call on which the user decided. `arguments`: those that they wrote in place of the
     model's."""
     if decision in ("refuse", "never"):
         return _refused(call, "The user refused this call. Go on without it.")

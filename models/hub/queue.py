@@ -56,7 +56,7 @@ class QueueBusy(Problem):
 class Queue:
     """The one queue of a data folder; any number of objects and processes may look at it.
 
-    notice: a line about the file that a person must see; mostly empty.
+    notice: a line about the file that the user must see; mostly empty.
     """
 
     def __init__(self, *, home: Path | None = None) -> None:
@@ -151,7 +151,7 @@ class Queue:
         with self._changing() as downloads:
             lock = FileLock(self._runner)
             try:
-                lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
+                lock.acquire(timeout=0)  # no one only looks at it while the queue is locked
             except Timeout as error:
                 raise QueueBusy from error
             downloads[:] = [each for each in downloads if each.status != "done"]
@@ -166,7 +166,7 @@ class Queue:
         """Whether a process, this one or another, works through the queue now."""
         with suppress(Problem), self._changing():
             return self._has_runner()
-        return False  # nobody can, where nothing can be written
+        return False  # no one can, where nothing can be written
 
     def _begin(self) -> Download | None:
         """Mark the first queued download as running."""

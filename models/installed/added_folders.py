@@ -1,4 +1,4 @@
-"""Folders with models that a person added: a list of paths in the data folder.
+"""Folders with models that the user added: a list of paths in the data folder.
 
 Knows the list, and where in such a folder models may be; nothing of models, and never changes
 anything in the folders.

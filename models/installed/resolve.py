@@ -1,4 +1,4 @@
-"""Finds the model that a person named by a path, a hub id, or a name.
+"""Finds the model that the user named by a path, a hub id, or a name.
 
 Knows what is installed, and how drafters are named; fetches nothing but the starter model. For a
 name that is not installed the Problem says how to get it, or which one may be meant.
@@ -50,7 +50,7 @@ _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
-    """A drafter: its name as the person wrote it, and its folder if it has weights."""
+    """A drafter: its name as the user wrote it, and its folder if it has weights."""
 
     name: str
     folder: DrafterFolder | None = None
@@ -91,7 +91,7 @@ def open_target(
 
 
 def is_path(text: str) -> bool:
-    """Whether a person who wrote this named a file or a folder, rather than a model by its name."""
+    """Whether the user who wrote this named a file or a folder, rather than a model by its name."""
     exists = bool(text) and os.path.exists(os.path.expanduser(text))
     return exists or text.startswith((".", "~", os.sep))
 
@@ -143,7 +143,7 @@ def resolve_drafter(
 
 
 def resolve_drafters(name: str, target: ModelFolder, *, bits: int = 0) -> Drafters:
-    """The drafters for `target`, as a person names them: see `engine.conversation.pair`. Raises
+    """The drafters for `target`, as the user names them: see `engine.conversation.pair`. Raises
     Problem.
 
     Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
@@ -216,7 +216,7 @@ def published_name(entry: ModelEntry) -> str:
 
 
 def _has_room(target: ModelFolder, drafter: DrafterFolder) -> bool:
-    """Whether both fit in memory, which a person who asks for `auto` did not decide."""
+    """Whether both fit in memory, which the user who asks for `auto` did not decide."""
     found = fit(weigh(target), weigh(drafter), context=DEFAULT_CONTEXT, machine=this_machine())
     return found.fits
 
@@ -293,7 +293,7 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:
-    """Return the drafter, of any kind, in a folder that a person named."""
+    """Return the drafter, of any kind, in a folder that the user named."""
     drafter = read_drafter(files)
     if drafter is not None:
         return drafter

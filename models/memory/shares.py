@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def in_words(self) -> str:
-        """The division, in a line for a person."""
+        """The division, in a line for the user."""
         count = len(self.fits)
         if self.mode == "tensor":
             return f"{count} Macs with a part of every layer each (tensor parallel)"

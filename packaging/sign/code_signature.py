@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import macho
 
-AD_HOC = 0x2  # a flag of the code directory: signed by nobody
+AD_HOC = 0x2  # a flag of the code directory: signed by no one
 CDHASH_BYTES = 20  # the system's name of a program: the start of its code directory's hash
 
 _SUPERBLOB, _CODE_DIRECTORY = 0xFADE0CC0, 0xFADE0C02

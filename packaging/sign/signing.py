@@ -1,6 +1,6 @@
 """Signs a bundle ad hoc: every program in it, from the inside out, and the seal over the rest.
 
-An ad-hoc signature names nobody. A Mac with Apple silicon runs nothing without one, and `codesign
+An ad-hoc signature names no one. A Mac with Apple silicon runs nothing without one, and `codesign
 --verify` accepts it. Gatekeeper wants more of a download: see sign_notarize.sh, which needs a Mac
 and a Developer ID.
 

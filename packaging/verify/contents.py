@@ -84,7 +84,7 @@ def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
         if not macho.is_macho(file):
             yield Finding("contents", path, "not a program")
         elif file.stat().st_mode & 0o111 != 0o111:
-            yield Finding("contents", path, "may not be run by everybody")
+            yield Finding("contents", path, "may not be run by everyone")
 
 
 def names(app: Path) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def names(app: Path) -> Iterator[Finding]:
 
 
 def permissions(app: Path) -> Iterator[Finding]:
-    """Find files that not everybody can read, or that others than the owner can change."""
+    """Find files that not everyone can read, or that others than the owner can change."""
     for file in sorted(app.rglob("*")):
         mode = file.lstat().st_mode
         if file.is_symlink():

@@ -22,7 +22,7 @@ _LIST = "See what there is: slipstream models list"
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """A model or leftover that a person named; `remove()` deletes it, and returns bytes freed."""
+    """A model or leftover that the user named; `remove()` deletes it, and returns bytes freed."""
 
     name: str
     size_bytes: int

@@ -1,6 +1,6 @@
 """Pairs on this machine: the catalog's offers, drafters for a target, what fits in memory.
 
-Finds sizes and configs of the models that a person names: among installed ones, else in the
+Finds sizes and configs of the models that the user names: among installed ones, else in the
 catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
 """
 
@@ -198,7 +198,7 @@ def _size(name: str, *, drafts: bool = False) -> ModelSize:
 
 
 def _may_be_on_hub(name: str) -> bool:
-    """Whether a person may mean a repository by this name."""
+    """Whether the user may mean a repository by this name."""
     return name.count("/") == 1 and not Path(name).exists() and name[0] not in "~./"
 
 

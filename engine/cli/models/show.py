@@ -155,7 +155,7 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
         _entry(console, mark, style, candidate.drafter, ", ".join(facts))
         _line(console, candidate.reason, indent=2)
     if not candidates:
-        _line(console, "Nobody is known to have trained one; lookup needs no model.", indent=2)
+        _line(console, "No one is known to have trained one; lookup needs no model.", indent=2)
     absent = [each for each in candidates if each.obstacle == "not installed" and each.gain]
     if absent and not any(candidate.kind == "auto" for candidate in candidates):
         best = max(absent, key=lambda each: each.gain or 0.0)
@@ -271,7 +271,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _name(text: str) -> Text:
-    """Somebody else's text in one line."""
+    """Someone else's text in one line."""
     return Text(_tidy(text))
 
 
