@@ -1,4 +1,4 @@
-"""The panels beside the conversation: which of them the user wants, and which have room.
+"""The panels next to the conversation: which of them the user wants, and which have room.
 
 If a window is too narrow for all, it shows the panel that was requested last; the others return
 when there is room. Knows widths and the settings; not what the panels show.
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.settings import WindowSettings
 
-_COMFORTABLE = 480  # pixels for the conversation beside several panels
+_COMFORTABLE = 480  # pixels for the conversation next to several panels
 _NARROW = 400  # its least width
 _FURTHER = 160  # more if there are more than two panels, which would otherwise be cramped
 

@@ -229,7 +229,7 @@ class WindowDialogs(QObject):
         MemoryDialog(loader, settings, parent=self._window).open()
 
     def show_server(self) -> None:
-        """Show the panel of the local server, which stays open beside the chat."""
+        """Show the panel of the local server, which stays open next to the chat."""
         panel = self._window.findChild(ServerPanel)
         if panel is None:
             application = self._application
@@ -248,7 +248,7 @@ class WindowDialogs(QObject):
         _come_forward(panel)
 
     def show_tools(self) -> None:
-        """Show the panel of tools, which stays open beside the chat."""
+        """Show the panel of tools, which stays open next to the chat."""
         panel = self._window.findChild(ToolsPanel)
         if panel is None:
             panel = ToolsPanel(self._window)
@@ -257,7 +257,7 @@ class WindowDialogs(QObject):
         _come_forward(panel)
 
     def show_macs(self) -> None:
-        """Show the panel of several Macs, which stays open beside the chat."""
+        """Show the panel of several Macs, which stays open next to the chat."""
         panel = self._window.findChild(MacsPanel)
         if panel is None:
             panel = MacsPanel(self._window)

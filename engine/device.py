@@ -53,7 +53,7 @@ def fetch(*arrays: mx.array) -> list[Any]:
     """Return the values of the arrays as numbers and nested lists. Waits once, for these arrays and
     for nothing that was begun after them.
 
-    Begin them first: an array that was never begun would be computed behind all that is under way,
+    Begin them first: an array that was never begun would be computed after all that is under way,
     and a device that runs beside the host would be waited for to the end. Empty arrays are not
     computed.
     """

@@ -24,7 +24,7 @@ from models.files import data_folder, locked, replacing
 from models.typed_json import decode
 
 MOST_TOKENS = 1 << 17  # in the file: less than a megabyte of them
-LEAD = 4  # tokens of the prompt that are kept before an answer: how it begins is copied behind them
+LEAD = 4  # tokens of the prompt that are kept before an answer: how it begins is copied after them
 _LEAST_TOKENS = 8  # in shorter answers there is little to copy
 _KEPT = 0.75  # of the most, where there were more: so that not every answer makes another index
 _MOST_BYTES = 16 * MOST_TOKENS  # no file of ours is longer

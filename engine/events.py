@@ -12,7 +12,7 @@ Laws, checked by the tests on every run:
     spans come in the order in which their tokens were committed, and none before its `Verdict`;
         by `Done` every committed token has had exactly one
     a span has all the text that its token gave to the answer: 0 for a special token and for a
-        token behind a stop string; the part before the stop string for the token that it cuts
+        token after a stop string; the part before the stop string for the token that it cuts
     the lengths of a `Text`'s stretches sum to its length, if it has any; of all texts together they
         are those of the whole text, read at once
     a character that several tokens share belongs to the token that completed it; U+FFFD, for
@@ -207,10 +207,10 @@ class Draft:
     """A round's draft, sent before it is verified. Plain rounds have none.
 
     `parents` is empty for a chain. For a tree it has, for each token, the number of the token that
-    it stands behind, or -1 behind the committed tokens; alternatives come in the order in which
-    they are tried. Example: (-1, -1, 0) is two alternatives, and a third token behind the first.
+    it stands after, or -1 after the committed tokens; alternatives come in the order in which
+    they are tried. Example: (-1, -1, 0) is two alternatives, and a third token after the first.
 
-    `source`: the place that the first token and those behind it were copied from; None if they
+    `source`: the place that the first token and those after it were copied from; None if they
     were not copied from a message, or if its characters are not known exactly.
     """
 

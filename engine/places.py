@@ -1,6 +1,6 @@
 """Where the end of a text occurred before, in the text itself or in another one.
 
-The index of those drafters that copy. Pure Python over token ids. A place is the position behind an
+The index of those drafters that copy. Pure Python over token ids. A place is the position after an
 occurrence, where what followed it begins. Occurrences are found by the last 8, 4 or 2 tokens: the
 latest place of each hash, and from each place the one before it, as in zlib's window. So a token
 takes a few numbers of memory however the text repeats itself, and is taken back exactly.
@@ -36,7 +36,7 @@ class Places:
         self._before = [array("i") for _ in _ORDERS]
 
     def extend(self, tokens: Iterable[int]) -> None:
-        """Write `tokens` behind the text. The place before each is one that something follows."""
+        """Write `tokens` after the text. The place before each is one that something follows."""
         text, mask = self.text, self._mask
         tables = list(zip(_ORDERS, self._latest, self._before, strict=True))
         for token in tokens:
@@ -48,7 +48,7 @@ class Places:
             text.append(token)
 
     def cut(self, length: int) -> None:
-        """Take back what is behind the first `length` tokens."""
+        """Take back what is after the first `length` tokens."""
         text = self.text
         while len(text) > length:
             text.pop()
@@ -101,13 +101,13 @@ class Places:
 class LastCopy:
     """The last accepted copy, and the place where it continues.
 
-    It continues straight on, behind tokens that replaced or were inserted into the copy, or behind
+    It continues straight on, after tokens that replaced or were inserted into the copy, or after
     copied tokens that the text left out.
     """
 
     def __init__(self) -> None:
         self._of: Places | None = None  # where it was copied from
-        self._place = self._length = 0  # it would go on there, behind a text of so many tokens
+        self._place = self._length = 0  # it would go on there, after a text of so many tokens
 
     def keep(self, places: Places, place: int, *, length: int, copied: int) -> None:
         """Note that a copy ends before `place` in `places`, when the text has `length` tokens.

@@ -15,7 +15,7 @@ from models.errors import Problem
 Role = Literal["system", "user", "assistant", "tool"]
 Overflow = Literal["stop", "rolling", "middle"]
 """What becomes of a conversation that is longer than the model's context: it is refused; its oldest
-turns are not read; its first turn is read, and those behind it are not."""
+turns are not read; its first turn is read, and those after it are not."""
 
 
 Thinking = Literal["", "on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]

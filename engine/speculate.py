@@ -73,7 +73,7 @@ class Constraint(Protocol):
         """The length of the longest prefix of `drafted` that the grammar allows."""
 
     def masks(self, drafted: list[int]) -> mx.array | None:
-        """Truth values, (len(drafted) + 1, vocabulary): the tokens that are allowed behind each
+        """Truth values, (len(drafted) + 1, vocabulary): the tokens that are allowed after each
         prefix of a draft, the empty one first. None if all are, everywhere."""
 
     def commit(self, tokens: list[int]) -> None:
@@ -328,7 +328,7 @@ def draft_and_verify(
 def candidates_for(
     target: Decoder, drafter: Drafter, tokens: list[int]
 ) -> Sequence[DraftCandidate]:
-    """The drafts that `drafter` could make behind `tokens`: chains only, if `target` cannot read
+    """The drafts that `drafter` could make after `tokens`: chains only, if `target` cannot read
     trees."""
     offered = drafter.candidates(tokens)
     candidates = [each for each in offered if each.drafter not in drafter.dropped]
@@ -450,7 +450,7 @@ def _judge(
 ) -> Judging:
     """Begin to judge a draft by the logits of its pass. `ids`: the draft's tokens, fetched."""
     tree, sampling = draft.shape, task.sampling
-    logits = logits[-(len(tree) + 1) :]  # behind the committed tokens and behind each drafted one
+    logits = logits[-(len(tree) + 1) :]  # after the committed tokens and after each drafted one
     paths = [(), *map(tree.path, range(len(tree)))]
     history = History(tokens, sampling).behind(draft.tokens, paths)
     scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
@@ -463,7 +463,7 @@ def _judge(
 
 
 def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Task) -> Judging:
-    """Accept the tokens that are written without a draft, too, behind `length` tokens."""
+    """Accept the tokens that are written without a draft, too, after `length` tokens."""
     judges = mx.array(tree.judges, dtype=mx.int32)
     drafted = mx.array(ids, dtype=mx.int32)
     if task.sampling.greedy:
@@ -488,8 +488,8 @@ def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Ta
 
 
 def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> Judging:
-    """Accept so that the distribution is the target's. Its own token is drawn behind every drafted
-    token at once; the host then decides behind which of them the round ends."""
+    """Accept so that the distribution is the target's. Its own token is drawn after every drafted
+    token at once; the host then decides after which of them the round ends."""
     tree, p = draft.shape, candidates(scored, task.sampling)
     may_come = outcomes(task.accept, draft.tokens, p, draft.distributions, tree)
     point, *points = (luck.random() for _ in range(len(tree) + 2))
@@ -509,8 +509,8 @@ def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> J
 
 
 def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array | None:
-    """Truth values, (n + 1, vocabulary): the tokens that a grammar allows behind the committed ones
-    and behind each drafted one. None if all are allowed."""
+    """Truth values, (n + 1, vocabulary): the tokens that a grammar allows after the committed ones
+    and after each drafted one. None if all are allowed."""
     if tree.is_chain:
         return constraint.masks(drafted)
     rows: dict[int, mx.array] = {}
@@ -542,7 +542,7 @@ def _logprobs_of(likely: list[list[Any]], path: tuple[int, ...], count: int) -> 
     if not likely:
         return []
     ids, of_ids, drafted, own = likely
-    rows = [0, *(i + 1 for i in path)]  # each judges the token behind it
+    rows = [0, *(i + 1 for i in path)]  # each judges the token after it
     in_order = [*(drafted[i] for i in path), own[rows[-1]]]
     tops = [list(zip(ids[row], of_ids[row], strict=True)) for row in rows]
     return [Logprob(*pair) for pair in zip(in_order, tops, strict=True)][:count]
@@ -645,7 +645,7 @@ def _write_plain(
 def _choose_one(
     logits: mx.array, tokens: list[int], task: Task, luck: Random
 ) -> tuple[mx.array, ...]:
-    """The token behind `tokens`, under way: (token, p), both (1,), then the arrays of `_likely`."""
+    """The token after `tokens`, under way: (token, p), both (1,), then the arrays of `_likely`."""
     sampling, nothing = task.sampling, mx.zeros((0,), dtype=mx.int32)
     history = History(tokens, sampling).windows(nothing, 0, 1)
     scored = scores(logits, history, sampling, task.constraint.masks([]))
@@ -668,7 +668,7 @@ def _choose_one(
 def _until_end(
     path: tuple[int, ...], drafted: list[int], own: int, ends: frozenset[int]
 ) -> tuple[tuple[int, ...], int | None]:
-    """An accepted path of a draft, and the target's own token behind it. Both are cut behind the
+    """An accepted path of a draft, and the target's own token after it. Both are cut after the
     first token that ends the text."""
     last = next((place for place, i in enumerate(path) if drafted[i] in ends), None)
     return (path, own) if last is None else (path[: last + 1], None)

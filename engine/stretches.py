@@ -2,7 +2,7 @@
 
 A text and its stretches stand side by side, so that each character keeps its place: "<think>Hm.
 </think>Four." has the stretches mark 7, reasoning 3, mark 9, content 5. A text without stretches is
-all content, and so is what stands behind the last of them.
+all content, and so is what stands after the last of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ class Stretch:
 
 
 def extend(found: list[Stretch], more: Iterable[Stretch]) -> None:
-    """Add stretches behind those that were found so far; neighbours of a kind become one."""
+    """Add stretches after those that were found so far; neighbours of a kind become one."""
     for one in more:
         if found and found[-1].kind == one.kind:
             found[-1] = Stretch(one.kind, found[-1].length + one.length)

@@ -1,6 +1,6 @@
-"""The shape of a draft: which token stands behind which.
+"""The shape of a draft: which token stands after which.
 
-A chain is the tree in which every token stands behind the one before it. Tokens have numbers from
+A chain is the tree in which every token stands after the one before it. Tokens have numbers from
 0 on; each comes later than its parent, and alternatives, which have the same parent, come in the
 order in which they are tried. Pure.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 COMMITTED = -1
-"""The parent of a token that stands behind the committed ones."""
+"""The parent of a token that stands after the committed ones."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Tree:
         return tuple(self.parents[:i].count(parent) for i, parent in enumerate(self.parents))
 
     def children(self, parent: int) -> tuple[int, ...]:
-        """The tokens behind `parent`, which may be COMMITTED."""
+        """The tokens after `parent`, which may be COMMITTED."""
         return tuple(i for i, other in enumerate(self.parents) if other == parent)
 
     @cached_property
     def judges(self) -> tuple[int, ...]:
-        """The row of the pass that judges each token: the row behind its parent."""
+        """The row of the pass that judges each token: the row after its parent."""
         return tuple(parent + 1 for parent in self.parents)
 
     @cached_property
@@ -73,7 +73,7 @@ class Tree:
 
     @cached_property
     def leaves_first(self) -> tuple[int, ...]:
-        """The tokens, each behind all that stand behind it and behind the alternatives before it;
+        """The tokens, each after all that stand after it and after the alternatives before it;
         COMMITTED is the last."""
         order, waiting = [], [COMMITTED]
         while waiting:
@@ -91,7 +91,7 @@ class Tree:
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
-        """Those that nothing stands behind, in the order of their last tokens."""
+        """Those that nothing stands after, in the order of their last tokens."""
         inner = set(self.parents)
         return tuple(self.path(token) for token in range(len(self)) if token not in inner)
 
@@ -104,7 +104,7 @@ class Tree:
 
     def rejected(self, path: Sequence[int], *, ended: bool = False) -> tuple[int, ...]:
         """The tokens that were judged and not accepted, once those on `path` are: what stands
-        behind an accepted or a committed token. Behind one that `ended` the text nothing is judged.
+        after an accepted or a committed token. After one that `ended` the text nothing is judged.
         """
         judging = {COMMITTED, *path} - ({path[-1]} if ended and path else set())
         return tuple(
@@ -127,5 +127,5 @@ class Tree:
         return self.only([token for token, depth in enumerate(self.depths) if depth < height])
 
     def behind(self, count: int) -> "Tree":
-        """The same behind a chain of `count` tokens."""
+        """The same after a chain of `count` tokens."""
         return Tree((*range(-1, count - 1), *(count + parent for parent in self.parents)))

@@ -36,7 +36,7 @@ def pictures_in(tokens: Sequence[int]) -> list[range]:
 
 
 def text_begins(tokens: Sequence[int], start: int = 0) -> int:
-    """The place behind the last virtual id in `tokens` from `start` on; `start` without any."""
+    """The place after the last virtual id in `tokens` from `start` on; `start` without any."""
     places = range(len(tokens), start, -1)
     return next((place for place in places if is_virtual(tokens[place - 1])), start)
 

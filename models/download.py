@@ -1,6 +1,6 @@
 """Downloads one file over HTTP, resuming broken attempts.
 
-Knows nothing about models. Bytes go to `<name>.partial` beside the destination; the file
+Knows nothing about models. Bytes go to `<name>.partial` next to the destination; the file
 appears under its own name only when it is whole and has the expected sha256.
 """
 

@@ -99,7 +99,7 @@ def without_byte_order_marks(folder: Path) -> Iterator[Path]:
     """Yield the folder in a form for programs that refuse a byte order mark in JSON, such as
     mlx-lm.
 
-    That is `folder` itself or, inside the block, a folder of links beside copies without their
+    That is `folder` itself or, inside the block, a folder of links next to copies without their
     marks.
     """
     marked = [path for path in folder.glob("*.json") if _is_marked(path)]
@@ -189,7 +189,7 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
     """Inside the block, no other process that asks for the same lock changes the folder. Raises
     OSError if another holds it for longer than `seconds`.
 
-    The lock lies beside the folder, so that it never makes it.
+    The lock lies next to the folder, so that it never makes it.
     """
     lock = FileLock(folder.with_name(f".{folder.name}.lock"))
     try:

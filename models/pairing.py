@@ -385,7 +385,7 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         other = candidate.shared_tokens < 1.0 and group == 2
-        return (3, 2.0 + distance) if other else (group, distance)  # behind what is copied
+        return (3, 2.0 + distance) if other else (group, distance)  # after what is copied
     groups = {"suffix": 3, "lookup": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 

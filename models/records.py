@@ -51,7 +51,7 @@ KIND_NAMES: Mapping[str, str] = MappingProxyType(
         "medusa": "Medusa",
     }
 )
-MODULE_NAME = "mtp.safetensors"  # behind a repository's name: its MTP module, and nothing else
+MODULE_NAME = "mtp.safetensors"  # after a repository's name: its MTP module, and nothing else
 DownloadStatus = Literal["queued", "running", "paused", "failed", "done", "cancelled"]
 DownloadRequest = Literal["", "pause", "cancel"]
 

@@ -42,7 +42,7 @@ class TensorLayout:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """The place of a tensor: these bytes behind the header of its file."""
+    """The place of a tensor: these bytes after the header of its file."""
 
     layout: TensorLayout
     start: int
@@ -82,7 +82,7 @@ def header_size(prefix: bytes, size_bytes: int, *, file_name: str) -> int:
 
 
 def read_header(data: bytes, tensor_bytes: int, *, file_name: str) -> dict[str, StoredTensor]:
-    """Return the tensors that a header lists, in their order. `tensor_bytes`: the bytes behind it.
+    """Return the tensors that a header lists, in their order. `tensor_bytes`: the bytes after it.
 
     Raises Problem unless they lie end to end and fill the file.
     """

@@ -614,7 +614,7 @@ def start_answer(
 
 
 def ended_well(message: Message) -> bool:
-    """Return whether the message is an answer behind which a queued message is sent."""
+    """Return whether the message is an answer after which a queued message is sent."""
     return message.role == "assistant" and message.state in ("complete", "length")
 
 

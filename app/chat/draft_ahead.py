@@ -1,6 +1,6 @@
 """Shows the draft of a round in the answer, where its words would stand.
 
-The words lie over the message, behind its last line: nothing of the text is changed or moved for
+The words lie over the message, after its last line: nothing of the text is changed or moved for
 them. Of a tree the most promising branch is shown. Before the first round, says what is done.
 Knows rounds and a view; not when a round is shown (`app.rounds.pace`).
 """
@@ -112,7 +112,7 @@ class DraftAhead(QWidget):
         self.follow()
 
     def follow(self) -> None:
-        """Lay out the words behind the text as it is now."""
+        """Lay out the words after the text as it is now."""
         words = self._words()
         self._laid = None
         self.setVisible(bool(words))
@@ -192,7 +192,7 @@ class DraftAhead(QWidget):
         return _Edge(first, rest, font, direction, not in_table, breaks, view.text.gap_below(above))
 
     def _lay_out(self, words: list[tuple[str, Fate]], edge: _Edge) -> None:
-        """Lay the words out behind the text, in lines as the text's."""
+        """Lay the words out after the text, in lines as the text's."""
         text, formats, paragraphs = self._text(words, edge)
         layout = QTextLayout(text, edge.font)
         option = QTextOption()

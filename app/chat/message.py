@@ -247,7 +247,7 @@ class MessageWidget(QWidget):
             show(self._ahead) if show is not None else self._ahead.follow()
 
     def show_ahead(self, shown: Round | str | None, *, share: float | None, calm: bool) -> None:
-        """Show a round's draft behind the text, or a line before there is a text, once all text is
+        """Show a round's draft after the text, or a line before there is a text, once all text is
         written. Nothing for None."""
         if self._ahead is None:
             self._ahead = DraftAhead(self.view, self._formats.colours, over=self)

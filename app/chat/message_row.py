@@ -23,7 +23,7 @@ from engine.conversation.rounds import Round
 from engine.request import Role
 from engine.stretches import Stretch, said
 
-_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
+_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message next to its text, about
 _AROUND_DOCUMENT, _AROUND_PICTURE = 34, 144  # of each of its documents
 _ASIDE = 32  # of each of its asides
 
@@ -36,7 +36,7 @@ class MessageRow:
     `marks`, the hits of a search; `documents` of a question; `words` of an answer that
     documents have or lack, and `marked`, whether they are marked;
     `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are not
-    shown, None as usual; `ahead`, what stands behind the text while it is written.
+    shown, None as usual; `ahead`, what stands after the text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -195,7 +195,7 @@ class MessageRow:
             self.widget.show_tokens(shown)
 
     def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
-        """Show a round's draft behind the text that is being written, or a line before there is
+        """Show a round's draft after the text that is being written, or a line before there is
         one; nothing for None."""
         self.ahead, self._share = shown, share
         if self.widget is not None and self.ending is None:

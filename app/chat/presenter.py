@@ -246,7 +246,7 @@ class ConversationPresenter(QObject):
                 self._tally_reasoning(writing)
 
     def _settle(self, text: str, round: Round | None) -> None:
-        """Show text that is final, and the draft behind it."""
+        """Show text that is final, and the draft after it."""
         if (row := self._transcript.streaming) is not None:
             _, its = cut(row.stretches, len(row.written))
             shown = (part for kind, part in divided(text, its) if kind not in ("mark", "call"))

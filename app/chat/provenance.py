@@ -42,7 +42,7 @@ _MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
 _BETWEEN_ROWS = 6
 _STEP_SECONDS, _STEPS = 0.2, 6  # of a colour that fades into the text's
-_ROOM_FOR_MORE = 40  # pixels, for the button behind them
+_ROOM_FOR_MORE = 40  # pixels, for the button after them
 _FLOOD = 0.5  # rejected and discarded tokens for a token of the text, above which they are hidden
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
@@ -288,7 +288,7 @@ class Provenance(QObject):
 
     def _token_at(self, source: int) -> int:
         """Return the index of the token at this character of the given text; the last token for
-        those behind it."""
+        those after it."""
         return max(0, bisect_right(self._starts, source) - 1)
 
     def _stretches(self, token: int) -> list[_Stretch]:

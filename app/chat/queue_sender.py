@@ -17,7 +17,7 @@ from app.steps import Stepper, Steps
 
 
 class QueueSender(QObject):
-    """Listens to the answers, and sends what is queued behind them."""
+    """Listens to the answers, and sends what is queued after them."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ _FIRST_BUDGET_SECONDS = 0.08  # before the first paint of a conversation
 _LONGEST_SECONDS = 0.2  # for writing a message that the user asked for
 _LINE = 75  # characters: a longer line is hard to read
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
-_MARGINS = 22  # pixels beside a message's text
+_MARGINS = 22  # pixels next to a message's text
 _KEPT_OF_A_PAGE = 48  # pixels that stay in sight, so that a reader finds the line again
 _NEAR = 24  # distance from the bottom that still counts as the bottom
 _MOST_BUILT = 40  # widgets kept at most; more than a few screens of short messages
@@ -165,7 +165,7 @@ class Transcript(QScrollArea):
             self._write_soon(self._streaming)
 
     def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
-        """Show a draft, or a line, behind the text that is being written, with the next frame."""
+        """Show a draft, or a line, after the text that is being written, with the next frame."""
         if self._streaming is not None:
             self._streaming.show_ahead(shown, share=share)
             self._write_soon(self._streaming)

@@ -103,7 +103,7 @@ class Writing:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing is written yet of the answer, or behind its last step."""
+        """Whether nothing is written yet of the answer, or after its last step."""
         return len(self.text) == (self.steps[-1].place if self.steps else 0)
 
     @property

@@ -88,7 +88,7 @@ class Store:
 
     notice: what the user must know about the opening, such as that the file was damaged and a
         backup restored. None if all was well.
-    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs
+    path: the file. Next to it are the folders `backups`, `attachments` with private copies of PDFs
         and pictures, `earlier_answers` with what is learned from answers, if the user wants that,
         and `kept` with what the engine has read of documents.
     """

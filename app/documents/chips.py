@@ -35,8 +35,8 @@ _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
 _SHORTEST_NAME = 60  # pixels
-_NARROW = 2.5  # times the button's width: less has no room for words beside it
-_USUAL_NAME = 140  # pixels that a name should have beside the words
+_NARROW = 2.5  # times the button's width: less has no room for words next to it
+_USUAL_NAME = 140  # pixels that a name should have next to the words
 _LEAST_WORDS = 230  # pixels of the words on a chip that was sent, whose name shrinks
 _AFTER_NAME = 2  # in the row, after the sign and the name
 _HIGHEST = 190  # pixels; more chips are scrolled
@@ -45,7 +45,7 @@ _SMALL, _LARGE = 44, 132  # pixels of a picture's height: before it is sent, and
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """`words` stand beside the name, and each of `notes` in a line below. `warning`: the notes ask
+    """`words` stand next to the name, and each of `notes` in a line below. `warning`: the notes ask
     for action. `tip` is the unshortened text. `shows`: its text can be shown; `removes`: it can be
     removed. `picture`: the file of a picture, which is shown small."""
 
@@ -313,7 +313,7 @@ class ChipWidget(Card):
 
 
 class OfferLine(QWidget):
-    """A raised button with words beside it, or below it if there is little room. Attribute:
+    """A raised button with words next to it, or below it if there is little room. Attribute:
     `button`."""
 
     def __init__(self) -> None:
@@ -331,7 +331,7 @@ class OfferLine(QWidget):
 
     @property
     def words(self) -> str:
-        """The words beside the button."""
+        """The words next to the button."""
         return self._words.text()
 
     def show_offer(self, label: str, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""A picture of a chat: small beside its name, and large in a dialog. Read in another thread."""
+"""A picture of a chat: small next to its name, and large in a dialog. Read in another thread."""
 
 from pathlib import Path
 

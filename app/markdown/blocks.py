@@ -80,7 +80,7 @@ class Block:
     An `open` block is a formula or an HTML table that the text ends in: later text decides whether
     it is, and where the block before it ends. `cuts` are where the block may be cut; at least at
     the last of them, if it is `over` what is shown at once. `folds`: the details that are open
-    behind it.
+    after it.
     """
 
     first: int
@@ -155,7 +155,7 @@ class BlockReader:
 
 
 def beside(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
-    """Return `items` as parts of these details, beside their bars."""
+    """Return `items` as parts of these details, next to their bars."""
     room = _QUOTE_LEFT * len(folds)
     bars = tuple(Bar(_QUOTE_LEFT * depth) for depth in range(len(folds)))
     return [
@@ -175,7 +175,7 @@ def beside(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
 
 
 def _folded(items: list[Item], folds: tuple[int, ...]) -> tuple[list[Item], tuple[int, ...]]:
-    """Return the items of one block in the details `folds`, and the details that are open behind
+    """Return the items of one block in the details `folds`, and the details that are open after
     it."""
     shapes = [item.block.shape for item in items]
     if "summary" in shapes:
@@ -388,7 +388,7 @@ class _Builder:
         self._marker = (TextRun(shown_as, Style(role="marker"), source, length),)
 
     def _write_marker(self) -> None:
-        """Write a line for a marker without text beside it."""
+        """Write a line for a marker without text next to it."""
         if self._marker:
             block_style = self._block_style("text", tight=True)
             self._add(TextLine(replace(block_style, marker=self._marker[0].text), self._hang()))
@@ -420,7 +420,7 @@ class _Builder:
     def _write_admonition(
         self, token: Token, length: int, tone: Tone, kind: str, title: str
     ) -> None:
-        """Write the title of an admonition, and the paragraph behind it. `length` is that of its
+        """Write the title of an admonition, and the paragraph after it. `length` is that of its
         first line."""
         style = Style(bold=True, tone=tone)
         first = token.content[:length].rstrip("\n")
@@ -596,7 +596,7 @@ def _is_apart(run: TextRun) -> bool:
 
 
 def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
-    """Return a line without the empty text at its ends, beside a tag or a formula."""
+    """Return a line without the empty text at its ends, next to a tag or a formula."""
     first, end = 0, len(runs)
     while first < end and runs[first].text == BREAK:
         first += 1

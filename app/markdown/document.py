@@ -129,7 +129,7 @@ class TextDocument:
 
     @property
     def ends_in_aside(self) -> bool:
-        """Whether nothing is shown behind an aside yet."""
+        """Whether nothing is shown after an aside yet."""
         last = self._stream.asides[-1:]
         return any(self._stream.place_of(one.place) >= len(self._stream.text) for one in last)
 
@@ -267,7 +267,7 @@ class TextDocument:
                 return True
             mark = self._passed[-1][1]
             if part.items:
-                # Those behind its last character belong to the text that follows.
+                # Those after its last character belong to the text that follows.
                 written = bisect_right(
                     self._rejected,
                     end_of(part.items) or -1,
@@ -352,7 +352,7 @@ class TextDocument:
         return f"{self._arrow(REASONING)} {words}"
 
     def _retitled(self, title: str) -> bool:
-        """Replace the header's title if nothing behind it moves. Returns whether that was
+        """Replace the header's title if nothing after it moves. Returns whether that was
         possible."""
         old = self._reasoning_title
         if title == old:
@@ -482,7 +482,7 @@ class TextDocument:
             block, characters = self._formats.gap()
         # The remaining block may be the last of those that are removed, and have its colours.
         colours = [] if mark.fresh else cursor.block().layout().formats()
-        # Of a code block that continues behind the mark, only the first lines stay.
+        # Of a code block that continues after the mark, only the first lines stay.
         cut = cursor.block().next().blockFormat().property(PANEL)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()

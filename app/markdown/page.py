@@ -90,7 +90,7 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The bar beside a quote: its distance from the edge in pixels, and its colour."""
+    """The bar next to a quote: its distance from the edge in pixels, and its colour."""
 
     left: int
     tone: Tone = ""
@@ -149,7 +149,7 @@ Item = TextLine | Table
 @dataclass(frozen=True, slots=True)
 class RejectedSpan:
     """A drafted token that was not accepted, at the place `source`. `number` is its own.
-    `discarded`: it was drafted behind a rejected token."""
+    `discarded`: it was drafted after a rejected token."""
 
     source: int
     text: str
@@ -228,7 +228,7 @@ def all_runs(items: Iterable[Item]) -> Iterator[TextRun]:
 
 
 def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> list[Item]:
-    """Return `items` with all `rejected` tokens in them. Each stands behind the last character
+    """Return `items` with all `rejected` tokens in them. Each stands after the last character
     before its place, or in front of the next character if that is on another line.
 
     `rejected` are in the order of their places.

@@ -5,7 +5,7 @@ the same parts in whatever pieces it arrives: whether a block is finished follow
 alone.
 
 Which stretches of the text are reasoning, and which are calls and marks that are not shown, is
-given beside it, as are the asides in it; each stretch of reasoning or content is read for itself.
+given next to it, as are the asides in it; each stretch of reasoning or content is read for itself.
 
 The work for each part is limited: a list, a table, a quote and a paragraph are cut between their
 entries, rows, parts and lines, and a fence between its lines. Any other block of more than
@@ -114,7 +114,7 @@ class ReasoningSpan:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """Items, and the place behind them where reading continues.
+    """Items, and the place after them where reading continues.
 
     `closed` are the code blocks that end here.
     """
@@ -419,7 +419,7 @@ class StreamingMarkdown(_StreamingText):
         self, window: str, place: ReadingPlace, *, cut: bool, last: bool
     ) -> FinishedPart | None:
         """Return the blocks that are finished within `window`, or a part of its first block. `cut`:
-        the text goes on behind it. `last`: more will not be read at once."""
+        the text goes on after it. `last`: more will not be read at once."""
         settled = window.count("\n") - _SETTLING_LINES  # the last line at which a block may begin
         if settled < 0:
             return None
@@ -616,7 +616,7 @@ def _reasoning_header(source: int) -> TextLine:
 
 
 def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return `items` as a part of the reasoning, beside its bar."""
+    """Return `items` as a part of the reasoning, next to its bar."""
     return tuple(
         item
         if item.block.reasoning

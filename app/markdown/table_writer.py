@@ -47,7 +47,7 @@ class TableWriter:
                 table.setFormat(made)
 
     def append(self, table: Table, formats: Formats, *, fresh: bool) -> None:
-        """Write a table behind the last block, or in its place if that is `fresh`. A fresh block
+        """Write a table after the last block, or in its place if that is `fresh`. A fresh block
         follows it."""
         cursor = QTextCursor(self._document)
         cursor.movePosition(QTextCursor.MoveOperation.End)

@@ -62,7 +62,7 @@ class TextMark:
 
 @dataclass(frozen=True, slots=True)
 class TextShade:
-    """A line under the given text from `start` to `end`, and some of its `colour` behind it if it
+    """A line under the given text from `start` to `end`, and some of its `colour` after it if it
     is `tinted`. `letter` stands small after it."""
 
     start: int

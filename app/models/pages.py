@@ -268,7 +268,7 @@ class SearchPage(Page):
 
 
 class TitledPage(Page):
-    """A page with a title, and buttons beside it."""
+    """A page with a title, and buttons next to it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -60,7 +60,7 @@ _OWN = (
 
 
 class PairBar(QWidget):
-    """The pill, and the status of loading beside it.
+    """The pill, and the status of loading next to it.
 
     Attributes: `page`, which the pill opens; `status`; `target`, `drafter` and `length`, the chosen
     values.

@@ -298,7 +298,7 @@ class RaceAnswer(QScrollArea):
         self._view.text.set_stretches(stretches)
 
     def append(self, delta: str, round: Round | None) -> None:
-        """Add text, and show the draft of this round behind it. The next frame shows both."""
+        """Add text, and show the draft of this round after it. The next frame shows both."""
         self._view.text.append(delta)
         self._next = round
         self._write_soon()

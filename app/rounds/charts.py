@@ -1,6 +1,6 @@
 """Two small charts: acceptance by position, and where the decoding time went.
 
-Knows figures and colours; nothing of events. Every value is also written beside its bar.
+Knows figures and colours; nothing of events. Every value is also written next to its bar.
 """
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt

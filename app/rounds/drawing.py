@@ -142,7 +142,7 @@ class TokenBox:
 
 @dataclass(frozen=True, slots=True)
 class FateLabel:
-    """A fate in words, beside the tokens that had it, or below all tokens."""
+    """A fate in words, next to the tokens that had it, or below all tokens."""
 
     text: str
     fate: Fate
@@ -278,7 +278,7 @@ def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
 
 
 def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
-    """Iterate over the fates of a chain's tokens in words, each beside its tokens."""
+    """Iterate over the fates of a chain's tokens in words, each next to its tokens."""
     free = 0.0  # the left edge of the room below both rows
     fates: tuple[Fate, ...] = ("accepted", "forced", "rejected", "discarded")
     for fate in fates:
@@ -288,7 +288,7 @@ def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
         left, last = of_fate[0].left, of_fate[-1]
         text = fate if len(of_fate) == 1 else f"{len(of_fate)} {fate}"
         stays = fate in ("accepted", "forced")
-        if stays:  # below the place of the tokens, beside the first rejected one
+        if stays:  # below the place of the tokens, next to the first rejected one
             room = last.left + last.width - left
             alone = all(box.committed for box in boxes)
             if ruler.small.horizontalAdvance(text) > room and not alone:
@@ -413,7 +413,7 @@ class LanePainter:
         painter.setOpacity(1.0)
 
     def overflow(self, count: int, *, left: float) -> None:
-        """Write the number of further tokens behind the last drafted token that fits."""
+        """Write the number of further tokens after the last drafted token that fits."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.font)
         painter.setPen(QColor(self._colours.muted))

@@ -38,7 +38,7 @@ KINDS: dict[PieceKind, str] = {
     "written without a draft, and without a pass of the target.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
-    "discarded": "The drafter proposed this token behind one that was rejected, so it was "
+    "discarded": "The drafter proposed this token after one that was rejected, so it was "
     "discarded too, however good it was. It is not part of the answer.",
 }
 IN_WORDS: dict[PieceKind, str] = {
@@ -68,7 +68,7 @@ FIGURES: dict[str, str] = {
     "moment is parked, and tried now and then.",
     "cache": "How much of the prompt was in the cache already, so that it was not read again.",
     "positions": "The share of the drafts with a token at this position of which it was accepted; "
-    "in a tree, one of the alternatives there. It falls along a draft, as everything behind a "
+    "in a tree, one of the alternatives there. It falls along a draft, as everything after a "
     "rejected token is discarded. A faint bar stands for fewer than 20 drafts and means little.",
     "time": "The time between the first and the last token: for drafting, for the target\u2019s "
     "passes (verifying), and for everything else, such as other answers that are written at the "
@@ -96,7 +96,7 @@ _TREES = (
 )
 
 
-_AROUND_SWITCH = 7  # pixels beside the words of a switch
+_AROUND_SWITCH = 7  # pixels next to the words of a switch
 
 
 def as_tip(text: str) -> str:

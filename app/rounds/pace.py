@@ -12,7 +12,7 @@ from engine.conversation.rounds import Round
 from engine.events import Text
 
 SHOWN_SECONDS = 0.1  # for a draft, and for its verdict
-GATHER_SECONDS = 0.008  # a verdict, and the text that comes right behind it
+GATHER_SECONDS = 0.008  # a verdict, and the text that comes right after it
 
 
 class Pace:
@@ -25,8 +25,8 @@ class Pace:
 
     The tests check these laws:
         all text is handed on, in its order
-        a draft is handed on with all text before its round, and with none behind it
-        a verdict that rejects a token is handed on with all text of its round, and with none behind
+        a draft is handed on with all text before its round, and with none after it
+        a verdict that rejects a token is handed on with all text of its round, and with none after
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Pace:
         return self._due if self._waiting else None
 
     def take(self, now: float) -> tuple[str, Round | None]:
-        """Return the text to settle now, and the round to show behind it: the verdict of the draft
+        """Return the text to settle now, and the round to show after it: the verdict of the draft
         that is shown, or the newest round of all that waits."""
         verdict = self._length_of_verdict()
         taken = [self._waiting.popleft() for _ in range(verdict or len(self._waiting))]
@@ -84,7 +84,7 @@ class Pace:
 class PaceTimer(QObject):
     """Sends what a `Pace` hands on when it is due.
 
-    Signals: `due(str, object)`: settle this text, and show this round behind it, or nothing for
+    Signals: `due(str, object)`: settle this text, and show this round after it, or nothing for
     None.
     """
 
@@ -102,7 +102,7 @@ class PaceTimer(QObject):
         self._wait()
 
     def flush(self) -> None:
-        """Settle all text now, and show no round behind it."""
+        """Settle all text now, and show no round after it."""
         self._timer.stop()
         self.due.emit(self._pace.clear(), None)
 

@@ -281,7 +281,7 @@ class Scrubber(QWidget):
 
 
 class ReplayDialog(Dialog):
-    """The replay of an answer. Attributes: `scrubber`; `panel`, its figures beside it."""
+    """The replay of an answer. Attributes: `scrubber`; `panel`, its figures next to it."""
 
     def __init__(self, replay: Replay, *, parent: QWidget | None = None) -> None:
         """Play `replay` from its beginning."""

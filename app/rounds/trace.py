@@ -33,7 +33,7 @@ class Piece:
     `text` is the text that the token gave to the answer: the first half of a character gives none,
     and the token that completes it gives the whole. A piece that was not written has the token's
     own text. `kind` is "rejected" for the first drafted token that was not accepted, and
-    "discarded" for those behind it. `alternatives` were tried in the token's place and rejected.
+    "discarded" for those after it. `alternatives` were tried in the token's place and rejected.
     `position` is the place in the draft, from 1; it is 0 for a token that was not drafted, which
     has no `q`, `chance` or `confidence`. `drafter` is empty in a round without a draft. `round` is
     0 for text before the first round, whose tokens are not known.
@@ -150,7 +150,7 @@ class Trace:
                     behind = token.parent if kind == "accepted" else last
                     alternatives = tuple(other for other in rejected if other.parent == behind)
                 case _ if judged.own is None:
-                    break  # behind the end of the text: nothing was rejected
+                    break  # after the end of the text: nothing was rejected
                 case "rejected" | "discarded" as kind:
                     text = token.text
             self._pieces.append(
@@ -187,7 +187,7 @@ class Replay:
     """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
     Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures at each
-    place; `pieces`, the answer's tokens with their final texts; `lines`, what stands behind the
+    place; `pieces`, the answer's tokens with their final texts; `lines`, what stands after the
     piece with that index and is no token: a call and its result.
     """
 

@@ -40,7 +40,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class PassCurve:
-    """The seconds of passes behind `depth` tokens, by rows, from 1 on.
+    """The seconds of passes after `depth` tokens, by rows, from 1 on.
 
     `step_seconds`: of drafting one token with `drafter`, if that was measured.
     """
@@ -106,7 +106,7 @@ class Bandwidth:
 class Roofline:
     """The bytes that a pass of the target reads, and the bandwidth of this machine's memory.
 
-    `weight_bytes`: of the weights as they are held in memory. `cache_bytes`: of the caches behind
+    `weight_bytes`: of the weights as they are held in memory. `cache_bytes`: of the caches after
     `depth` tokens, about the middle of the answers.
     """
 
@@ -131,7 +131,7 @@ class Roofline:
 
 
 def measure_roofline(decoder: Decoder, *, probe_bytes: int | None = None) -> Roofline:
-    """Measure the roofline for the model of `decoder`, behind the tokens that it holds."""
+    """Measure the roofline for the model of `decoder`, after the tokens that it holds."""
     return Roofline(
         measure_bandwidth(probe_bytes),
         weight_bytes(decoder.model),

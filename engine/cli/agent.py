@@ -1,4 +1,4 @@
-"""`slipstream agent`: an agent in the terminal, with the local server behind it for this run.
+"""`slipstream agent`: an agent in the terminal, with a local server for this run.
 
 Knows options, processes and the terminal. An agent gets its settings in its environment and its
 arguments (`engine.server.clients`); no file of the user is changed.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = tuple(agents(Server("", "")))
 _SECONDS = 2.0  # in which a running server answers
-_ARGUMENTS = "What the agent is given: behind -- if it begins with -."
+_ARGUMENTS = "What the agent is given: after -- if it begins with -."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class AgentOptions(ModelOptions):
 
 @with_options
 def agent(options: AgentOptions) -> None:
-    """Start an agent with the server behind it, for this run only."""
+    """Start an agent with a local server, for this run only."""
     if options.program not in PROGRAMS:
         known = f"{', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]}"
         raise Problem(f"There is no agent {options.program}.", f"Name {known}.")

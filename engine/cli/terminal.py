@@ -40,7 +40,7 @@ _SPECIAL = re.compile(
     r"<\|.*\|>|<\uff5c.*\uff5c>|</?s>|<(?:eos|bos|pad|(?:start|end)_of_turn)>|\[/?INST\]"
 )
 
-_DIM = ("", " dim")  # behind the key of a style
+_DIM = ("", " dim")  # after the key of a style
 STYLES |= {key + _DIM[True]: style + Style(dim=True) for key, style in STYLES.items()}
 
 type Piece = tuple[str, str]  # text, and the key of its style in STYLES
@@ -100,7 +100,7 @@ class LiveAnswer:
     """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
 
     Finished rows are written once and scroll away like any output. Only the last row, with the
-    draft behind it, is drawn again with each event: rejected tokens stay struck out through
+    draft after it, is drawn again with each event: rejected tokens stay struck out through
     their round's `Text`, until the event after it. A context manager, so that an interrupted
     answer is left tidy: what was not final vanishes, and the cursor is shown again.
     """
@@ -146,7 +146,7 @@ class LiveAnswer:
         self.close()
 
     def _show_round(self, round: Round) -> None:
-        """Committed tokens wait for their text; of the others the best path is drawn behind it,
+        """Committed tokens wait for their text; of the others the best path is drawn after it,
         and how many more a tree has."""
         for index, token in enumerate(round.committed):
             self._waiting[round.number, index] = (clean(token.text), token.fate)
@@ -257,7 +257,7 @@ def legend() -> Styled:
 
 
 def closing_lines(stats: Stats) -> tuple[str, str]:
-    """An answer's figures: the effect of drafting in words, and the numbers behind it."""
+    """An answer's figures: the effect of drafting in words, and the numbers after it."""
     gist, ratio = "Nothing was drafted: this was plain decoding.", against_plain(stats)
     if stats.acceptance_rate is not None:
         rate = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} drafted tokens were accepted."

@@ -280,7 +280,7 @@ def _shown(arguments: str) -> str:
 class AnswerInSteps:
     """An answer, and what is needed to ask for its next step.
 
-    `ask(messages, may_call)`: the events of a generation, behind the messages of the steps before;
+    `ask(messages, may_call)`: the events of a generation, after the messages of the steps before;
     whether it may call tools. Attribute: `events`, all so far.
     """
 

@@ -164,7 +164,7 @@ def decode(number: int, message: Sequence[int]) -> list[Order]:
         raise NotAnOrder(f"message {number} has no proper length")
     orders = list(_orders(iter(message[_HEAD : _HEAD + used])))
     if any(isinstance(order, Last) for order in orders[:-1]):
-        raise NotAnOrder(f"message {number} goes on behind its last order")
+        raise NotAnOrder(f"message {number} goes on after its last order")
     return orders
 
 

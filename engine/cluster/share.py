@@ -126,7 +126,7 @@ class ModelPart:
         places = [tap - self.share.first for tap in self._taps]
         given = mx.stack([self._hook.seen.get(place, nothing) for place in places])
         self._hook.seen.clear()
-        (given,) = mx.depends([given], [output])  # behind the pass's own messages, on all ranks
+        (given,) = mx.depends([given], [output])  # after the pass's own messages, on all ranks
         states = mx.distributed.all_sum(given, group=self.group)
         self._states |= zip(self._taps, states, strict=True)
         return [states]

@@ -122,7 +122,7 @@ def without_earlier(prompt: Prompt) -> Prompt:
     newest = max((n for n, each in enumerate(messages) if each.role == "user"), default=0)
     for number, message in enumerate(messages[:newest]):
         notes = filter(None, (message.content, *(_NOTE for _ in message.pictures)))
-        # Behind the text, in which places are known.
+        # After the text, in which places are known.
         messages[number] = replace(message, content="\n\n".join(notes), pictures=())
     return replace(prompt, messages=tuple(messages))
 

@@ -1,5 +1,5 @@
 """Stores the keys and values of documents' and instructions' tokens in files, a block of tokens
-each, and what other layers hold behind a block in another file.
+each, and what other layers hold after a block in another file.
 
 A block's name is a digest of its own tokens, of the name of the block before it, and, for the
 first block, of everything else that the content depends on. So a name stands for one content: what
@@ -54,7 +54,7 @@ def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
 
 
 def state_name(block: str) -> str:
-    """The name of what is held behind a block beside keys and values of every position."""
+    """The name of what is held after a block beside keys and values of every position."""
     return f"{block}{_STATE}"
 
 

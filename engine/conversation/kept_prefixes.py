@@ -13,7 +13,7 @@ much again and again.
 
 Sliding windows and recurrent states cannot be cut, so they are kept at one place: the last border
 of blocks that the next prompt will also have. `Unkept` says why nothing is kept. Hidden states and
-a drafting model's own caches are not kept: a head starts behind the prefix. Knows caches and files;
+a drafting model's own caches are not kept: a head starts after the prefix. Knows caches and files;
 no text.
 """
 
@@ -91,10 +91,10 @@ class KeptPrefixes:
         before: "KeptPrefix | None",
     ) -> "KeptPrefix":
         """The prefix of a prompt that `decoder` is about to read, and whose first `held` tokens it
-        holds. `recurring`: how many tokens another question about the same `documents`, or behind
+        holds. `recurring`: how many tokens another question about the same `documents`, or after
         the same instructions, will begin with, too.
 
-        Where the prompt goes on behind the prefix of the last prompt, that is its prefix: `before`.
+        Where the prompt goes on after the prefix of the last prompt, that is its prefix: `before`.
         """
         if before and before.documents == documents and 0 < before.length <= held:
             return before
@@ -140,7 +140,7 @@ class KeptPrefixes:
         return _layouts(held, [PREFILL_ROWS] * len(held))
 
     def state_layouts(self, length: int) -> list[TensorLayout] | None:
-        """The tensors of what is held behind `length` tokens beside the blocks; None if that cannot
+        """The tensors of what is held after `length` tokens beside the blocks; None if that cannot
         be kept."""
         states = self._probe().states(1)
         return None if states is None else _layouts(states, self._decoder.timeline.seen(length))

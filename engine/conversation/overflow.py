@@ -2,7 +2,7 @@
 
 Whole turns are left out: the user's message with its answer. The choice depends on the turns alone,
 and they are left out in large steps: until half of the room is free again. So most prompts begin as
-the last one did, and its caches are reused. Once in many turns, the turns behind the gap are read
+the last one did, and its caches are reused. Once in many turns, the turns after the gap are read
 again. Knows lengths in tokens, no tokenizer.
 """
 

@@ -123,7 +123,7 @@ def plain_passes(
     passes: int,
     going_on: Callable[[], bool],
 ) -> tuple[float, ...]:
-    """The seconds of `passes` plain passes behind `tokens`, which `decoder` takes back afterwards.
+    """The seconds of `passes` plain passes after `tokens`, which `decoder` takes back afterwards.
 
     Empty if `going_on` returns False. One more pass goes before them, as it also reads tokens that
     the answer left unread. Another follows them, as it is built while the last of them runs.

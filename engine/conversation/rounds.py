@@ -29,8 +29,8 @@ Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 class Token:
     """A token of a round, and what became of it. Figures as in `engine.events`.
 
-    `fate` is "drafted" before the verdict, then "accepted", "rejected" (not accepted, behind an
-    accepted or committed token) or "discarded" (behind a token that is not accepted, or behind the
+    `fate` is "drafted" before the verdict, then "accepted", "rejected" (not accepted, after an
+    accepted or committed token) or "discarded" (after a token that is not accepted, or after the
     end of the text). The target's own token has its origin as fate, and no `q`, `chance` or
     `confidence`. `parent` as in `Draft.parents`, for chains too.
     """
@@ -132,7 +132,7 @@ def committed(events: Iterable[Event]) -> tuple[Token, ...]:
 def branches(drafted: Sequence[Token]) -> tuple[tuple[int, ...], ...]:
     """Split a draft into branches of token numbers, the most promising first.
 
-    A branch begins behind the committed tokens, or behind a token of an earlier branch, and goes on
+    A branch begins after the committed tokens, or after a token of an earlier branch, and goes on
     to a leaf. Accepted tokens are in the first branch. Otherwise a branch takes the alternative
     with the most expected acceptances, if each token is accepted with its q once its parent is
     accepted and its earlier alternatives are not. Example: a chain of three is ((0, 1, 2),).

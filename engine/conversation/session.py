@@ -369,7 +369,7 @@ class Session:
 
     def _recurring(self, prompt: Prompt, tokens: list[int], *, about: bool) -> int:
         """The number of tokens at the beginning of a prompt that another question will have, too:
-        `about` the same documents, or behind the same instructions, which a mere text has not."""
+        `about` the same documents, or after the same instructions, which a mere text has not."""
         if not prompt.messages:
             return len(tokens) if about else 0
         try:
@@ -443,7 +443,7 @@ class Session:
 
         `cancelled` is called at least once a round, and so is `hurried`: once it returns True,
         reasoning that is under way ends. The speed of an answer with drafts is compared
-        with plain rounds. If it has too few of its own, plain passes are measured behind its last
+        with plain rounds. If it has too few of its own, plain passes are measured after its last
         text while `compare` returns True. `clock` gives the seconds of the rounds; it may rest
         while the answer does. `company`: the other answers that are written meanwhile.
 
@@ -463,7 +463,7 @@ class Session:
         passes: int = ENOUGH_PLAIN_ROUNDS,
         going_on: Callable[[], bool] = lambda: True,
     ) -> tuple[float, ...]:
-        """The seconds of plain passes, measured behind the last answer, which stays as it is.
+        """The seconds of plain passes, measured after the last answer, which stays as it is.
 
         Empty without an answer or room for the tokens, and if `going_on` returns False.
         """
@@ -524,7 +524,7 @@ class Session:
         self.decoder.free_pool(len(self._tokens))
         yield from telling.finish(cut=ending != "stop")
         if earlier is not None and ending != "cancelled" and not cancelled():
-            # Before `Done`: a chat that is deleted behind it is forgotten here, too.
+            # Before `Done`: a chat that is deleted after it is forgotten here, too.
             lead = text_begins(answer.tokens, max(len(answer.tokens) - LEAD, 0))
             earlier.learn(self._tokens[lead:])
         self.disturbed = self._costs.learn(
@@ -553,8 +553,8 @@ class Session:
         return None if self._kept is None else self._kept.unkept
 
     def _prefill(self, answer: "Answer") -> Iterator[Prefill]:
-        """Read all but the last token of the prompt: behind the tokens that it shares with the
-        text so far, or behind its kept prefix, if that is longer."""
+        """Read all but the last token of the prompt: after the tokens that it shares with the
+        text so far, or after its kept prefix, if that is longer."""
         began, prompt, gap = perf_counter(), answer.tokens, answer.left_out
         held = min(self.shared(prompt), len(prompt) - 1)
         before, self._kept, prefixes = self._kept, None, self._shared.prefixes
@@ -621,7 +621,7 @@ def _says_something(message: ChatMessage) -> bool:
 
 
 def another_question(prompt: Prompt) -> Prompt:
-    """A chat that asks something else: about the same documents or, without documents, behind the
+    """A chat that asks something else: about the same documents or, without documents, after the
     same instructions."""
     messages, another = prompt.messages, "?"
     about = [number for number, message in enumerate(messages) if message.attached]

@@ -171,7 +171,7 @@ def render(tokenizer: Any, prompt: Prompt) -> str:
 
 
 def ends_of_answers(tokenizer: Any) -> frozenset[int]:
-    """The special token that the template puts behind an assistant's text; none if it puts none.
+    """The special token that the template puts after an assistant's text; none if it puts none.
 
     A token that also stands between reasoning and text ends no answer, such as gpt-oss's <|end|>.
     """
@@ -234,7 +234,7 @@ class _Asking:
     def begin(self, messages: Sequence[ChatMessage]) -> str:
         """The chat and the beginning of an answer.
 
-        What the model wrote stands behind the prompt of that time, as it was, if the template now
+        What the model wrote stands after the prompt of that time, as it was, if the template now
         writes the same chat up to there, and no less of that message. White space does not count,
         nor do the marks of an empty reasoning. Otherwise a message stands as the template writes
         it.
@@ -246,7 +246,7 @@ class _Asking:
             if not message.written:
                 continue
             behind = None
-            with suppress(TemplateError):  # of a chat that no answer could begin behind
+            with suppress(TemplateError):  # of a chat that no answer could begin after
                 behind = self._behind(message, plain(place), plain(count))
             if behind is not None:
                 text = f"{self._apart}{message.written}{self._apart}{behind}{text}"
@@ -298,7 +298,7 @@ class _Asking:
         return text.rstrip() + space  # of which transformers takes off some
 
     def _written(self, begun: str, answer: ChatMessage) -> str:
-        """The text of an answer behind the prompt `begun`, with the marks that it still lacks."""
+        """The text of an answer after the prompt `begun`, with the marks that it still lacks."""
         able, marks, reasoning = self._abilities, self._syntax.reasoning, answer.reasoning
         opening = able.missing(begun, able.to_reasoning)
         between = closing_of(able, self._syntax)
@@ -536,7 +536,7 @@ def encode_piece(tokenizer: Any, text: str, *, first: bool = False) -> list[int]
     """Encode a text; names of special tokens become those tokens.
 
     SentencePiece puts a space before a text. To avoid that for a piece that is not `first`, the
-    piece is encoded behind a line end, whose tokens are then removed.
+    piece is encoded after a line end, whose tokens are then removed.
     """
 
     def tokens_of(text: str) -> list[int]:

@@ -62,7 +62,7 @@ class TemplateAbilities:
     missing text may be "", or must be None. `switches`: its variables for thinking, of `SWITCHES`;
     `efforts`: the values of reasoning_effort that make a difference, of `EFFORTS`.
 
-    `beginning`: what stands behind a question, up to an answer that is to be written;
+    `beginning`: what stands after a question, up to an answer that is to be written;
     `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
     without reasoning; `between`: what separates reasoning and text; `behind`: what follows the
     text. They are empty if the template does not show it. `notation`: how it writes calls and
@@ -254,7 +254,7 @@ def _efforts(shown: Callable[[Mapping[str, Any]], str]) -> list[Effort]:
 
 
 def _written(whole: str, plain: str, first: str = _THOUGHT) -> tuple[str, str, str]:
-    """What stands before the word `first`, between it and the answer, and behind the answer."""
+    """What stands before the word `first`, between it and the answer, and after the answer."""
     before, found, rest = whole.rpartition(first)
     if not found or _ANSWER not in whole:
         return "", "", ""

@@ -55,7 +55,7 @@ def ending_of(tokenizer: Tokenizer, token_ids: Sequence[int]) -> str:
 
 
 def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:
-    """The text of a token behind another one: SentencePiece strips the first token's space."""
+    """The text of a token after another one: SentencePiece strips the first token's space."""
     alone = _decode(tokenizer, [token_id], skip_special=skip_special)
     if _HALF in alone:
         return alone
@@ -222,7 +222,7 @@ class TextStream:
                 return
 
     def _own_text(self, token_id: int) -> str:
-        """The text of a token behind another one.
+        """The text of a token after another one.
 
         Empty for a token that decoding skips: special, in `ends`, or not in the vocabulary.
         """
@@ -292,7 +292,7 @@ class StopStrings:
         return final, False
 
     def finish(self) -> str:
-        """Return the text that was held, as no stop string goes on behind it; may set `stopped`."""
+        """Return the text that was held, as no stop string goes on after it; may set `stopped`."""
         found = self._found()
         if found is not None:
             return self._cut_at(found)
@@ -405,7 +405,7 @@ class AnswerText:
         for one in stretches:
             text, self._unread = self._unread[: one.length], self._unread[one.length :]
             if one.kind != "content":
-                self._add("content", self._stops.finish())  # no stop string goes on behind it
+                self._add("content", self._stops.finish())  # no stop string goes on after it
             if one.kind == "content" or self.stopped:
                 self._add("content", self._stops.push(text)[0])
             else:

@@ -69,7 +69,7 @@ class Thought:
         before = self._state
         for token in tokens:
             self._take(token)
-        # The pass behind a closing text reads many rows, which no draft is charged for.
+        # The pass after a closing text reads many rows, which no draft is charged for.
         closed = (before, self._state) == ("inside", "over")
         self.forcing = self._rules.forcing or closed
         self._look_ahead()
@@ -92,7 +92,7 @@ class Thought:
             self._text = self._text[-len(self._closing) :]
 
     def _look_ahead(self) -> None:
-        """Set the tokens up to the end of the budget, which begins behind the opening."""
+        """Set the tokens up to the end of the budget, which begins after the opening."""
         self.room = NO_LIMIT
         if self._left is not None and self._state != "over":
             self.room = max(1, self._left + (self._state == "before"))

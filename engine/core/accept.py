@@ -18,7 +18,7 @@ order: a rejected one leaves max(0, p - q) to the next. `by_token` then is recur
 et al., 2505.12398). Each alternative has a q of its own, given those before it, so that it does not
 matter how they were drawn.
 
-Pure functions. The device computes all that needs a vocabulary, for every token behind which the
+Pure functions. The device computes all that needs a vocabulary, for every token after which the
 round may end; which of them that is, a few numbers say, so the host decides it.
 """
 
@@ -36,8 +36,8 @@ class Outcomes(NamedTuple):
     """Every verdict that is possible on a draft of n tokens, on the device.
 
     `tried`: (n,) float32, the chance that each drafted token is accepted once its turn has come.
-    `own`: (n + 1, candidates), the distributions of the target's own token, behind the committed
-    tokens and behind each drafted token; rows are not normalized. `p`: (n,), the target's
+    `own`: (n + 1, candidates), the distributions of the target's own token, after the committed
+    tokens and after each drafted token; rows are not normalized. `p`: (n,), the target's
     probability of each drafted token.
     """
 
@@ -49,8 +49,8 @@ class Outcomes(NamedTuple):
 class Judged(NamedTuple):
     """A draft of n tokens beside the target's rows.
 
-    `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted
-    token. `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), the
+    `tokens`: (n,) int32. `p`: n + 1 rows, after the committed tokens and after each drafted
+    token. `judging`: n of these rows, those after each token's parent. `q`: (n, candidates), the
     distribution that each token was drawn from, over the candidates of its row in `judging`. `p_of`
     and `q_of`: (n,), each token's own probabilities.
     """
@@ -112,7 +112,7 @@ def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> in
     """Return the number, counted from 1, of the deepest drafted token that the target writes
     anyway: the token and all before it on its path are the target's own. Return 0 if there is none.
 
-    `written` has the target's token behind the committed tokens and behind each drafted token.
+    `written` has the target's token after the committed tokens and after each drafted token.
     Compares token ids alone, so the host does it.
     """
     last, deepest = 0, 0
@@ -140,7 +140,7 @@ def _judge_tokens(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
 
 def _token_ends(tree: Tree, tried: Sequence[float]) -> tuple[list[float], list[float]]:
     reached = [1.0]
-    stays = [1.0] * (len(tree) + 1)  # the chance that no alternative behind a token is accepted
+    stays = [1.0] * (len(tree) + 1)  # the chance that no alternative after a token is accepted
     chance = []
     for parent, accepted in zip(tree.parents, tried, strict=True):
         chance.append(stays[parent + 1] * accepted)
@@ -165,7 +165,7 @@ def _judge_blocks(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
     #    walk in logarithms that never rises above 0.
     walk = mx.cumsum(mx.log(draft.p_of / draft.q_of))
     weights = mx.exp(walk - mx.maximum(mx.cummax(walk), 0.0))
-    # 2) What is left to the target behind every prefix; behind the whole draft that is p.
+    # 2) What is left to the target after every prefix; after the whole draft that is p.
     before = mx.concatenate([mx.array([1.0]), weights[:-1]])
     rest = mx.maximum(before[:, None] * draft.judging.p - draft.q, 0.0)
     rest = mx.concatenate([rest, draft.p.p[-1:]])
@@ -206,7 +206,7 @@ def _covered(
 ) -> tuple[mx.array, mx.array, mx.array]:
     """Return, first for the committed tokens and then for each drafted one: its weight when it is
     tried, (n + 1,), 1 for the committed ones; the part of the weight that is left once all that is
-    tried behind it is rejected, (n + 1,); and what is left of p there, (n + 1, candidates).
+    tried after it is rejected, (n + 1,); and what is left of p there, (n + 1, candidates).
 
     `generations`: groups of parents, whose alternatives are judged group by group. An alternative
     starts from its parent's weight if an earlier group has judged that parent, otherwise from 1.

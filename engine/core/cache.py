@@ -75,7 +75,7 @@ class AlignedCache(KVCache):
         return max(0, (position + 1 - self.window) // self.block * self.block)
 
     def _end_for(self, length: int) -> int:
-        """The position behind the last key, once `length` tokens are read.
+        """The position after the last key, once `length` tokens are read.
 
         One less than a whole number of blocks: BLAS is a third slower for multiples of eight.
         """
@@ -334,7 +334,7 @@ class Timeline:
         return [part[..., start:end, :] for _, part in parts]
 
     def states(self, length: int) -> list[mx.array] | None:
-        """Return what the other layers hold behind the first `length` tokens, layer by layer: the
+        """Return what the other layers hold after the first `length` tokens, layer by layer: the
         keys and values that a window still sees there, or recurrent states.
 
         None if neither the timeline nor a bookmark is at that length, or for caches of a kind that
@@ -351,7 +351,7 @@ class Timeline:
         return None if any(state is None for state in states) else states
 
     def seen(self, length: int) -> list[int | None]:
-        """Return for each array of `states` how many positions it has behind the first `length`
+        """Return for each array of `states` how many positions it has after the first `length`
         tokens; None for a recurrent state."""
         seen = list[int | None]()
         for layer in self.layers:
@@ -475,7 +475,7 @@ def _can_be_cut(layer: Any) -> bool:
 
 
 def _states(layer: Any, length: int) -> list[Any]:
-    """What a window or a recurrent layer holds behind the first `length` tokens."""
+    """What a window or a recurrent layer holds after the first `length` tokens."""
     if isinstance(layer, ArraysCache):
         return list(layer.cache)
     if layer.keys is None:

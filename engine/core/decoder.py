@@ -297,11 +297,11 @@ class Decoder:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Passes follow each other inside. Behind it nothing is read for a while."""
+        """Passes follow each other inside. After it nothing is read for a while."""
         yield
 
     def keep(self, length: int, positions: Sequence[int]) -> None:
-        """Keep the first `length` tokens that were read, and behind them an accepted path: those at
+        """Keep the first `length` tokens that were read, and after them an accepted path: those at
         `positions`, which rise."""
         if list(positions) != list(range(length, length + len(positions))):
             self.timeline.move(positions, length)

@@ -35,7 +35,7 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
 
 
 def _read(decoder: Decoder, tokens: list[int], rows: int) -> mx.array:
-    """Return the logits behind `tokens`, (vocabulary,), float32, from a pass over the last `rows`
+    """Return the logits after `tokens`, (vocabulary,), float32, from a pass over the last `rows`
     of them, or over as many as there is room for."""
     decoder.rewind(len(tokens) - rows)
     for _ in decoder.prefill(tokens[: len(tokens) - rows + 1]):

@@ -1,4 +1,4 @@
-"""The tokens that a grammar allows, behind the committed tokens and behind each token of a draft.
+"""The tokens that a grammar allows, after the committed tokens and after each token of a draft.
 
 Knows llguidance and a tokenizer; nothing of models, sampling or rounds.
 
@@ -6,7 +6,7 @@ The allowed tokens are a function of the tokens before them and of nothing else:
 them, nor of where a draft began. An answer can end only where its grammar allows the end.
 
 If bytes are forced, only the tokens are allowed by which the tokenizer itself would encode them.
-JSON is written as Python writes it: ", " between items, ": " behind a key, no other blanks.
+JSON is written as Python writes it: ", " between items, ": " after a key, no other blanks.
 """
 
 import json
@@ -144,7 +144,7 @@ class Constraint:
     """The state of one answer: the tokens that its grammar allows next.
 
     Up to the end of the first `after`, all tokens except the ends are allowed. The grammar begins
-    at the byte behind it, which may belong to the same token.
+    at the byte after it, which may belong to the same token.
 
     Raises `Problem` if the grammar becomes too complex on the way: a token is never allowed by
     default.
@@ -159,9 +159,9 @@ class Constraint:
         self._matcher = grammars.matcher(source)
         self._fed: list[int] = []  # the tokens that the matcher has consumed
         self._before = _Before(after, grammars.spellings) if after else None
-        self._matched: int | None = 0 if after else None  # bytes of `after`; None behind it
+        self._matched: int | None = 0 if after else None  # bytes of `after`; None after it
         self._free_rows: dict[int, bytes] = {}
-        self._known: dict[tuple[int, ...], bytes] = {}  # rows, by the tokens behind the committed
+        self._known: dict[tuple[int, ...], bytes] = {}  # rows, by the tokens after the committed
         self._matcher.compute_bitmask()  # the first takes longest
 
     @property
@@ -187,14 +187,14 @@ class Constraint:
         return tokens
 
     def allowed(self, drafted: list[int]) -> int:
-        """The number of leading tokens of `drafted` that are allowed; none behind an end."""
+        """The number of leading tokens of `drafted` that are allowed; none after an end."""
         pairs = zip(self._rows(drafted), drafted, strict=False)
         return sum(_allows(row, token) for row, token in pairs)
 
     def masks(self, drafted: list[int]) -> mx.array:
-        """The tokens allowed behind each prefix of `drafted`: bool, (len(drafted) + 1, vocabulary).
+        """The tokens allowed after each prefix of `drafted`: bool, (len(drafted) + 1, vocabulary).
 
-        Rows behind a token that is not allowed, or behind an end, are all true.
+        Rows after a token that is not allowed, or after an end, are all true.
         """
         rows = self._rows(drafted)
         packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
@@ -218,7 +218,7 @@ class Constraint:
         }
 
     def _rows(self, drafted: list[int]) -> list[bytes]:
-        """The rows behind each prefix of `drafted` that is allowed; a row has a bit per token."""
+        """The rows after each prefix of `drafted` that is allowed; a row has a bit per token."""
         with self._looking_ahead():
             rows = [self._row([])]
             for number, token in enumerate(drafted, 1):
@@ -229,7 +229,7 @@ class Constraint:
         return rows
 
     def _row(self, ahead: list[int]) -> bytes:
-        """The row at the matcher's place: behind the committed tokens and those `ahead`."""
+        """The row at the matcher's place: after the committed tokens and those `ahead`."""
         if self._matcher.is_error():
             raise _lost(self.error)
         row = self._known.get(tuple(ahead))
@@ -337,7 +337,7 @@ class _Before:
         self._whole = spellings.holding(after)
 
     def step(self, matched: int, token: int) -> tuple[int | None, bytes]:
-        """Return the state behind a token; if `after` is complete, None and the bytes behind it."""
+        """Return the state after a token; if `after` is complete, None and the bytes after it."""
         after = self._after
         text = after[:matched] + self._spellings.of(token)
         _, found, rest = text.partition(after)

@@ -85,7 +85,7 @@ def embedding_scale(model: nn.Module) -> float:
 
 
 def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx.array], mx.array]:
-    """Return a function from states behind the final norm to the target's logits: (batch, n, width)
+    """Return a function from states after the final norm to the target's logits: (batch, n, width)
     to (batch, n, rows).
 
     It runs the target's own code, so with its soft caps and multipliers. `rows` are the token ids
@@ -231,7 +231,7 @@ class HiddenStates:
 
     def move(self, positions: Sequence[int], to: int) -> None:
         """Hold the states of `positions`, which ascend, as those of the positions from `to` on, and
-        nothing behind them.
+        nothing after them.
 
         Nothing is held afterwards if `to` is before the first held position.
         """

@@ -277,7 +277,7 @@ class History:
         return self.behind(drafted, [range(i) for i in range(first, first + rows)])
 
     def behind(self, drafted: mx.array, paths: Sequence[Sequence[int]]) -> mx.array | None:
-        """Return the latest token ids behind each of `paths`, (len(paths), penalty_window), where a
+        """Return the latest token ids after each of `paths`, (len(paths), penalty_window), where a
         path is a list of the numbers of drafted tokens. None if nothing is penalized."""
         if not self._size:
             return None

@@ -1,10 +1,10 @@
 """Pictures in a text that a model reads: rows of numbers in place of token embeddings.
 
 A model of mlx-lm takes them as its `input_embeddings`. Where the family asks for it, the rows also
-see each other, turn by positions of three dimensions, and get further rows behind the first
+see each other, turn by positions of three dimensions, and get further rows after the first
 layers: for the time of the pass that reads them. Rows that stand together are read by one pass,
 which has no others. So they are the same however the text around them is read, and text is read by
-the model's own code: behind a picture that takes fewer positions than rows, at lower positions.
+the model's own code: after a picture that takes fewer positions than rows, at lower positions.
 
 Knows rows and positions; nothing of pixels, of a tower's weights, or of prompts.
 """
@@ -33,7 +33,7 @@ _MASK = "create_attention_mask"
 class Turning:
     """The positions of a picture's rows in three dimensions, from where it begins: (3, rows).
     `sections`: as for `engine.vision.Tower`; `lower`: how much lower than their places are the
-    positions of what is behind it."""
+    positions of what is after it."""
 
     positions: mx.array
     sections: tuple[int, ...]
@@ -58,7 +58,7 @@ class Sight:
 
     @property
     def lower(self) -> int:
-        """How much lower the positions behind it are than their places."""
+        """How much lower the positions after it are than their places."""
         return 0 if self.turning is None else self.turning.lower
 
 

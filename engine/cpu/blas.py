@@ -39,7 +39,7 @@ class MatrixLibrary:
     def sums_in_turn(self) -> bool:
         """Whether a product sums its numbers one after another, so that zeros among them change
         not even the rounding. OpenBLAS's Sandybridge kernels do so in blocks; the last block has
-        192 numbers or more, which is more than a draft adds behind the committed tokens."""
+        192 numbers or more, which is more than a draft adds after the committed tokens."""
         return self.slow or self.kernels == "Sandybridge"
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
 
 
 def _as_long_as(mask: mx.array, held: mx.array) -> mx.array:
-    """Return `held`, (..., positions, dim), with zeros behind it so that it has as many positions
+    """Return `held`, (..., positions, dim), with zeros after it so that it has as many positions
     as `mask`, which hides them.
 
     Keys that a layer shares with another end with the last token read, but a mask ends with the

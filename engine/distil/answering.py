@@ -46,7 +46,7 @@ class TokenizedPrompt:
 
 
 class Answerer:
-    """Answers prompts in batches, and records the states behind `layers` of `target`.
+    """Answers prompts in batches, and records the states after `layers` of `target`.
 
     Raises `Problem` if the target's caches cannot be batched, as they are recurrent or sliding.
     """

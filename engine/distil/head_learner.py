@@ -78,7 +78,7 @@ class HeadLearner:
     def chains(self, answer: RecordedAnswer, length: int) -> Iterator[np.ndarray]:
         """Yield the first, second, ... of up to `length` tokens drafted greedily at every position.
 
-        Position j drafts behind x[j + 1], so there are two positions fewer than tokens.
+        Position j drafts after x[j + 1], so there are two positions fewer than tokens.
         """
         head, positions = self.network, len(answer.tokens) - 2
         unrolled = _Deepening()

@@ -21,7 +21,7 @@ FURTHER = 0.8  # weight of a token in a loss / that of the token before it in th
 class Batch:
     """Sequences side by side, padded left and right to T positions; P of them predict a token.
 
-    `states` (sequences, T, layers, width); `after` (sequences, T): the token behind each position;
+    `states` (sequences, T, layers, width); `after` (sequences, T): the token after each position;
     `padding` (sequences,): padded positions on the left; `lead`: columns that predict nothing.
     `predicting` (P,): positions in sequences * (T - lead); `rank` (P,): the distance from the first
     prediction of the same answer. `rows` and `chances` (P, 32): the target's distribution, by rows

@@ -1,7 +1,7 @@
 """Finds and drops characters that people do not see and a model reads.
 
 These are tags, zero-width characters, controls of writing direction, soft hyphens and control
-characters. Joiners that letters and emoji need stay, and so do variation selectors behind a
+characters. Joiners that letters and emoji need stay, and so do variation selectors after a
 character that they vary.
 """
 

@@ -37,7 +37,7 @@ _DIGITS = "〇一二三四五六七八九"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark before a paragraph: `text` with the space behind it; empty for a bullet."""
+    """The mark before a paragraph: `text` with the space after it; empty for a bullet."""
 
     text: str
     level: int

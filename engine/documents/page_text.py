@@ -158,7 +158,7 @@ def page_text(
 ) -> PageText:
     """The text of a page: lines without spaces at their ends, empty lines between paragraphs.
 
-    `own`: the number of characters that are the page's own; those behind them are filled in.
+    `own`: the number of characters that are the page's own; those after them are filled in.
     `comments` stand below the page's text. `unseen`: the characters that are left out. `struck`:
     the places of crossed-out text.
     """
@@ -354,7 +354,7 @@ class _Nearby(NamedTuple):
 
 def _beside(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby]:
     """Yield the places of characters near this one: the nearest in its line, then those of the
-    lines before and behind."""
+    lines before and after."""
     for step in range(1, _NEAR):
         for other in (place + step, place - step):
             if 0 <= other < len(line):

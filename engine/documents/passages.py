@@ -1,7 +1,7 @@
 """Cuts documents into passages, and finds the passages that a question is about.
 
 A document is cut at borders of its text: between sections, before a heading, at a blank line,
-behind a line of a table or of source, behind a sentence. Passages are found by the words of the
+after a line of a table or of source, after a sentence. Passages are found by the words of the
 question alone (BM25, by SQLite's FTS5): names, numbers with and without separators, and words in
 other forms, as far as these begin alike; no synonyms. The index is kept in memory and made anew
 when it is needed, in less than a second for a megabyte of text. So nothing is left of a deleted

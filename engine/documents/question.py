@@ -9,7 +9,7 @@ from engine.documents.words import WORD, folded, plain
 _READ = 10_000  # characters of a question: a longer one is mostly a text
 _MOST_TERMS = 64
 _FEW_TERMS = 3  # a question with fewer, which refers to the one before, is joined with it
-_LONGEST_SUFFIX = 2  # letters behind an apostrophe: we'll, what's
+_LONGEST_SUFFIX = 2  # letters after an apostrophe: we'll, what's
 _TERM = re.compile(rf"{WORD}+(?:['.\-/+@:]{WORD}+)*")
 _REFERS = re.compile(
     r"^\W*(and|but|how about|or|what about)\b|"

@@ -84,7 +84,7 @@ def read_xlsx(data: bytes) -> Read:
             + counted_line("Cells that their format hides", blank)
             + counted_line("Charts, pictures and text boxes of sheets", drawn)
             + counted_line("Comments of sheets", comments)
-            + left_out_line(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
+            + left_out_line(f"After the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
 

@@ -276,7 +276,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
 
 
 def _with_reading_behind(ruby: Element) -> Element:
-    """Move the reading that stands above a word into brackets behind it."""
+    """Move the reading that stands above a word into brackets after it."""
     base, above = ruby.findall("{*}rubyBase"), ruby.findall("{*}rt")
     texts = [text for part in above for text in part.iterfind(".//{*}t") if text.text]
     if texts:

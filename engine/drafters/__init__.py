@@ -111,20 +111,20 @@ class Drafter(Protocol):
     # Propose
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        """Return the drafts that are possible behind the committed `tokens`, without asking the
+        """Return the drafts that are possible after the committed `tokens`, without asking the
         device."""
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        """Draft up to `choice.length` tokens behind `tokens`; None if there is nothing to
+        """Draft up to `choice.length` tokens after `tokens`; None if there is nothing to
         propose."""
 
     # Be told
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         """Learn from a pass of the target over `tokens`: committed ones, then the last draft, if
-        any. `likeliest` has the `learns` likeliest tokens behind each of them."""
+        any. `likeliest` has the `learns` likeliest tokens after each of them."""
         return None
 
     def accept(self, path: Sequence[int]) -> None:

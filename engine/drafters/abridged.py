@@ -24,7 +24,7 @@ class Abridged:
         return read + tokens[place:]
 
     def ends_in_gap(self, tokens: list[int]) -> bool:
-        """Whether the last token is not read, so that no draft can begin behind it."""
+        """Whether the last token is not read, so that no draft can begin after it."""
         return any(len(tokens) - 1 in gap for gap in self.gaps)
 
     def length(self, length: int) -> int:

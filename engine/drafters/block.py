@@ -1,7 +1,7 @@
 """Drafts a block of tokens in one pass (DFlash, arXiv 2602.06036, DFlash2, DSpark).
 
 A network keeps keys and values of the target's hidden states of all committed tokens but the
-newest: the context. The newest token is the anchor; it and mask tokens behind it are the slots of
+newest: the context. The newest token is the anchor; it and mask tokens after it are the slots of
 a block, read in one pass that sees the context and itself, and leaves no trace in it. Then tokens
 are drawn from slot to slot, each slot corrected by the token before it where the network can do so.
 To take tokens back is to cut the context.
@@ -75,7 +75,7 @@ class Block(Protocol):
         None if the network makes no estimate."""
 
     def read(self, previous: mx.array) -> mx.array:
-        """Return the next slot's logits, (1, rows), behind the token `previous`, (1,)."""
+        """Return the next slot's logits, (1, rows), after the token `previous`, (1,)."""
 
 
 class BlockNetwork(Protocol):
@@ -101,7 +101,7 @@ class BlockNetwork(Protocol):
         """Append the target's states, (1, n, taps, width), from `position` on to the context."""
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        """Return the block of `length` slots behind the token `anchor`, which is at `position`."""
+        """Return the block of `length` slots after the token `anchor`, which is at `position`."""
 
 
 class BlockDrafter(Drafter):

@@ -30,7 +30,7 @@ def draft_chain(
     drafter: str,
     confidence: Callable[[mx.array], mx.array] | None = None,
 ) -> DraftArrays:
-    """Draft `choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
+    """Draft `choice.length` tokens after `tokens`, the last of which, `unread`, are not read yet.
 
     `confidence` is the drafter's own estimate, (1,), of the chance that the token it has just
     drawn, (1,), is accepted; without one it is q.

@@ -243,7 +243,7 @@ class CandidateSelector(nn.Module):
         self._last = vocabulary - 1
 
     def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
-        """Return the score that each of `candidates`, (1, k), gains behind `previous`, (1,).
+        """Return the score that each of `candidates`, (1, k), gains after `previous`, (1,).
 
         `projected` is (1, rank), the slot's state by `hidden_projection`.
         """

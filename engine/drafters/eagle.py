@@ -56,7 +56,7 @@ class _Layers(nn.Module):
     def through(
         self, embeddings: mx.array, state: mx.array, mask: Mask, cache: list[Any]
     ) -> mx.array:
-        """Return the state behind the last layer."""
+        """Return the state after the last layer."""
         for layer, window, kept in zip(self.layers, self._windows, cache, strict=True):
             seen = create_attention_mask(state, kept, window_size=window) if window else mask
             if isinstance(layer, FusedLayer):

@@ -51,7 +51,7 @@ class FusedLayer(nn.Module):
     """A transformer layer that attends over an embedding and a state, side by side."""
 
     def __init__(self, width: int, epsilon: float, *, normed_residual: bool) -> None:
-        """`normed_residual`: what the layer adds to is the state behind the norm."""
+        """`normed_residual`: what the layer adds to is the state after the norm."""
         super().__init__()
         self.input_layernorm = nn.RMSNorm(width, eps=epsilon)
         self.hidden_norm = nn.RMSNorm(width, eps=epsilon)
@@ -69,7 +69,7 @@ class FusedLayer(nn.Module):
 
 
 class GemmaFusedLayer(FusedLayer):
-    """A `FusedLayer` with Gemma-4's attention, and its norms behind attention and MLP."""
+    """A `FusedLayer` with Gemma-4's attention, and its norms after attention and MLP."""
 
     def __init__(self, sizes: gemma4_text.ModelArgs, index: int) -> None:
         super().__init__(sizes.hidden_size, sizes.rms_norm_eps, normed_residual=False)

@@ -138,7 +138,7 @@ class AssistantNetwork:
 
 
 class AssistantDrafter(Drafter):
-    """Drafts for `target`, whose states behind the final norm are recorded from now on.
+    """Drafts for `target`, whose states after the final norm are recorded from now on.
 
     It reads nothing before it drafts, and takes nothing back afterwards: a round begins with what
     the target's caches hold then, and the target's state of the last token in them.

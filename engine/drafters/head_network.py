@@ -117,14 +117,14 @@ class Head(nn.Module):
         return "moved" in self
 
     def rows(self, lent: mx.array) -> mx.array:
-        """Return its own rows and, if it borrows, behind them the target's rows `lent`, (more rows,
+        """Return its own rows and, if it borrows, after them the target's rows `lent`, (more rows,
         hidden size), as it has learned to use them."""
         if not self.borrows:
             return self.output.weight
         return mx.concatenate([self.output.weight, lent + self.moved])
 
     def logits(self, state: mx.array, borrowed: mx.array | None = None) -> mx.array:
-        """Return the logits of the token after the embedded one, (batch, n, rows), behind them
+        """Return the logits of the token after the embedded one, (batch, n, rows), after them
         those of the `borrowed` rows, (more rows, hidden size)."""
         state = self.norm(state)
         logits: mx.array = self.output(state)

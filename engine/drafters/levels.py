@@ -31,8 +31,8 @@ ALTERNATIVES = 8
 
 ReadLevel = Callable[[mx.array, Tree], mx.array]
 """From the tokens of a level, (n,), and the tree of all that were read so far, of which these are
-the last, to the logits behind each, (n, rows). First of all, from no tokens and an empty tree, to
-those behind the committed tokens, (1, rows)."""
+the last, to the logits after each, (n, rows). First of all, from no tokens and an empty tree, to
+those after the committed tokens, (1, rows)."""
 
 
 def draft_tree(
@@ -45,12 +45,12 @@ def draft_tree(
     key: mx.array,
     drafter: str,
 ) -> DraftArrays:
-    """Draft a tree behind `tokens`. If sampled, it has the shape `choice.tree`. If greedy, it has
+    """Draft a tree after `tokens`. If sampled, it has the shape `choice.tree`. If greedy, it has
     any shape with no more tokens, and is no higher."""
     history = History(tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
-        """Return the candidates behind the last `count` of the tokens that are read."""
+        """Return the candidates after the last `count` of the tokens that are read."""
         first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)
@@ -86,7 +86,7 @@ def _drawn(
     chosen, q = [mx.zeros((0,), mx.int32)], list[mx.array]()
     drawn_from = list[Candidates]()
     read: list[int] = []
-    level = [COMMITTED]  # behind which tokens are drawn next
+    level = [COMMITTED]  # after which tokens are drawn next
     for level_key in mx.random.split(key, shape.height):
         children = [shape.children(parent) for parent in level]
         read += [token for token in level if token != COMMITTED]
@@ -150,7 +150,7 @@ class _Guess:
 
 def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
     """Return the tree of the likeliest tokens, with at most as many as `shape`, and no higher."""
-    guesses: list[_Guess] = []  # each behind its parent
+    guesses: list[_Guess] = []  # each after its parent
     read: list[int] = []
     level = [COMMITTED]
     for _ in range(shape.height):
@@ -166,7 +166,7 @@ def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
                     guesses.append(_Guess(token, q, parent, before * q))
         best = _best(guesses, range(len(guesses)), len(shape))
         level = _best(guesses, range(latest, len(guesses)), ALTERNATIVES)
-        level = [place for place in level if place in best]  # behind others nothing is better
+        level = [place for place in level if place in best]  # after others nothing is better
         if not level:
             break
     return DraftArrays(

@@ -1,8 +1,8 @@
 """The target's own guesses about what comes later (lookahead decoding, arXiv 2402.02057).
 
-A window of guesses stands behind the text, in W columns. A column's tokens stand one behind the
-other; its first one stands behind the first ones of the columns before it. Each pass shows what
-the target would write behind every column: an n-gram, which goes into a pool, and the column moves
+A window of guesses stands after the text, in W columns. A column's tokens stand one after the
+other; its first one stands after the first ones of the columns before it. Each pass shows what
+the target would write after every column: an n-gram, which goes into a pool, and the column moves
 on by one token. N-grams that begin with the text's last token are drafted beside the window, which
 may be right itself (Jacobi decoding). All of it is one tree, in which equal beginnings are joined,
 and every guess is certain (q = 1). No model, no training.
@@ -86,7 +86,7 @@ class LookaheadDrafter(Drafter):
             self._forget()
 
     def _paths(self, tokens: list[int]) -> list[NGram]:
-        """Return all paths that can be drafted behind `tokens`, the best first."""
+        """Return all paths that can be drafted after `tokens`, the best first."""
         self._read(tokens)
         self._move(tokens)
         return [*self._pool.behind(tokens[-1]), *self._through_columns()]
@@ -103,7 +103,7 @@ class LookaheadDrafter(Drafter):
         self._seen = len(tokens)
 
     def _move(self, tokens: list[int]) -> None:
-        """Move the window behind `tokens`. A new window repeats the end of `tokens`."""
+        """Move the window after `tokens`. A new window repeats the end of `tokens`."""
         moved = len(tokens) - self._start
         self._start = len(tokens)
         if not self._columns or not 0 <= moved < self._window:
@@ -116,7 +116,7 @@ class LookaheadDrafter(Drafter):
             self._columns = [*self._columns[1:], (*last[1:], self._guess(last[-1]))]
 
     def _guess(self, token: int) -> int:
-        """Return a guess of the token behind a token that was not read yet."""
+        """Return a guess of the token after a token that was not read yet."""
         return next((gram[0] for gram in self._pool.behind(token)), token)
 
 

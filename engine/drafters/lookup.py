@@ -1,5 +1,5 @@
-"""Copies the tokens behind the longest match of the text's end (prompt lookup); in a tree, those
-behind other matches too.
+"""Copies the tokens after the longest match of the text's end (prompt lookup); in a tree, those
+after other matches too.
 
 Costs nothing. It helps if a text repeats itself or its prompt (edits, summaries, code). It reports
 how many tokens matched; whether to copy is for the draft-length policy to decide. Pure Python over
@@ -28,7 +28,7 @@ class LookupDrafter(Drafter):
     def __init__(self) -> None:
         self._places = Places(slots=SLOTS)
         self._copy = LastCopy()
-        self._found: tuple[int, Matches] = (0, [])  # behind so many tokens
+        self._found: tuple[int, Matches] = (0, [])  # after so many tokens
         self._drafted: Sequence[int] = ()
 
     def beside(self, target: Decoder) -> Drafter:
@@ -113,12 +113,12 @@ def merged(texts: Sequence[Sequence[int]], shape: Tree) -> tuple[list[int], Tree
     tokens and the tree, which has no more tokens than `shape`, and is no higher.
 
     Alternatives are tried in the order of `texts`. First come the tokens that fill a place of
-    `shape` (as deep, behind the same tokens, with as many alternatives before them); if places stay
+    `shape` (as deep, after the same tokens, with as many alternatives before them); if places stay
     empty, other tokens of the texts follow, in their order.
     """
     tokens: list[int] = []
     parents: list[int] = []
-    behind: dict[int, dict[int, int]] = {COMMITTED: {}}  # by token, where it stands behind another
+    behind: dict[int, dict[int, int]] = {COMMITTED: {}}  # by token, where it stands after another
     for text in texts:
         place = COMMITTED
         for token in text[: shape.height]:

@@ -1,7 +1,7 @@
 """Medusa's heads: each predicts one of the next tokens from the target's last state alone.
 
 A head (arXiv 2401.10774, Medusa-1) is a residual layer or several, and an output layer of its own.
-It reads the state behind the target's final norm at the newest position that the target has read.
+It reads the state after the target's final norm at the newest position that the target has read.
 The target's own output layer predicts the token after that position; the first head predicts the
 one after that, and so on. A head does not see the tokens that the heads before it have proposed:
 the law that a draft is drawn from is a product. There is no attention and no cache, so there is
@@ -62,7 +62,7 @@ class MedusaHead(nn.Module):
 
 
 class MedusaHeads(nn.Module):
-    """All heads of a target: `heads[k]` predicts the token k + 2 places behind the state's."""
+    """All heads of a target: `heads[k]` predicts the token k + 2 places after the state's."""
 
     def __init__(self, shape: MedusaShape) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class MedusaHeads(nn.Module):
 
 
 class MedusaDrafter(Drafter):
-    """Drafts with Medusa heads for `target`. From now on it records the target's states behind the
+    """Drafts with Medusa heads for `target`. From now on it records the target's states after the
     final norm.
 
     `rows`: the token of each output row; None if every token of the target has a row of its own.
@@ -115,7 +115,7 @@ class MedusaDrafter(Drafter):
         )
 
     def _end(self, tokens: list[int]) -> int:
-        """Return the position behind the newest state that is used. The newest token's own state is
+        """Return the position after the newest state that is used. The newest token's own state is
         not: the target itself predicts from it."""
         return min(len(tokens) - 1, self._states.end)
 

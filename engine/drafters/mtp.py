@@ -1,6 +1,6 @@
 """An MTP module: the layer with which a target was trained to predict one more token.
 
-It joins the target's state of a token, behind the final norm, with the embedding of the token that
+It joins the target's state of a token, after the final norm, with the embedding of the token that
 came next, and reads both with one layer of the target's kind (DeepSeek-V3, arXiv 2412.19437). Of
 the state that this gives, the target's own output layer makes logits; the module takes it in place
 of the target's to continue. It was trained to do so once or twice; more steps work, less well.
@@ -132,7 +132,7 @@ def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.arra
 
 def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
     """Return the weights with one tensor for all experts, if there are experts. Published are one
-    tensor for each, or one in which `gate_proj` and `up_proj` lie behind each other."""
+    tensor for each, or one in which `gate_proj` and `up_proj` lie after each other."""
     stacked: dict[str, mx.array] = {}
     experts: dict[str, dict[int, mx.array]] = {}
     for name, array in weights.items():

@@ -52,7 +52,7 @@ class OtherTokenizerDrafter(Drafter):
         self._abridged = Abridged()
         self._text = Reencoding(translation.target, translation.drafter)
         self._sure = self._text.settled  # of its tokens: those that it reads as they are
-        self._read: list[int] = []  # what it reads behind them
+        self._read: list[int] = []  # what it reads after them
         self._committed = self._accepted = 0  # how many tokens, when it drew; and of those it drew
 
     def beside(self, target: Decoder) -> Drafter:

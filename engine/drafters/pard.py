@@ -1,6 +1,6 @@
 """A small model that was taught to draft several tokens in one pass (PARD, arXiv 2504.18583).
 
-Behind the committed tokens it reads mask tokens, and gives at each mask the token that comes one
+After the committed tokens it reads mask tokens, and gives at each mask the token that comes one
 further. So a draft of any length costs one pass, and each token is drawn without knowledge of the
 drafted ones before it: its distribution is given the committed tokens alone.
 """

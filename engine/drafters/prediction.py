@@ -1,6 +1,6 @@
 """Copies a text that the answer is expected to resemble: the prediction that a client sent.
 
-It proposes from the text's beginning, then the tokens behind the longest match of the answer's end
+It proposes from the text's beginning, then the tokens after the longest match of the answer's end
 in it. The model never reads the text: a wrong one costs rejected drafts, and changes nothing.
 """
 

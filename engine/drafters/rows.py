@@ -40,7 +40,7 @@ class Rows:
         return [token for token in dict.fromkeys(tokens) if token not in known and token <= last]
 
     def and_of(self, tokens: list[int]) -> Self:
-        """Return these rows with rows for `tokens`, which have none yet, behind them."""
+        """Return these rows with rows for `tokens`, which have none yet, after them."""
         if self._row is None or not tokens:
             return self
         more, first = copy.copy(self), len(self._row)

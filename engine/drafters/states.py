@@ -76,7 +76,7 @@ class Level:
     """
 
     def __init__(self, cache: KVCache, tree: Tree, *, rows: int, committed: int) -> None:
-        """The level is the last `rows` tokens of `tree`; `cache` holds the others, behind
+        """The level is the last `rows` tokens of `tree`; `cache` holds the others, after
         `committed` entries."""
         self._cache = cache
         self._committed, self._depths = committed, mx.array(tree.depths)
@@ -112,7 +112,7 @@ class StateDrafter(Drafter):
         self._last = target.vocabulary - 1  # which is read in place of ids beyond the vocabulary
         self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
-        self._read = 0  # entries from the target's states; those behind are from its own
+        self._read = 0  # entries from the target's states; those after are from its own
 
     def beside(self, target: Decoder) -> Drafter:
         other = type(self)(target, self._network, name=self.name)

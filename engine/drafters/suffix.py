@@ -52,7 +52,7 @@ class SuffixDrafter(Drafter):
     def __init__(self, earlier: EarlierAnswers | None = None) -> None:
         self._earlier = earlier
         self._here = Places(slots=SLOTS)
-        self._likeliest: tuple[int, list[Continuation]] = (0, [])  # behind so many tokens
+        self._likeliest: tuple[int, list[Continuation]] = (0, [])  # after so many tokens
         self._proposed: tuple[int, ...] = ()  # of these, the tokens of the last draft
         self._copy = LastCopy()
 
@@ -106,7 +106,7 @@ class SuffixDrafter(Drafter):
         """Return up to `count` of the likeliest continuations of `tokens`, likeliest first. No two
         begin with the same token.
 
-        Each has at most `LONGEST_COPY` tokens; those behind the first `LONGEST` are from one place.
+        Each has at most `LONGEST_COPY` tokens; those after the first `LONGEST` are from one place.
         """
         self._here.extend(tokens[len(self._here.text) :])
         places, found = self._here, self._copy.matches(self._here, tokens)
@@ -145,7 +145,7 @@ def _ways(
     text: Sequence[int], votes: Votes, drafted: Sequence[int], *, wraps: bool
 ) -> list[tuple[int, Votes]]:
     """Return the tokens that followed `drafted` at the places, each with the votes for it, the
-    heaviest first. If the text `wraps`, the draft itself continues it behind its end."""
+    heaviest first. If the text `wraps`, the draft itself continues it after its end."""
     ways: dict[int, Votes] = {}
     for place, weight in votes:
         behind = place + len(drafted) - len(text)

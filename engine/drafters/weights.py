@@ -100,7 +100,7 @@ def suit(network: nn.Module, target: nn.Module) -> None:
     """Except on the CPU, cast all numbers to the type of the states of the model `target`.
 
     A product of two types is computed in float32, and a quantized matrix casts its scales anew for
-    every token: float16 behind bfloat16 would read a third more, in twice as many operations.
+    every token: float16 after bfloat16 would read a third more, in twice as many operations.
     """
     if not backend().own_functions:
         network.set_dtype(embedding(target)(mx.zeros((1,), dtype=mx.int32)).dtype)

@@ -217,7 +217,7 @@ class Host:
         self._parallel, self._batching, self._room = 1, False, 0
         self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
-        self._later: deque[Asked] = deque()  # waits until no answer runs; and all behind it
+        self._later: deque[Asked] = deque()  # waits until no answer runs; and all after it
         self._awake, self._wired = Awake(), Wired(data_folder() / ".wired.lock")
         queue.at_stop = self._wired.release
 

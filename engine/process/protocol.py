@@ -7,7 +7,7 @@ The window numbers its commands: `id`. The responses to a command carry its id, 
 `generation`; a `Failed` without an id is the response to a line that holds no command.
 
 Generations run side by side, as many as `Load.parallel` says. Whatever changes what is loaded waits
-for those before it, and those behind it wait for it.
+for those before it, and those after it wait for it.
 
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed; on
                  several Macs, Ranks whenever the state of one changes, then and later

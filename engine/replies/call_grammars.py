@@ -29,7 +29,7 @@ _SCALARS = ("integer", "number", "boolean", "null")
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Grammar bodies of a family's calls, each behind its `trigger`.
+    """Grammar bodies of a family's calls, each after its `trigger`.
 
     In a `section`, all calls of a reply stand between `opening` and `closing`; otherwise each has
     its own trigger. `between` separates them. `single`: a reply has at most one call. `unmarked`:
@@ -105,7 +105,7 @@ def _json(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
 
 
 def _tags(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
-    """Keys and values between tags, with an optional line end behind a value."""
+    """Keys and values between tags, with an optional line end after a value."""
     before, keyed, closing = row.key
     end = pieces(closing)[0]
     behind = rules.mark(closing.partition(end)[2])
@@ -135,7 +135,7 @@ def _tags(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
 
 
 def _keyed(rules: Rules, mark: str, types: set[str]) -> str:
-    """The mark behind a key, whose value has one of these types."""
+    """The mark after a key, whose value has one of these types."""
     if types == {"string"}:
         mark = mark.replace("{text}", "true").replace("{type}", "string")
     elif types and "string" not in types:

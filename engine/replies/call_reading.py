@@ -35,7 +35,7 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}  # as templates ren
 
 
 def read_calls(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
-    """Read a call from its first mark on, or all calls up to the closing mark. Marks behind the
+    """Read a call from its first mark on, or all calls up to the closing mark. Marks after the
     arguments may be missing. Raises Unreadable."""
     yield from expect_mark(incoming, row.opening)
     between = "".join(pieces(row.between.replace("{gap}", "")))

@@ -26,11 +26,11 @@ class CallRow:
     without, each stands alone. `unmarked`: a call has no mark of its own, so it is only read at the
     beginning of a reply, and only of a known tool. `form` is that of the arguments:
 
-    - "json": a JSON object behind the name;
+    - "json": a JSON object after the name;
     - "object": the same, but name and arguments are fields of an object, in any order;
-    - "tags": keys and values, with `key` before a key, between the two and behind the value, which
+    - "tags": keys and values, with `key` before a key, between the two and after the value, which
       may stand in CDATA if `quote` says so;
-    - "nested": tags in tags, with `key` before the key in a first tag, behind it, and before the
+    - "nested": tags in tags, with `key` before the key in a first tag, after it, and before the
       key in a last tag;
     - "python": as in Python, "literals": as Gemma writes them, with `quote` around texts.
     """
@@ -62,7 +62,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMarks:
-    """The marks before and behind the reasoning."""
+    """The marks before and after the reasoning."""
 
     opening: str
     closing: str
@@ -74,7 +74,7 @@ class FamilyRow:
 
     `shown_by`: each a set of words that show the family if a template has all of them. `calls`: the
     first row is written and enforced, all are read. `skipped`: marks around text that are in no
-    part of a reply; `header`: such a mark that stands only at the beginning and behind other marks.
+    part of a reply; `header`: such a mark that stands only at the beginning and after other marks.
     """
 
     calls: tuple[CallRow, ...] = ()

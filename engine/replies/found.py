@@ -65,7 +65,7 @@ def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
 
 
 _Found = tuple[Form, str, str, tuple[str, str, str], str]
-"""The form, the marks before and behind the name, those of a key, and all behind the arguments."""
+"""The form, the marks before and after the name, those of a key, and all after the arguments."""
 
 
 def _json_form(one: str) -> _Found | None:

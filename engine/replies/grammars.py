@@ -120,7 +120,7 @@ def grammar_of_prose(syntax: ReplySyntax, *, prompt_ending: str) -> Grammar:
 def _whole(
     rules: Rules, reply: str, marks: ReasoningMarks | None, *, inside_reasoning: bool
 ) -> Grammar:
-    """The grammar of a reply with this body, behind reasoning if there are marks for it."""
+    """The grammar of a reply with this body, after reasoning if there are marks for it."""
     if marks is None:
         return Grammar("lark", rules.grammar(reply))
     if inside_reasoning:
@@ -162,7 +162,7 @@ def _content(rules: Rules, form: Grammar | None) -> str:
 def _reply(
     rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, parallel: bool
 ) -> str:
-    """The grammar body behind the reasoning. `content`: a rule; "" if content is free."""
+    """The grammar body after the reasoning. `content`: a rule; "" if content is free."""
     if not tools:
         return content
     calls = calls_of(rules.syntax.row.calls, rules, tools)

@@ -15,7 +15,7 @@ _SPACE = " \t\r\n"
 
 
 def _space(incoming: Incoming, emit: Emit) -> Reading[str]:
-    """Pass JSON's white space on; return the character behind it, without taking it."""
+    """Pass JSON's white space on; return the character after it, without taking it."""
     while (letter := (yield from incoming.peek())) and letter in _SPACE:
         emit(incoming.take(1))
     return letter

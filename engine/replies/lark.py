@@ -91,7 +91,7 @@ class Rules:
 
     def text_without(self, marks: Sequence[str], *, beginning_otherwise: Sequence[str]) -> str:
         """A terminal for text that says something and has none of `marks` in it; it begins with
-        none of `beginning_otherwise`, nor behind white space."""
+        none of `beginning_otherwise`, nor after white space."""
         inside = [spaced(one) for one in marks if one and not self.begins_special(one)]
         begun = [rf"\s*{spaced(one)}" for one in beginning_otherwise if one]
         barred = "|".join([*(f".*{one}" for one in inside), *begun])

@@ -106,7 +106,7 @@ def _pass_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[bool]:
 
 def _python_text(incoming: Incoming, emit: Emit) -> Reading[None]:
     """Read a Python string. Templates do not escape the quotes in texts, nor do models: a quote
-    closes the string only if the argument ends behind it."""
+    closes the string only if the argument ends after it."""
     quote = yield from incoming.peek()
     if (yield from incoming.peek(3)) == quote * 3:
         quote *= 3

@@ -156,7 +156,7 @@ class ReplyParser:
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
         """Read reasoning, a header or an unmarked call, which can only stand at the beginning of a
-        reply or right behind a mark. Returns whether there was one."""
+        reply or right after a mark. Returns whether there was one."""
         incoming = self._incoming
         incoming.remember()
         yield from incoming.spaces()
@@ -187,7 +187,7 @@ class ReplyParser:
         return False
 
     def _reasoning(self) -> Reading[None]:
-        """Read from behind the opening mark to behind the closing one.
+        """Read from after the opening mark to after the closing one.
 
         Text from the mark of a call on is held back: if the reply ends with calls of known tools,
         and the reasoning was not closed, they are calls.

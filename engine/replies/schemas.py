@@ -24,7 +24,7 @@ JSON: "JsonCompileOptions" = {
     "coerce_one_of": False,
     "lenient": False,
 }
-"""JSON as Python writes it: ", " between items, ": " behind a key, no other blanks."""
+"""JSON as Python writes it: ", " between items, ": " after a key, no other blanks."""
 
 _LENIENT: "JsonCompileOptions" = {**JSON, "coerce_one_of": True, "lenient": True}
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

@@ -252,7 +252,7 @@ class _Answer:
             case Prefill() if not self.usage.prompt:
                 self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
-            case Prefill():  # what is read from disk is found behind the first
+            case Prefill():  # what is read from disk is found after the first
                 self.usage = replace(self.usage, cached=event.reused)
             case Draft():
                 self._drafter = event.drafter

@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 
 
 WHOLE = BeforeValidator(_whole)
-"""Accepts 1.0 as 1: JSON has one kind of numbers. Write it behind a field's limits."""
+"""Accepts 1.0 as 1: JSON has one kind of numbers. Write it after a field's limits."""
 
 
 MAPPING = BeforeValidator(lambda value: {} if value == [] else value)

@@ -1,4 +1,4 @@
-"""Fill in the middle: writes a prompt from the text before a gap and the text behind it.
+"""Fill in the middle: writes a prompt from the text before a gap and the text after it.
 
 Each family of code models has its own tokens for that; the tokenizer shows the family.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """A family of code models. `form` has @P for the text before the gap, @S for the text behind
+    """A family of code models. `form` has @P for the text before the gap, @S for the text after
     it. `marks`: the tokens by which it is recognized; `ends`: the tokens that end a filled gap."""
 
     form: str

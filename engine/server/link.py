@@ -36,7 +36,7 @@ class EngineFailed(Exception):
 
 
 class Generation:
-    """The events of one generation: an asynchronous iterator. It ends behind a Done or a Failed."""
+    """The events of one generation: an asynchronous iterator. It ends after a Done or a Failed."""
 
     def __init__(self, id: str) -> None:
         self.id = id

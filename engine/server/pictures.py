@@ -161,7 +161,7 @@ async def _read(
 
 
 def _behind_results(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """The messages, with the pictures of tools' results in a user's message behind them: templates
+    """The messages, with the pictures of tools' results in a user's message after them: templates
     have no other place for pictures."""
     waiting: tuple[Picture, ...] = ()
     for message in messages:

@@ -121,7 +121,7 @@ class Pool:
     ) -> AsyncIterator[EngineLink]:
         """The link to a pair's engine, which is loaded if need be, and stays so until the end.
 
-        `keep_seconds`: how long it stays loaded behind that; None leaves it as it is. Raises
+        `keep_seconds`: how long it stays loaded after that; None leaves it as it is. Raises
         Refusal.
         """
         if keep_seconds is not None:

@@ -86,7 +86,7 @@ class Service:
         The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
         to know the model. Waits for the first piece: a request that cannot be answered raises
         Refusal here, before the first byte. The answers are cancelled when the call ends, and the
-        pair stays loaded for `keep_seconds` behind that, if they are given.
+        pair stays loaded for `keep_seconds` after that, if they are given.
         """
         watched = _Watched(call, self.pair.name, self.board)
         call.held.callback(watched.end)

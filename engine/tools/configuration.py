@@ -297,7 +297,7 @@ def expanded(server: Server, variables: Mapping[str, str]) -> Server:
 
 def keys_of(server: Server) -> tuple[str, ...]:
     """The texts of a server that may be keys, longest first: all values of its environment and
-    headers, arguments behind a flag such as --api-key, and what an address has in it."""
+    headers, arguments after a flag such as --api-key, and what an address has in it."""
     found = {*server.env.values(), *server.headers.values(), *_KEY_IN_URL.findall(server.url)}
     # "Bearer abc" is looked for without its first word, too.
     found.update(value.split()[-1] for value in server.headers.values() if value.split())

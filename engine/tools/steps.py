@@ -1,7 +1,7 @@
 """The values of an answer that calls tools: its steps, and the calls of each.
 
 An answer in several steps is one text, all that the model wrote, and its steps: the places in it
-behind which results were read. Knows when it has to end, how it is given back to the model, and how
+after which results were read. Knows when it has to end, how it is given back to the model, and how
 a call is said in a line; nothing of what may run.
 """
 
@@ -60,7 +60,7 @@ class Step:
 
 
 def must_answer(steps: Sequence[Step]) -> bool:
-    """Whether the model gets no more calls behind these steps, and is to write its answer: a limit
+    """Whether the model gets no more calls after these steps, and is to write its answer: a limit
     is reached, nothing ran in the last steps, or the calls of the last ran before, and brought
     nothing new."""
     *before, last = steps or (Step(0, ()),)

@@ -38,7 +38,7 @@ class Seen:
     """What a model reads of a picture.
 
     `rows`: (tokens, width), as the model's embedding table would give them. `deeper`: added to
-    these rows' states behind the first layers, an array of the same shape for each.
+    these rows' states after the first layers, an array of the same shape for each.
     """
 
     rows: mx.array

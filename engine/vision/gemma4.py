@@ -259,7 +259,7 @@ class Gemma4Tower(Tower):
         return _Network(tower, width=width, behind=self._behind, epsilon=epsilon)
 
     def _rename(self, name: str) -> str | None:
-        """Return the name in our network of a tensor of the tower or the projection behind it; None
+        """Return the name in our network of a tensor of the tower or the projection after it; None
         if it is of neither, or not used."""
         plain = name.removeprefix("model.")
         for projection in ("embed_vision.", "vision_embedder.multimodal_embedder."):

@@ -1,7 +1,7 @@
 """LFM2-VL and LFM2.5-VL: SigLIP 2 (arXiv 2502.14786) at a picture's own shape.
 
 Four patches become a token. A large picture is cut into tiles of one size, and a small version of
-the whole comes behind them. The MLX conversions of their maker say that pictures are not cut, which
+the whole comes after them. The MLX conversions of their maker say that pictures are not cut, which
 the models were trained for: like mlx-vlm, this reads past that.
 """
 

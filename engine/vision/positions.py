@@ -2,7 +2,7 @@
 
 Qwen's positions have three dimensions (arXiv 2409.12191): a token of text has one number thrice, a
 picture's token has its row and column as the second and third, counted from where the picture
-begins; text goes on behind the longer side.
+begins; text goes on after the longer side.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def three_dimensional(length: int, pictures: Sequence[tuple[int, Grid]]) -> NDAr
 
 
 def set_back(pictures: Sequence[Grid]) -> int:
-    """Return by how much the positions of text are less than its indices behind these pictures."""
+    """Return by how much the positions of text are less than its indices after these pictures."""
     return sum(rows * columns - max(rows, columns) for rows, columns in map(_shape, pictures))
 
 

@@ -1,7 +1,7 @@
 """Qwen3-VL, and Qwen3.5 to 3.8: a tower that turns by rows and columns at a picture's own shape.
 
 Four patches become a token. Qwen3-VL gives its model states of the tower's middle layers too, which
-are added behind the model's first layers (DeepStack, arXiv 2406.04334).
+are added after the model's first layers (DeepStack, arXiv 2406.04334).
 """
 
 import math

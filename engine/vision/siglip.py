@@ -39,7 +39,7 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """All layers, with the norm behind them: (pictures, rows, width) to the same."""
+    """All layers, with the norm after them: (pictures, rows, width) to the same."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
 
 
 def renamed(name: str) -> str | None:
-    """Return the name in our networks of a tensor of the tower or the projector behind it: as the
+    """Return the name in our networks of a tensor of the tower or the projector after it: as the
     makers' files call it, or as MLX's do. None if it is of neither, or not used."""
     name = name.removeprefix("model.")
     if name.startswith("multi_modal_projector."):

@@ -108,7 +108,7 @@ class BlockShape:
 
     def rows(self, length: int) -> int:
         """Return the number of a block's rows to read for `length` tokens: not all of them if every
-        layer is causal, as no row then sees those behind it."""
+        layer is causal, as no row then sees those after it."""
         return self.first_slot + length if all(self.causal) else self.block_size
 
 

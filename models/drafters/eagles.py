@@ -66,7 +66,7 @@ class EagleShape:
     `read`: the columns of the matrix that takes the states together; if they are not `mixed`, the
     network's own width. `rows` of the output layer, 0 if it borrows the target's; `vocabulary`: the
     number of tokens in config.json. `norm_mixed`: one norm over all states before they are mixed;
-    `norm_each`: one for each; `normed_output`: the network continues from its state behind the
+    `norm_each`: one for each; `normed_output`: the network continues from its state after the
     final norm. `embedding`: rows of its own, 0 without; `trained_embedding`: whether they differ
     from the target's.
     """

@@ -18,8 +18,8 @@ HEAD_WEIGHTS_NAME = "head.safetensors"
 _NEVER = r"(?!)"
 
 Tap = int | Literal["norm"]
-"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
-the embedding as the target scales it; "norm": behind the final norm."""
+"""Where hidden states are read: after layer 1, 2, ...; 0: what the first layer is given, which is
+the embedding as the target scales it; "norm": after the final norm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def check(
         return misfit
     for tap in drafter.taps_for(depth):
         if tap != "norm" and not 0 <= tap <= depth:
-            return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
+            return f"It reads the state after layer {tap:,}, and the target has {depth:,} layers."
     if None not in (fingerprint, asked.fingerprint) and fingerprint != asked.fingerprint:
         return f"It was trained for other weights, of {drafter.verifier}."
     return ""

@@ -65,7 +65,7 @@ def had_module(config: Fields) -> bool:
 def prefixes(config: Fields, names: Collection[str]) -> tuple[str, ...]:
     """Return the beginnings of the names of a module's tensors in a whole model, if it has any.
 
-    They have a branch of their own (Qwen, MiMo), or are the layers behind the last (DeepSeek, GLM).
+    They have a branch of their own (Qwen, MiMo), or are the layers after the last (DeepSeek, GLM).
     """
     found = [
         prefix

@@ -4,7 +4,7 @@ A packaging is one entry of `PACKAGINGS`: listing, weighing, fetching, convertin
 by it, through `models.drafters.reading`. What the entries of a family have in common stands in
 `blocks.py`, `eagles.py`, `mtp.py`, `medusa.py` and `assistants.py`. Reads no weights and no files.
 
-Packagings number layers differently. Slipstream's tap k is behind layer k, the first being 1: that
+Packagings number layers differently. Slipstream's tap k is after layer k, the first being 1: that
 is Hugging Face's hidden_states[k], and what layer k, counted from 0, is given.
 """
 
@@ -124,7 +124,7 @@ _MIMO = behind(
         "": "layer.",
     },
 )
-_DEEPSEEK = behind(  # behind the last layer; MLX's converters take that apart
+_DEEPSEEK = behind(  # after the last layer; MLX's converters take that apart
     r"(.*\.)?",
     "eh_proj.weight",
     {

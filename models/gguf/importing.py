@@ -1,6 +1,6 @@
 """Imports a GGUF file as an ordinary MLX model folder that mlx-lm loads too.
 
-The front door: read and check the header, plan the folder, write it beside its place, rename.
+The front door: read and check the header, plan the folder, write it next to its place, rename.
 weights.py says what a format becomes, config.py what an architecture needs, tokenizer.py makes the
 tokenizer. The file is read by our own bounds-checked reader and NumPy
 alone: neither MLX's native GGUF loader nor any other native parser sees it, so an untrusted

@@ -247,7 +247,7 @@ def _nothing_in(folder: Path) -> ModelEntry:
 
 
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
-    """Raises Problem while a download writes beside the model: its files would be deleted too."""
+    """Raises Problem while a download writes next to the model: its files would be deleted too."""
     running = {
         repository_of(download)
         for download in Queue(home=home).downloads()

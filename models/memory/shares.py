@@ -274,7 +274,7 @@ def _counted(folder: ModelFolder) -> tuple[list[_Part], _Part]:
         found = _LAYER.search(name)
         if found is None:
             outside[name] = layout
-        elif int(found[1]) < len(layers):  # those behind them predict more tokens: never loaded
+        elif int(found[1]) < len(layers):  # those after them predict more tokens: never loaded
             layers[int(found[1])][name] = layout
     parts = [count(folder.name, config, tensors) for tensors in (*layers, outside)]
     *inside, last = (_Part(each.size_bytes, each.values) for each in parts)

@@ -64,7 +64,7 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     """The conversation of a body.
 
     Claude Code begins its system prompt with a billing line that changes with each request. It is
-    left out: the cache could not be used for anything behind it.
+    left out: the cache could not be used for anything after it.
     """
     given = [body.system] if isinstance(body.system, str) else [b.text for b in body.system or ()]
     kept = [text for text in given if text and not text.startswith(_BILLING)]
