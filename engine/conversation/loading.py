@@ -92,22 +92,15 @@ def load(
             tokenizer = load_tokenizer(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
             )
+        precision = _hold(model, bits, expand)
         own = backend().own_functions
-        if own and (_has_room(model) if expand is None else expand):
-            precision = _expand(model)
-        else:
-            hold_in(bits, model)
-            precision = _precision(model)
         if not own:
             with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):
                 model(mx.zeros((1, 2), dtype=mx.int32))  # computes nothing, and attends
         cut(model)
         if own:
             with_rotary(model)
-        # Evaluated all at once, packed and expanded weights would be in memory together.
-        arrays = [array for module in model.modules() for array in _arrays(module)]
-        for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
-            mx.eval(array)
+        _read_weights(model)
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
@@ -154,6 +147,23 @@ def _has_room(model: nn.Module) -> bool:
     """Whether all weights fit as float32 into half of the free memory."""
     values = sum(_values(module) for module in model.modules())
     return 4 * values <= free_memory_bytes() / 2
+
+
+def _hold(model: nn.Module, bits: int, expand: bool | None) -> str:
+    """Expand the weights, or hold what is not packed in `bits`. Returns the precision."""
+    wanted = _has_room(model) if expand is None else expand
+    if backend().own_functions and wanted:
+        return _expand(model)
+    hold_in(bits, model)
+    return _precision(model)
+
+
+def _read_weights(model: nn.Module) -> None:
+    """Read the weights one after another, the largest first: all at once, packed and expanded ones
+    would be in memory together."""
+    arrays = [array for module in model.modules() for array in _arrays(module)]
+    for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
+        mx.eval(array)
 
 
 def _expand(model: nn.Module) -> str:
