@@ -207,7 +207,7 @@ class PairBar(QWidget):
         an `Exactness`."""
         wide, _, packed = precision.partition(" from ")
         weights = f"{packed}, computed as {wide}" if packed else wide
-        facts = f"Weights: {weights}", f"Context: {context_length:,} tokens", f"Text: {exact}"
+        facts = f"Weights: {weights}", f"Context: {context_length:,} tokens", f"Text is {exact}"
         self._loaded_tip = "\n".join(facts)
         self._show_loaded()
 

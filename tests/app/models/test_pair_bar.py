@@ -154,9 +154,9 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
     bar.set_loaded(precision="4-bit", context_length=32_768, exact="exact, by rows")
     assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
-    assert "Weights: 4-bit\nContext: 32,768 tokens\nText: exact, by rows" in shown(bar.page)
+    assert "Weights: 4-bit\nContext: 32,768 tokens\nText is exact, by rows" in shown(bar.page)
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
-    assert "Weights: 4-bit\nContext: 32,768 tokens\nText: exact, by rows" in tips
+    assert "Weights: 4-bit\nContext: 32,768 tokens\nText is exact, by rows" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")
     assert (bar.status, bar.status_text) == ("failed", "It has no tokenizer. Choose another.")
     with qtbot.waitSignal(bar.retry_asked):
