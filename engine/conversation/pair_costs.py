@@ -88,7 +88,7 @@ class PairCosts:
                 remarks.append(Remark.SLOW_BLAS)
             if gpu_was_busy or contention.heavy:
                 remarks.append(Remark.BUSY_CALIBRATING)
-            else:
+            elif calibration is not None and calibration.steady:
                 self._measured = calibration
         policy = Automatic(calibration, acceptance)
         self._write(policy)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
+from math import log
 from statistics import median
 from time import perf_counter
 
@@ -19,7 +20,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
-from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.costs import STEADY, Calibration, DraftCosts, PassCosts
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
 from engine.speculate import RoundVerdict, Task, speculate
@@ -34,7 +35,6 @@ _OF_PASSES = 0.6  # share of the budget for passes; the rest is for drafts
 _COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
 _RUN = 4  # plain tokens, the first and the last of which are edges
-_STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
 
 Progress = Callable[[float], None]
@@ -50,8 +50,8 @@ def calibrate(
     progress: Progress = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Calibration | None:
-    """Measure a pair whose committed tokens are `tokens`, within the budget. None if timings varied
-    too much: see `_Survey.steady`."""
+    """Measure a pair whose committed tokens are `tokens`, within the budget. None if that was too
+    short to repeat anything."""
     length = target.length
     target.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
@@ -63,7 +63,7 @@ def calibrate(
         survey = _Survey(target, _FreeDrafter(), text, timer)
         survey.run([_round(length) for length in _LENGTHS], until=_OF_PASSES)
         copies = not {*_COPYING}.isdisjoint(drafter.name.split("+"))
-        if survey.steady and (copies or trees):
+        if survey.spread is not None and (copies or trees):
             for drafted in _WIDE:
                 twice = 2.0 * survey.passes().seconds[-1]
                 survey.run([DraftChoice(drafted)], until=_OF_PASSES, repeats=2, slowest=twice)
@@ -73,9 +73,9 @@ def calibrate(
     finally:
         target.rewind(length)
         drafter.rewind(length)
-    if not survey.steady:
+    if survey.spread is None:
         return None
-    return Calibration(survey.passes(), (*copying, *drafts))
+    return Calibration(survey.passes(), (*copying, *drafts), survey.spread)
 
 
 class _Timer:
@@ -159,28 +159,26 @@ class _Survey:
         pass
 
     @property
-    def steady(self) -> bool:
-        """True if plain and longer passes were measured, and took as long when repeated.
-
-        Passes differ while other programs keep the machine busy. No calibration is better then than
-        a wrong one.
-        """
+    def spread(self) -> float | None:
+        """How far repeated passes are apart, in logarithms: they differ while other programs keep
+        the machine busy. None until plain and longer passes were measured."""
         times: dict[int, list[float]] = {}
         for each in self.measured:
-            times.setdefault(each.proposed, []).append(each.verify_seconds)
+            times.setdefault(each.proposed, []).append(max(each.verify_seconds, _LEAST_SECONDS))
         repeated = [sorted(each)[:2] for each in times.values() if len(each) > 1]
-        apart = [second / max(first, _LEAST_SECONDS) for first, second in repeated]
-        return len(times.get(0, [])) > 1 and len(times) > 1 and median(apart) <= _STEADY
+        if len(times.get(0, [])) < 2 or len(times) < 2:
+            return None
+        return median(log(second / first) for first, second in repeated)
 
     def passes(self) -> PassCosts:
         """Return the least seconds of a pass by rows, as disturbances only add. Fewer rows never
-        cost more, but where other kernels may compute them."""
+        cost more, but where other kernels may compute them and the timings show it steadily."""
         least: dict[int, float] = {}
         for each in self.measured:
             rows, seconds = each.proposed + 1, max(each.verify_seconds, _LEAST_SECONDS)
             least[rows] = min(seconds, least.get(rows, seconds))
         known = sorted(least)
-        if backend().exact_rows:
+        if backend().exact_rows or (self.spread or 0.0) > STEADY:
             least = {rows: min(least[more] for more in known if more >= rows) for rows in known}
         return PassCosts(len(self.text), tuple(known), tuple(least[rows] for rows in known))
 

@@ -22,6 +22,7 @@ from models.typed_json import decode
 
 ROWS = LONGEST_DRAFT + 1  # a draft, and the token before it
 MOST_ROWS = ROUND_ROWS
+STEADY = log(1.4)  # the most spread of a calibration that is stored
 
 _STEP = 0.05  # the cost of a token of a drafter that was not calibrated, in plain passes
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps, there
@@ -61,10 +62,14 @@ class DraftCosts:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The measured seconds of a pair: of passes by rows, and of drafts by tokens."""
+    """The measured seconds of a pair: of passes by rows, and of drafts by tokens.
+
+    `spread`: how far repeated passes were apart, in logarithms: the less they are to be believed.
+    """
 
     passes: PassCosts
     drafts: tuple[DraftCosts, ...] = ()
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         rows, seconds = self.passes.rows, self.passes.seconds
@@ -72,10 +77,17 @@ class Calibration:
             raise ValueError("the rows do not rise")
         if len(rows) != len(seconds) or not all(0 < each < 1e6 for each in seconds):
             raise ValueError("the seconds of a pass are out of range")
+        if not 0.0 <= self.spread < 100.0:
+            raise ValueError("the spread is out of range")
         for draft in self.drafts:
             parts = (draft.start_seconds, draft.step_seconds, draft.read_seconds)
             if not all(0 <= seconds < 1e6 for seconds in parts):
                 raise ValueError("the seconds of a draft are out of range")
+
+    @property
+    def steady(self) -> bool:
+        """Whether passes took as long when repeated; else this is used, and not stored."""
+        return self.spread <= STEADY
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -99,7 +111,7 @@ class Costs:
         self._beyond = max(self._passes.item(-1) - self._passes.item(-2), 0.0)  # of each more row
         self._drafts = {draft.drafter: draft for draft in known.drafts}
         self._calibrated = calibration is not None
-        self._correction = _Correction(calibrated=self._calibrated)
+        self._correction = _Correction(calibration.spread if calibration else None)
         self._drafting: dict[tuple[str, bool], _RobustAverage] = {}  # trees apart
         self._far = 0  # plain passes in a row with the calibration wrong by more than `_FAR`
         self._asked: dict[int, list[float]] = {}  # by `sharing`, since the last pass
@@ -217,9 +229,12 @@ class _Correction:
     _NOISE = 0.1**2
     _SURPRISE = 3.0  # standard deviations
 
-    def __init__(self, *, calibrated: bool) -> None:
+    def __init__(self, spread: float | None) -> None:
+        """`spread`: of the calibration; None if there is none."""
         self.errors = np.zeros(len(_ENDS))
-        self._covariance = self._CALIBRATED if calibrated else self._UNCALIBRATED
+        self._covariance = self._UNCALIBRATED
+        if spread is not None:
+            self._covariance = self._CALIBRATED * max(spread**2 / self._NOISE, 1.0)
         self._recent = deque[float](maxlen=3)
 
     def observe(self, kind: int, error: float) -> None:

@@ -8,6 +8,7 @@ gain less.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from math import exp
 
@@ -189,7 +190,10 @@ class Automatic:
         self.restart()
 
     def another(self) -> "Automatic":
-        return Automatic(self.calibration, self.acceptance)
+        other = Automatic(self.calibration, self.acceptance)
+        if not (self.calibration and self.calibration.steady):
+            other.costs, other._unchecked = deepcopy(self.costs), self._unchecked
+        return other
 
     def restart(self) -> None:
         self.costs = Costs(self.calibration)

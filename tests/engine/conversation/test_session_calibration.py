@@ -19,6 +19,7 @@ from engine.conversation.session import Session
 from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
+from engine.draft_length.costs import Calibration, PassCosts
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.events import Draft
 from engine.request import Request
@@ -141,6 +142,17 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
     assert list(third.answer(QUESTION, Request(max_tokens=30)))
     assert third.disturbed
     assert path.read_bytes() == written
+
+
+def test_an_unsteady_calibration_is_used_and_not_kept(target: LoadedModel, tmp_path: Path) -> None:
+    unsteady = Calibration(PassCosts(24, (1, 4), (0.01, 0.02)), spread=0.5)
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
+    with mock.patch.object(engine.conversation.pair_costs, "calibrate", return_value=unsteady):
+        session.calibrate()
+    assert isinstance(session.policy, Automatic)
+    assert session.policy.calibration == unsteady
+    assert list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_costs_that_are_not_what_they_were_are_measured_again(

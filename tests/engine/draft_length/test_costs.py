@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -140,6 +141,15 @@ def test_live_rounds_correct_a_calibration() -> None:
     assert passes[0] == pytest.approx(0.02, rel=0.1)
     assert passes[3] == pytest.approx(0.026, rel=0.1)
     assert passes[5] == pytest.approx(0.03, rel=0.1)
+
+
+def test_the_less_steady_a_calibration_was_the_more_rounds_change_it() -> None:
+    steady, unsteady = Costs(MEASURED), Costs(replace(MEASURED, spread=0.4))
+    assert unsteady.doubt(4) > 2 * steady.doubt(4)
+    dearer = 1.3 * steady.passes()[3]
+    for costs in (steady, unsteady):
+        follow(costs, lambda n: SHALLOW.seconds[0] if n == 1 else dearer, [1, 4] * 2)
+    assert steady.passes()[3] < unsteady.passes()[3] < 1.1 * dearer
 
 
 def test_heat_seen_at_one_number_of_rows_is_believed_of_all() -> None:

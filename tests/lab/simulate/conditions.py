@@ -9,6 +9,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from zlib import crc32
 
 from engine.draft_length.options import tree_steps
 from engine.tree import Tree
@@ -20,7 +21,16 @@ STEPS: Mapping[str, float] = {"lookup": 0.0, "head": 0.05, "model": 0.25, "early
 
 _NOISE: Mapping[str, Any] = {"noise": 0.1, "spikes": 0.02}
 
+
+def _two(times: "TwoTimes") -> Mapping[str, Any]:
+    return {**_NOISE, "two_times": times}
+
+
 Doubling = Literal["never", "all", "rows"]
+TwoTimes = Literal["never", "bursts", "random", "rows", "change"]
+
+_SLOW = 2.5  # how many times as long a slow pass takes, where a pass has two times
+_BURST = 24  # tokens of a burst, and of a pause at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,8 @@ class Conditions:
     `growth`: by how much more passes cost for every 1,000 tokens of context.
     `heat`: by how much more everything costs at the end than at the start, growing steadily.
     `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
+    `two_times`: which passes take 2.5 times as long: none, those in bursts, half of all at random,
+    half of those over several rows, or the first after a plain one and the first plain one.
     `noise`: spread of the clock, a standard deviation in the logarithm. `spikes`: how many of its
     readings are several times too long. `reading`: what a drafter pays for each
     token that was written without it, as a share of its step. `host_seconds`: what the engine
@@ -44,18 +56,35 @@ class Conditions:
     growth: float = 0.0
     heat: float = 0.0
     doubling: Doubling = "never"
+    two_times: TwoTimes = "never"
     noise: float = 0.0
     spikes: float = 0.0
     reading: float = 0.1
     host_seconds: float = 0.0
     seed: int = 0
 
-    def verify_seconds(self, rows: int, *, context: int, progress: float) -> float:
-        """Seconds of a pass over `rows` behind `context` tokens, at this share of the answers."""
+    def verify_seconds(self, rows: int, *, context: int, progress: float, before: int = 0) -> float:
+        """Seconds of a pass over `rows` behind `context` tokens, at this share of the answers.
+        `before`: the rows of the pass before it; 0: nobody knows."""
         cost = self.curve.cost(rows)
         if self.doubling == "rows" and progress >= 0.5:
             cost += cost - 1.0
+        cost *= self._slowness(rows, context, before)
         return cost * self._unit(context, progress)
+
+    def _slowness(self, rows: int, context: int, before: int) -> float:
+        """How many times as long a pass takes, on average where chance decides."""
+        match self.two_times:
+            case "bursts":
+                return _SLOW if crc32(b"%d/%d" % (self.seed, context // _BURST)) % 2 else 1.0
+            case "change":
+                return _SLOW if before and (before == 1) != (rows == 1) else 1.0
+            case _:
+                return (1.0 + _SLOW) / 2.0 if self.has_two_times(rows) else 1.0
+
+    def has_two_times(self, rows: int) -> bool:
+        """Whether chance decides which of two times such a pass takes."""
+        return self.two_times == "random" or (self.two_times == "rows" and rows > 1)
 
     def steps_of(self, tree: Tree) -> float:
         """What drafting a tree costs, in steps of a chain: assumed to read, level by level, all
@@ -106,6 +135,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "passes take 3 ms, and the engine 0.6 ms before each draft",
         {**_NOISE, "pass_seconds": 0.003, "host_seconds": 0.0006},
     ),
+    Scenario("bursts", "half of the time passes take 2.5 times as long, in bursts", _two("bursts")),
+    Scenario("two", "half of the passes take 2.5 times as long, at random", _two("random")),
+    Scenario("two-rows", "so do half of the passes over several rows", _two("rows")),
+    Scenario("two-change", "so do a draft after a plain pass, and the reverse", _two("change")),
 )
 
 
@@ -128,6 +161,7 @@ class Noise:
         self._random = random.Random(f"{conditions.seed}/{start}")
         self._spread = conditions.noise
         self._spikes = conditions.spikes
+        self._conditions = conditions
 
     def reading(self, seconds: float) -> float:
         """What the clock shows for something that took `seconds`."""
@@ -135,3 +169,9 @@ class Noise:
         if self._spikes and self._random.random() < self._spikes:
             factor *= self._random.uniform(2.0, 8.0)
         return seconds * factor
+
+    def reading_of_pass(self, seconds: float, rows: int) -> float:
+        """What it shows for a pass that takes `seconds` on average."""
+        if self._conditions.has_two_times(rows):
+            seconds *= self._random.choice((1.0, _SLOW)) / ((1.0 + _SLOW) / 2.0)
+        return self.reading(seconds)

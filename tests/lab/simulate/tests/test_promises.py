@@ -5,17 +5,21 @@ Not all rows keep them (see `promises.py`): these tests hold what is reached. No
 than 0.96 of plain decoding; the promised 0.98 and the bounds of regret are kept in most rows.
 """
 
+from dataclasses import replace
 from functools import cache
 from statistics import mean
 
 import pytest
 
+from engine.draft_length.policy import Automatic
 from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import PUBLISHED, find_curves
+from tests.lab.simulate.references import best_fixed, fixed_runs, plain_run
+from tests.lab.simulate.replay import Phase, replay, seconds, whole
 from tests.lab.simulate.run import Episode, ResultRow, policy_maker
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
-from tests.lab.simulate.traces import without_acceptance
+from tests.lab.simulate.traces import AnswerTrace, without_acceptance
 
 REACHED = 0.96  # times plain decoding, in every row
 
@@ -81,3 +85,35 @@ def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve: str, seed: 
     episode = Episode([lucky_answer(0.2, places=3000, seed=seed)])
     rows = episode.play(policy_maker("auto"), conditions)
     assert below_the_floor(rows, floor=REACHED) == []
+
+
+class _EachAnew(Automatic):
+    """A mutant: of the costs, nothing that a conversation learned serves the next."""
+
+    def another(self) -> "_EachAnew":
+        return _EachAnew(self.calibration, self.acceptance)
+
+
+@pytest.mark.parametrize(("policy", "kept"), [(Automatic(), True), (_EachAnew(), False)])
+@pytest.mark.parametrize("scenario", ["noisy", "load"])
+def test_without_a_calibration_a_conversation_begins_with_what_the_one_before_learned(
+    policy: Automatic, kept: bool, scenario: str
+) -> None:
+    """Simulated: short answers, each of a conversation of its own. Kept is nearly all that the best
+    fixed length gains."""
+    phase = whole([_cut(each, 60) for each in committed_answers(0.0)])
+    (curve,) = find_curves(["m4-pro"])
+    machine, taken, written = Conditions(curve=curve, **find_scenario(scenario).changes), 0.0, 0
+    for answer in phase.answers:
+        policy = policy.another()
+        alone = Phase((answer,), written, phase.total)
+        taken += seconds(tuple(replay(alone, policy, machine)), machine)
+        written += answer.places
+    plain = seconds(plain_run(phase, machine).rounds, machine)
+    _, best = best_fixed(fixed_runs(phase, machine), machine)
+    assert ((plain / taken - 1.0) / (plain / best - 1.0) > 0.93) is kept
+
+
+def _cut(answer: AnswerTrace, places: int) -> AnswerTrace:
+    drafts = {name: drafted[:places] for name, drafted in answer.drafts.items()}
+    return replace(answer, drafts=drafts)
