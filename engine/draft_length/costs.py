@@ -168,7 +168,8 @@ class Costs:
 
         `tree`: it was a tree, and `tokens` are its `tree_steps`."""
         if behind <= _FEW:
-            known = self._known(drafter)
+            # From now on its own: a pass that costs otherwise says nothing of what was observed.
+            known = self._drafts.setdefault(drafter, self._known(drafter))
             expected = max(known.start_seconds + tokens * known.step_seconds, _LEAST)
             followed = self._drafting.setdefault((drafter, tree), _RobustAverage())
             followed.observe(seconds / expected)

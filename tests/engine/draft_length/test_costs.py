@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.draft_length.costs import (
@@ -49,6 +49,12 @@ def falls(seconds: list[float]) -> set[int]:
     return {rows for rows, (less, more) in pairs if more < less * (1.0 - 1e-9)}
 
 
+# A drafter that was not calibrated, and passes that come to cost a million times as much.
+SUDDEN = [(1, 5.0, 0), (1, 0.0, 0), (1, 0.0, 0), (3, 0.0, 0), *[(2, 0.01, 0)] * 2]
+SUDDEN += [(1, 0.01, 0), (7, 0.01, 0), (12, 0.0, 0)]
+
+
+@example(calibration=None, observations=SUDDEN)
 @given(calibration=st.none() | calibrations(), observations=observed)
 def test_any_history_gives_sound_costs(
     calibration: Calibration | None, observations: list[tuple[int, float, int]]
