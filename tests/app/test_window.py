@@ -19,7 +19,7 @@ from engine.events import Prefill
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
-from tests.support.app.window_use import answered, box, send, texts, visible_list
+from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
@@ -285,13 +285,13 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     send(window, "go")
     until(answered(window, 2))
     whole = f"{tally(first).committed} tokens in"  # the panel follows a little later
-    until(lambda: whole in window.rounds.panel.figure("speed").remark)
-    assert window.rounds.panel.figure("plain").value.endswith("times")
-    before = window.rounds.panel.figure("plain")
+    until(lambda: whole in figure(window.rounds.panel, "speed").remark)
+    assert figure(window.rounds.panel, "plain").value.endswith("times")
+    before = figure(window.rounds.panel, "plain")
     send(window, "again")
     until(answered(window, 4))
     window.rounds.step(-1)
-    until(lambda: window.rounds.panel.figure("plain") == before)
+    until(lambda: figure(window.rounds.panel, "plain") == before)
 
 
 @pytest.mark.slow

@@ -579,7 +579,7 @@ def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None
     def notices(seed: int) -> bool:
         drafter = Guessing([*PROMPT, *expected], seed=seed)
         target, policy = decoder(model_of(case), block=case.block), Shaped(UNEVEN)
-        target.branches = True  # the trial would notice the mutant
+        target.shares = True  # the trial would notice the mutant
         return write(target, drafter, policy, list(PROMPT), task(BEGINNING)).tokens != expected
 
     with mutant.broken():

@@ -67,13 +67,13 @@ def ask(listener: Listener) -> str:
 
 def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start: Start) -> None:
     macs = Macs("/hosts.json")
-    heard = start("ready take ranks:ready:lost kill -- ready take ranks:ready:ready load rest")
+    heard = start("ready take ranks:ready:working kill -- ready take ranks:ready:ready load rest")
     told: list[list[str]] = []
     engine = heard.engine
     engine.ranks_changed.connect(lambda: told.append([rank.state for rank in engine.ranks]))
     engine.load(MODEL, macs=macs)
     heard.until_told("died")
-    assert told == [["ready", "lost"]], "they are known until another process begins"
+    assert told == [["ready", "working"]], "they are known until another process begins"
     engine.load(MODEL, macs=macs)
     assert heard.until_told("loaded").macs == macs
     assert told[1:] == [[], ["ready", "ready"]]

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
-from app.rounds.figures import Figure, PositionAcceptance, TimeShare
+from app.rounds.figures import PositionAcceptance, TimeShare
 from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
 from engine.conversation.rounds import judged
@@ -19,6 +19,7 @@ from engine.conversation.stats import tally
 from engine.events import Done
 from tests.support.app.traces import recorded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.app.window_use import figure
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
 
@@ -29,11 +30,6 @@ def panel(qtbot: QtBot) -> RoundsPanel:
     qtbot.addWidget(panel)
     panel.resize(300, 600)
     return panel
-
-
-def figure(panel: RoundsPanel, key: str) -> Figure:
-    """What one of its views shows."""
-    return next(view.figure for view in panel.findChildren(FigureView) if view.key == key)
 
 
 @pytest.mark.parametrize("name", TRACES)

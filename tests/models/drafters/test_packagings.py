@@ -163,7 +163,7 @@ def test_the_first_and_the_last_state(
     assert (found.packaging, found.taps) == (packaging, taps)
     assert check(found, layout.target) == ""
     beyond = classify(layout.config | {key: [*ids[:-1], ids[-1] + 1]}, layout.tensors)
-    assert "behind layer 37" in check(beyond, layout.target)
+    assert "after layer 37" in check(beyond, layout.target)
 
 
 @pytest.mark.parametrize(

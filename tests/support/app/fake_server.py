@@ -84,9 +84,7 @@ def do(
             endpoint = "/messages" if client.startswith("claude") else "/chat/completions"
             known = states.get(name, "waiting")
             requests.append(
-                RequestStatus(
-                    *(id, endpoint, client or "Zed", known, 5, 7, (f"http-{id}",)), model="tiny"
-                )
+                RequestStatus(*(id, endpoint, client or "Zed", known, 5, 7), model="tiny")
             )
             tell(status(address, requests, models))
         case "model":

@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QListView, QPushButton
 from app.choice_box import ChoiceBox
 from app.models.pages import PageStatus
 from app.models.rows import LibraryRow, Rows
+from app.rounds.figures import Figure
+from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.labels import ToneLabel
 from app.window import Window
 
@@ -70,3 +72,8 @@ def button_of(row: LibraryRow, name: str) -> QPushButton:
 def words_of(page: PageStatus) -> str:
     """What a page of the Library says in place of rows; empty if it says nothing."""
     return "" if page.kind == "none" else str(page.findChild(ToneLabel).text())  # type: ignore[union-attr]
+
+
+def figure(panel: RoundsPanel, key: str) -> Figure:
+    """What one of the panel's views shows."""
+    return next(view.figure for view in panel.findChildren(FigureView) if view.key == key)
