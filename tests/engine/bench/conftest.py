@@ -39,6 +39,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
     return BenchOptions(
         target=ModelFolder(folder / "target"),
         drafters=("lookup", str(folder / "tiny")),
+        drafter_bits=16,  # as mlx-lm drafts, so that both draft the same tokens
         lengths=("3", "auto"),
         prompts=folder / "own.txt",
         max_tokens=20,
