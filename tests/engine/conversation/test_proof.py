@@ -127,6 +127,7 @@ def write(target: LoadedModel, length: int) -> tuple[list[int], list[float]]:
     return list(session.tokens), own
 
 
+@pytest.mark.cpu
 def test_the_cpu_is_exact_by_itself(tokenizer: Any, tmp_path: Path) -> None:
     target = loaded(tiny_model("llama"), tokenizer)
     found = settle(target, "auto", store=CalibrationStore(tmp_path))

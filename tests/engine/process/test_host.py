@@ -26,8 +26,8 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.device import unproven
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
+from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.host import (
     CommandQueue,
@@ -66,6 +66,7 @@ WITHOUT_END = Sampling(logit_bias={256: -1000.0})
 QUESTION = asked("Tell me a story, and a long one.")
 ARCHITECTURES = Path(__file__).parents[2] / "data" / "architectures.json"
 LONG = 3000  # tokens, several seconds' worth
+ALIKE = Exactness(ANY_ROWS, "this device computes every row alike")  # on the CPU
 
 
 @pytest.fixture(scope="module")
@@ -439,7 +440,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     loaded = child.next()
     assert loaded == Loaded(
         *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, unproven().now, True, protocol.Macs(), False, (), None, False),
+        *(4, ALIKE, True, protocol.Macs(), False, (), None, False),
         held_bytes=loaded.held_bytes if isinstance(loaded, Loaded) else 0,
     )
     assert loaded.held_bytes > 0
