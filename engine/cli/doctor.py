@@ -249,7 +249,7 @@ class _PairChecks:
         calibration = calibrate(
             session.decoder, session.drafter, budget_seconds=self._budget_seconds
         )
-        if calibration is None:
+        if calibration is None or not calibration.steady:  # its figures would not be true
             yield Symptom.BUSY.found("passes", "timings varied too much to calibrate")
             return
         self.curve = curve_of(calibration, session.drafter.name.split("+"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import engine.draft_length.calibrate as calibrate_module
 from engine.bench.machine import this_machine
 from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.cli import doctor
@@ -88,7 +87,7 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> No
 def test_what_a_busy_machine_measures_is_not_believed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrate_module._Survey, "steady", False)
+    monkeypatch.setattr(Calibration, "steady", False)
     found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
     assert found.usable
     assert found.curve is None
