@@ -31,6 +31,7 @@ from engine.cli.main import main
 from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.exactness import Exactness
 from engine.replies.syntax import ReasoningMarks, ReplySyntax
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -93,6 +94,22 @@ def test_what_a_busy_machine_measures_is_not_believed(
     assert found.curve is None
     assert found.checks[-1].name == "passes"
     assert found.checks[-1].symptom is Symptom.BUSY
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [
+        Exactness(6, "passes over up to 6 rows, by our kernel", cost=1.4),
+        Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off"),
+    ],
+)
+def test_how_exact_the_text_is_stands_in_a_line(
+    folder: Path, exact: Exactness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "settle", lambda target, wish: exact)
+    found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
+    assert by_name(found)["text"].fact == exact.in_words()
+    assert ("exact" in exact.in_words()) == (exact.rows > 0)
 
 
 def test_a_curve_is_of_the_pair_alone() -> None:
