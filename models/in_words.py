@@ -26,6 +26,7 @@ _PACKAGING = re.compile(  # what a name says of files, not of the model
     re.IGNORECASE,
 )
 _FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
+_LONG_SECONDS = 99 * 3600.0
 
 
 def clean(text: str) -> str:
@@ -62,6 +63,8 @@ def left(seconds: float) -> str:
         return "a few seconds left"
     if seconds < 55:
         return f"{round(seconds / 5) * 5} s left"
+    if seconds > _LONG_SECONDS:  # or without an end, where next to nothing arrives
+        return "days left"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{max(1, minutes)} min left"

@@ -23,6 +23,7 @@ def test_sizes_and_times(subtests: pytest.Subtests) -> None:
         (left(58), "1 min left"),
         (left(3 * 60 + 20), "3 min left"),
         (left(2 * 3600 + 61), "2 h 01 min left"),
+        (left(float("inf")), "days left"),
         (ago(3), "just now"),
         (ago(90), "1 minute ago"),
         (ago(3 * 86_400), "3 days ago"),
