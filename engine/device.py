@@ -42,11 +42,15 @@ def backend() -> Backend:
     return BACKENDS[mx.default_device().type]
 
 
+def has_metal() -> bool:
+    """Return whether a kernel in Metal's language can be compiled here. No other code asks MLX."""
+    return mx.metal.is_available()
+
+
 def unproven() -> Promise:
     """What the device alone promises of every model: see `engine.conversation.proof`."""
-    if backend().exact_rows:
-        return Promise(Exactness(ANY_ROWS, "this device computes every row alike"))
-    return Promise(Exactness(0, why="nothing was checked"))
+    alike = Exactness(ANY_ROWS, "this device computes every row alike")
+    return Promise(alike if backend().exact_rows else Exactness(0, why="nothing was checked"))
 
 
 def fetch(*arrays: mx.array) -> list[Any]:

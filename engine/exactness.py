@@ -31,9 +31,8 @@ class Exactness:
     def in_words(self) -> str:
         """The promise that holds, with its reason and what it costs."""
         checked = " (checked on this machine)" if self.in_parts and self.rows > 1 else ""
-        promise = (
-            f"exact{checked}: {self.how}" if self.rows else f"equal up to near ties: {self.why}"
-        )
+        near = f"equal up to near ties: {self.why}"
+        promise = f"exact{checked}: {self.how}" if self.rows else near
         costs = (
             f"passes over drafts take {self.cost:.2f} times as long" if self.cost > COSTS else ""
         )

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.device import fetch, wait
+from engine.device import fetch, has_metal, wait
 from engine.draft_length.calibrations import CalibrationStore
 from engine.metal import few_rows, header
 from engine.metal.few_rows import Shape
@@ -60,8 +60,8 @@ def kernels_for(
     right, slower ones only if `slow`, and what became of all, in words. `again`: also try those
     whose trial did not come back."""
     chip = re.search(r"Apple M(\d+)", machine["chip"])
-    if not mx.metal.is_available():
-        return (), "there is no Metal"
+    if not has_metal():
+        return (), "off: this machine has no Metal"
     if os.environ.get("SLIPSTREAM_FEW_ROWS") == "off":
         return (), "off, as SLIPSTREAM_FEW_ROWS says"
     if chip is not None and int(chip[1]) >= _UNREPORTED:

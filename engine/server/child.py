@@ -25,7 +25,7 @@ _STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one mor
 
 
 class EngineChild:
-    """Keeps an engine running behind a link. Attribute: `load`, what each engine is asked for
+    """Keeps an engine running for a link. Attribute: `load`, what each engine is asked for
     first."""
 
     def __init__(

@@ -166,7 +166,7 @@ def test_chips_without_a_report_a_changed_header_and_a_switch_are_off(
         patch.setenv("SLIPSTREAM_FEW_ROWS", "off")
         assert kernels(store) == (0, "off, as SLIPSTREAM_FEW_ROWS says")
     monkeypatch.setattr(mx.metal, "is_available", lambda: False)
-    assert kernels(store) == (0, "there is no Metal")
+    assert kernels(store) == (0, "off: this machine has no Metal")
 
 
 @needs_a_compiler
