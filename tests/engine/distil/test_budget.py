@@ -30,5 +30,5 @@ def test_tokens_and_epochs() -> None:
 
 def test_times_in_words() -> None:
     assert left(60, 0.25) == "3 min left"
-    assert left(60, 1e-4) == "166 h 39 min left"
+    assert left(60, 0.01) == "1 h 39 min left"
     assert left(60, 1.5) == left(0, 0.0) == "a few seconds left"
