@@ -1,7 +1,7 @@
-"""`slipstream agent`: an agent in the terminal, with a local server for this run.
+"""`slipstream agent`: runs an agent in the terminal with a local server.
 
-Knows options, processes and the terminal. An agent gets its settings in its environment and its
-arguments (`engine.server.clients`); no file of the user is changed.
+Knows options, processes and the terminal. An agent gets its settings through its environment and
+its arguments (`engine.server.clients`); no file of the user is changed.
 """
 
 import asyncio
@@ -37,54 +37,54 @@ if TYPE_CHECKING:
 
 PROGRAMS = tuple(agents(Server("", "")))
 _SECONDS = 2.0  # in which a running server answers
-_ARGUMENTS = "What the agent is given: after -- if it begins with -."
+_ARGUMENTS = "Its own arguments; write -- before them if they begin with -."
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(ModelOptions):
-    """Also which agent, and where a server may run already."""
+    """Also which agent, and the port of a server that may run already."""
 
     program: str = positional(MISSING, "The agent: " + ", ".join(PROGRAMS) + ".", "AGENT")
     arguments: list[str] | None = positional(None, _ARGUMENTS, "ARG")
-    port: int = option(DEFAULT_PORT, "Use the server that runs here, if one does.", "N", min=1)
-    key_file: Path | None = option(None, "The key that it asks for, in a file.", "FILE")
+    port: int = option(DEFAULT_PORT, "Use the server at this port, if one runs.", "N", min=1)
+    key_file: Path | None = option(None, "A file with that server's key.", "FILE")
 
 
 @with_options
 def agent(options: AgentOptions) -> None:
-    """Start an agent with a local server, for this run only."""
+    """Run an agent with a local server."""
     if options.program not in PROGRAMS:
         known = f"{', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]}"
-        raise Problem(f"There is no agent {options.program}.", f"Name {known}.")
+        raise Problem(f"Unknown agent: {options.program}.", f"Choose {known}.")
     found = agents(Server("", ""))[options.program]
     if shutil.which(found.program) is None:
-        raise Problem(f"{found.name} is not installed.", f"Run {found.install} first.")
+        raise Problem(f"{found.name} is not installed.", f"Install it: {found.install}")
     running = _running(options)
     if running is None:
         status = _with_a_server(options)
     else:
         say(f"{running.model} at {running.address}")
         command, environment = _started(agents(running)[options.program], options)
-        with noting(signal.SIGINT):  # a Ctrl-C is the agent's
+        with noting(signal.SIGINT):  # Ctrl-C is for the agent
             status = subprocess.run(command, env=environment, check=False).returncode
     raise typer.Exit(status if status >= 0 else 128 - status)
 
 
 def say(line: str) -> None:
-    """Print a line about the server on standard error."""
+    """Print a line about the server to standard error."""
     print(f"slipstream: {line}", file=sys.stderr, flush=True)
 
 
 def _started(agent: Agent, options: AgentOptions) -> tuple[list[str], dict[str, str]]:
-    """An agent's command and its environment."""
+    """Return an agent's command and its environment."""
     program = shutil.which(agent.program) or agent.program
     command = [program, *agent.arguments, *(options.arguments or ())]
     return command, {**os.environ, **agent.variables}
 
 
 def _running(options: AgentOptions) -> Server | None:
-    """The server that runs already; None if there is none, or none with the target that is asked
-    for. Raises Problem."""
+    """Return the server that runs already, if it has the target that the user named; else None.
+    Raises `Problem`."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.target import name_of
 
@@ -95,8 +95,8 @@ def _running(options: AgentOptions) -> Server | None:
         status, body = _listed(options.port, key)
     if status == HTTPStatus.UNAUTHORIZED:
         raise Problem(
-            f"The server at port {options.port} asks for another key.",
-            "Give its file with --key-file, or another --port.",
+            f"The server at port {options.port} needs another key.",
+            "Name the key's file with --key-file, or choose another --port.",
         )
     models = _models(body)
     if not models:
@@ -109,7 +109,7 @@ def _running(options: AgentOptions) -> Server | None:
 
 
 def _listed(port: int, key: str) -> tuple[int, bytes]:
-    """The status and the body with which a server lists its models; 0 if there is no server."""
+    """Return the status and the body of a server's list of models; status 0 without a server."""
     connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
     with closing(connection), suppress(OSError, HTTPException):
         connection.request("GET", "/v1/models", headers={"authorization": f"Bearer {key}"})
@@ -119,16 +119,16 @@ def _listed(port: int, key: str) -> tuple[int, bytes]:
 
 
 def _models(body: bytes) -> dict[str, int]:
-    """The models that a Slipstream lists, with their contexts; empty for other servers."""
+    """Return the models in a Slipstream server's list, with their contexts in tokens; {} for other
+    servers."""
     with suppress(ValueError, KeyError, TypeError):
-        listed = json.loads(body)["data"]
-        ours = [one for one in listed if one["owned_by"] == "slipstream"]
-        return {str(one["id"]): int(one.get("context_length") or DEFAULT_CONTEXT) for one in ours}
+        ours = [m for m in json.loads(body)["data"] if m["owned_by"] == "slipstream"]
+        return {str(m["id"]): int(m.get("context_length") or DEFAULT_CONTEXT) for m in ours}
     return {}
 
 
 def _with_a_server(options: AgentOptions) -> int:
-    """Run the agent beside a server of its own. Returns its exit status. Raises Problem."""
+    """Run the agent with a new server. Returns the agent's exit status. Raises `Problem`."""
     from engine.server.pool import Offers
     from engine.server.running import Place, serve
     from engine.server.target import name_of
@@ -140,20 +140,20 @@ def _with_a_server(options: AgentOptions) -> int:
         thinking=options.thinking or "",
         thinking_budget=options.thinking_budget,
     )
-    # A key of this run: no other program of this machine can ask.
+    # A new key for each run: no other program on this machine can use the server.
     place = Place(port=0, key=secrets.token_urlsafe(24))
     with _without_standard_error() as errors:
-        running = _Beside(options, errors)
+        running = _ServedAgent(options, errors)
         asyncio.run(serve(place, offers, loaded=running.begin, report=running.report))
     for remark in running.remarks:
         say(remark)
     return running.status
 
 
-class _Beside:
-    """The agent beside a server that is being served.
+class _ServedAgent:
+    """An agent that runs while this process serves it.
 
-    Attributes: `status`, with which it ended; `remarks`, what happened to the server meanwhile.
+    Attributes: `status`, its exit status; `remarks`, lines about the server while it ran.
     """
 
     def __init__(self, options: AgentOptions, errors: int) -> None:
@@ -162,7 +162,7 @@ class _Beside:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, place: "Place", loaded: "Loaded") -> None:
-        """Start the agent, once the server answers. With the agent the server ends."""
+        """Start the agent as soon as the server answers. The server ends with the agent."""
         from engine.server.target import name_of
 
         assert place.key is not None
@@ -171,7 +171,7 @@ class _Beside:
         self._task = asyncio.create_task(self._run(server))
 
     def report(self, line: str) -> None:
-        """Show what happens to the server: at once, or after the agent, whose screen it is."""
+        """Print a line about the server; while the agent uses the screen, store it as a remark."""
         if self._task is not None:
             self.remarks.append(line)
         else:
@@ -193,8 +193,8 @@ class _Beside:
 
 @contextmanager
 def _without_standard_error() -> Iterator[int]:
-    """Whatever this process and the engine print there meanwhile would disturb the agent's screen.
-    Yields standard error as it was."""
+    """Discard this process's standard error, which would disturb the agent's screen. Yields a
+    descriptor of the original one."""
     sys.stderr.flush()
     before = os.dup(2)
     try:

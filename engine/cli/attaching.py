@@ -1,7 +1,7 @@
-"""Gives documents to a model in a terminal: reads them, sends them, and reports on them.
+"""Attaches documents to a chat in a terminal: reads them, sends them, and reports on them.
 
-Knows a session, a console, and a function that reads files. A message with documents is kept as it
-was sent, and is never made again.
+Knows a session, a console, and a function that reads files. A message with documents is stored as
+it was sent, and is never rebuilt.
 """
 
 import signal
@@ -37,7 +37,7 @@ _FEWEST_READ = 64  # tokens, for a speed of reading to mean something
 
 
 class Reader(Protocol):
-    """As `engine.documents.reading.read_document` does."""
+    """The signature of `engine.documents.reading.read_document`."""
 
     def __call__(
         self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
@@ -45,8 +45,8 @@ class Reader(Protocol):
 
 
 def read_attached(path: Path, console: Console, read: Reader) -> Document:
-    """Read a file or a folder, and print which parts of it could not be read. Raises Problem, also
-    after a Ctrl-C."""
+    """Read a file or a folder, and print which parts of it could not be read. Raises `Problem`,
+    also after a Ctrl-C."""
     name = one_line(path.name or str(path))
     doing = f"Reading {escape(name)}"
     with noting(signal.SIGINT) as interrupted, console.status(doing) as status:
@@ -57,20 +57,20 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
         try:
             document = read(path, cancelled=interrupted, progress=report)
         except Cancelled:
-            raise Problem(f"{name} was not read to its end.", "Attach it again.") from None
+            raise Problem(f"Reading {name} was stopped.", "Attach it again.") from None
     for line in lacks(document):
-        _tell(console, f"{document.name}: {line}", style="yellow")
+        _print(console, f"{document.name}: {line}", style="yellow")
     return document
 
 
 class PictureReader(Protocol):
-    """As `engine.documents.reading.normalize` does."""
+    """The signature of `engine.documents.reading.normalize`."""
 
     def __call__(self, source: Path, into: Path, *, cancelled: Callable[[], bool]) -> Picture: ...
 
 
-def keep_what_was_read(session: AnySession) -> list[str]:
-    """Keep on disk the caches of documents, until a Ctrl-C. Returns why they cannot be kept."""
+def cache_documents(session: AnySession) -> list[str]:
+    """Write the caches of documents to disk, until a Ctrl-C. Returns why they cannot be saved."""
     with noting(signal.SIGINT) as interrupted:
         while not interrupted() and session.keep():
             pass
@@ -78,8 +78,8 @@ def keep_what_was_read(session: AnySession) -> list[str]:
 
 
 class Attachments:
-    """The documents of one conversation, numbered from 1 in their order, and the `pictures` that
-    are shown with its next message. Closed at the end."""
+    """The documents of one conversation, numbered from 1, and the `pictures` of its next message.
+    Must be closed."""
 
     def __init__(
         self, session: AnySession, console: Console, documents: Sequence[Document] = ()
@@ -90,29 +90,29 @@ class Attachments:
         self.pictures: tuple[Picture, ...] = ()
         self._sent: dict[str, Sent] = {}  # by the text of a message
         self._words: dict[int, WordIndex] = {}
-        self._seconds_per_token = 0.0  # until it is measured
+        self._seconds_per_token = 0.0  # unknown until the first long prompt was read
 
     def attach(self, document: Document) -> None:
-        """Give the document to the model with the next message."""
+        """Attach a document to the next message."""
         self._documents[len(self._documents) + 1] = document
 
     def show_picture(self, path: Path, read: PictureReader) -> None:
-        """Show a picture with the next message, and print its size. Raises Problem, also if the
-        model cannot see, and after a Ctrl-C."""
+        """Attach a picture to the next message, and print its size. Raises `Problem`, also if the
+        model does not support pictures, and after a Ctrl-C."""
         name = one_line(path.name)
         with noting(signal.SIGINT) as interrupted:
             try:
                 picture = read(path, self._folder, cancelled=interrupted)
             except Cancelled:
-                raise Problem(f"{name} was not read to its end.", "Show it again.") from None
+                raise Problem(f"Reading {name} was stopped.", "Attach it again.") from None
         tokens = self._session.encode(chat([ChatMessage("user", "", pictures=(picture,))]))
         size = f"{picture.width:,} x {picture.height:,} pixels"
-        _tell(self._console, f"{name}: {size}, {sum(map(is_virtual, tokens)):,} tokens")
+        _print(self._console, f"{name}: {size}, {sum(map(is_virtual, tokens)):,} tokens")
         self.pictures += (picture,)
 
     @cached_property
     def _folder(self) -> Path:
-        """Where the pictures are while the conversation lasts."""
+        """The temporary folder of the conversation's pictures."""
         return Path(self._closing.enter_context(TemporaryDirectory(prefix="slipstream-")))
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Attachments:
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """The digests of all documents."""
+        """Return the digests of all documents."""
         return tuple(document.digest for document in self._documents.values())
 
     @cached_property
@@ -136,11 +136,11 @@ class Attachments:
         more: bool,
         passages: bool = False,
     ) -> ChatMessage:
-        """A message: the question, and what it needs of the documents.
+        """Return a message: the question, after the parts of the documents that it needs.
 
-        `before`: the messages before it that are still read. `more`: other questions may follow,
-        and need room too. `passages`: of documents that take long to read, only these. Raises
-        Problem where a document has no room.
+        `before`: the earlier messages that are still in the context. `more`: other questions may
+        follow and need room too. `passages`: give only passages of documents that take long to
+        read. Raises `Problem` if a document does not fit.
         """
         asked = ChatMessage("user", question, pictures=self.pictures)
         if not self._documents:
@@ -160,66 +160,66 @@ class Attachments:
             asked_before=sent[-1].question if sent else "",
         )
         for document in made.sent.documents:
-            _tell(self._console, self._told(made, document))
+            _print(self._console, self._size_and_part(made, document))
         if is_slow(made, self._seconds_per_token):
             seconds = room_in_time(self._seconds_per_token) * self._seconds_per_token
             how = "/passages QUESTION" if more else "--passages"
-            _tell(
+            _print(
                 self._console,
-                f"{how} gives only what the question is about: {to_read(seconds)} at most.",
+                f"{how} sends only relevant passages: {to_read(seconds)} at most.",
                 "yellow",
             )
         if made.in_part:
             line = _in_part(made, context=self._session.target.context_length)
-            _tell(self._console, line, "yellow")
+            _print(self._console, line, "yellow")
         self._sent[made.sent.text] = made.sent
         return replace(asked, content=made.sent.text, attached=made.sent.attached)
 
     def learn(self, stats: Stats) -> None:
-        """Learn from an answer how fast prompts are read."""
+        """Take from an answer's statistics how fast prompts are read."""
         read = stats.prompt_tokens - stats.reused_tokens
         if read >= _FEWEST_READ:
             self._seconds_per_token = stats.prefill_seconds / read
 
     def show_copied(self, answer: str) -> None:
-        """Print how much of an answer stands word for word in the documents, and where."""
+        """Print how much of an answer is copied word for word from which documents."""
         for number, document in self._documents.items():
             if number not in self._words:
                 self._words[number] = WordIndex(document.text, document.starts)
         copied = share(answer, find_copied(answer, self._words), self._documents)
         if line := in_words(copied, self._documents):
-            _tell(self._console, line)
+            _print(self._console, line)
 
     def show_all(self, messages: Sequence[ChatMessage]) -> None:
-        """Print a line for each document, and how much of it these messages have."""
+        """Print a line for each document, with the part of it that these messages contain."""
         if not self._documents:
-            _tell(self._console, "No file is attached. /attach FILE attaches one.")
+            _print(self._console, "No file is attached. To attach one: /attach FILE")
         sent = self._sent_in(messages)
         for number, document in self._documents.items():
-            parts = [one for each in sent for one in each.documents if one.number == number]
-            state = "goes with the next message"
+            parts = [part for s in sent for part in s.documents if part.number == number]
+            state = "attached to the next message"
             if parts:
                 given = sum(part.passages for part in parts)
                 state = in_passages(given, parts[0].among) if given else parts[-1].in_words
-            told = filter(None, (document.name, size_in_words(document), state))
-            _tell(self._console, f"{number}. {', '.join(told)}")
+            facts = filter(None, (document.name, size_in_words(document), state))
+            _print(self._console, f"{number}. {', '.join(facts)}")
 
     def show(self, number: int, messages: Sequence[ChatMessage]) -> None:
-        """Print the part of a document that the model got, or all of it before it is sent. Raises
-        Problem."""
+        """Print the part of a document that was sent to the model; before that, all of it. Raises
+        `Problem`."""
         if number not in self._documents:
-            raise Problem(f"There is no document {number}.", "/attachments lists them.")
+            raise Problem(f"No file has the number {number}.", "Type /attachments for a list.")
         text = "".join(sent.given(number) for sent in self._sent_in(messages))
         text = text or write_message("", [Attached(number, self._documents[number])]).text
         self._console.print(Styled(clean(text).rstrip()), soft_wrap=True)
 
     def _sent_in(self, messages: Sequence[ChatMessage]) -> list[Sent]:
-        return [self._sent[each.content] for each in messages if each.content in self._sent]
+        return [self._sent[m.content] for m in messages if m.content in self._sent]
 
-    def _told(self, made: Plan, document: SentDocument) -> str:
+    def _size_and_part(self, made: Plan, document: SentDocument) -> str:
         size = size_in_words(self._documents[document.number])
-        told = [f"{document.name}: {size}" if size else f"{document.name}:", made.told(document)]
-        return (", " if size else " ").join(told) + self._seconds(made, document)
+        words = [f"{document.name}: {size}" if size else f"{document.name}:", made.told(document)]
+        return (", " if size else " ").join(words) + self._seconds(made, document)
 
     def _seconds(self, made: Plan, document: SentDocument) -> str:
         if not self._seconds_per_token:
@@ -228,8 +228,10 @@ class Attachments:
         return f", {to_read(seconds)}"
 
     def _room(self, messages: Sequence[ChatMessage], request: Request, *, more: bool) -> int:
-        """How many tokens documents may take in the last of these messages. In a conversation that
-        goes on, a quarter is left to it; where older turns may be left out, half of all is there.
+        """Return how many tokens documents may take in the last of these messages.
+
+        A conversation that continues keeps a quarter of the context for itself; if older turns may
+        be dropped, documents get at least half of it.
         """
         limit = self._session.room(request)
         free = limit - len(self._session.encode(chat(messages)))
@@ -239,19 +241,19 @@ class Attachments:
         return free if request.overflow == "stop" else max(free, limit // 2)
 
     def count(self, text: str) -> int:
-        """The tokens of a text."""
+        """Return the number of tokens in a text."""
         tokenizer = self._session.target.tokenizer
         return len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
 
-def _tell(console: Console, line: str, style: str = "dim") -> None:
+def _print(console: Console, line: str, style: str = "dim") -> None:
     console.print(Styled(clean(line)), style=style, highlight=False, soft_wrap=True)
 
 
 def _in_part(made: Plan, *, context: int) -> str:
-    names = " and ".join(each.name for each in made.sent.documents if each.passages)
+    names = " and ".join(document.name for document in made.sent.documents if document.passages)
     return (
-        f"The model gets passages only of {names}: it cannot count or sum up what it does not get. "
-        f"All of it has about {made.whole_tokens:,} tokens, and the context {context:,}. Give a "
-        "larger --context, where the model has one, or ask part by part."
+        f"The model sees only passages of {names}, so it cannot count or summarize the whole. "
+        f"The whole has about {made.whole_tokens:,} tokens; the context has {context:,}. Set a "
+        "larger --context if the model has one, or ask part by part."
     )

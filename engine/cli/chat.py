@@ -22,12 +22,12 @@ from engine.cli.attaching import (
     Attachments,
     PictureReader,
     Reader,
-    keep_what_was_read,
+    cache_documents,
     read_attached,
 )
 from engine.cli.sessions import AnySession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
-from engine.cli.tools import AnswerInSteps, Tools, ask_person
+from engine.cli.tools import AnswerInSteps, Tools, ask_user
 from engine.conversation.pair_costs import Remark
 from engine.documents.reading import normalize, read_document
 from engine.events import Done, Prefill, Stats, Text
@@ -42,17 +42,17 @@ _HELP = """\
 /regenerate          answer the last message again
 /drafter NAME        none, lookup, suffix, lookahead[:W,N,G], early-exit[:LAYERS],
                      a model folder, or several joined with +
-/draft-length N      tokens to draft a round, tree:N for a tree of so many, or auto
-/system TEXT         set the system prompt; the conversation starts anew
-/attach FILE         give a file or a folder to the model, with the next message
-/image FILE          show a picture to the model, with the next message
-/attachments         the files; /attachments N prints what the model gets of one
-/passages QUESTION   give only passages of files that take long to read
-/tools               the tools that the model may ask for
-/save FILE           write the conversation to a .json or .md file
-/help                this list
-/quit                leave (Ctrl-D does, too)
-Ctrl-C stops an answer. Ctrl-\\ ends its thinking, so that the answer begins."""
+/draft-length N      tokens to draft a round; tree:N for a tree of N tokens; or auto
+/system TEXT         set the system prompt and start a new conversation
+/attach FILE         attach a file or folder to the next message
+/image FILE          attach a picture to the next message
+/attachments         list attached files; /attachments N prints the text sent of file N
+/passages QUESTION   ask with only the relevant passages of long files
+/tools               list the tools that the model may call
+/save FILE           save the conversation as .json or .md
+/help                show this list
+/quit                leave the chat (or Ctrl-D)
+Ctrl-C stops an answer. Ctrl-\\ ends its thinking and starts the answer."""
 
 
 class TerminalChat:
@@ -75,14 +75,14 @@ class TerminalChat:
         self._request = request
         self._attachments, self._read, self._see = attachments, read, see
         self._tools = tools
-        self._left_out = range(0)  # of the messages, in the latest answer
+        self._left_out = range(0)  # the messages that did not fit into the latest answer's context
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
         """Read lines with `read`, which raises EOFError at the end, and answer them."""
         if self._tools is not None:
-            self._tools.decide = ask_person(self._console, read)
-        with noting(signal.SIGQUIT):  # which would end the chat where an answer ends just before
+            self._tools.decide = ask_user(self._console, read)
+        with noting(signal.SIGQUIT):  # it would end the chat if an answer has just ended
             self._run(read)
 
     def _run(self, read: Callable[[], str]) -> None:
@@ -135,23 +135,23 @@ class TerminalChat:
                 self._ask(argument, passages=True)
             case "/tools":
                 for tool in self._tools.given if self._tools else ():
-                    said = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
-                    self._console.print(Styled(one_line(said)[:200]), style="dim")
+                    line = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
+                    self._console.print(Styled(one_line(line)[:200]), style="dim")
             case "/save":
                 save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
-                raise Problem(f"There is no command {command}.", "/help lists them.")
+                raise Problem(f"Unknown command: {command}.", "Type /help for a list.")
             case _:
                 self._ask(line)
 
     @property
     def _still_read(self) -> list[ChatMessage]:
-        return [each for i, each in enumerate(self.messages) if i not in self._left_out]
+        return [message for i, message in enumerate(self.messages) if i not in self._left_out]
 
     def _ask(self, question: str, *, passages: bool = False) -> None:
         if not question:
-            raise Problem("There is no question.", "For example: /passages When does it end?")
+            raise Problem("The question is missing.", "For example: /passages When does it end?")
         asked = self._attachments.write(
             question, self._request, before=self._still_read, more=True, passages=passages
         )
@@ -159,14 +159,14 @@ class TerminalChat:
 
     def _attach(self, argument: str) -> None:
         if not argument:
-            raise Problem("There is no file to attach.", "For example: /attach contract.pdf")
+            raise Problem("The file's name is missing.", "For example: /attach contract.pdf")
         document = read_attached(typed_path(argument), self._console, self._read)
         self._attachments.attach(document)
         self._attachments.show_all(self.messages)
 
     def _show_picture(self, argument: str) -> None:
         if not argument:
-            raise Problem("There is no picture to show.", "For example: /image photo.jpg")
+            raise Problem("The picture's name is missing.", "For example: /image photo.jpg")
         self._attachments.show_picture(typed_path(argument), self._see)
 
     def _list(self, argument: str) -> None:
@@ -175,18 +175,18 @@ class TerminalChat:
         elif argument.isdecimal():
             self._attachments.show(int(argument), self.messages)
         else:
-            raise Problem(f"{argument} is no number.", "/attachments lists them.")
+            raise Problem(f"{argument} is not a number.", "Type /attachments for a list.")
 
     def _regenerate(self) -> None:
         asked = list(self.messages)
         while asked and asked[-1].role in ("assistant", "tool"):
             asked.pop()
         if not asked or asked[-1].role != "user":
-            raise Problem("There is no answer yet.", "Write a message first.")
+            raise Problem("No message has been sent yet.", "Write a message first.")
         self._answer(asked)
 
     def _answer(self, asked: list[ChatMessage]) -> None:
-        """Answer `asked`, which becomes the conversation once some of the answer is there."""
+        """Answer `asked`, which becomes the conversation as soon as some of the answer exists."""
         stats, tools = Stats(), self._tools
         request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, noting(signal.SIGQUIT) as hurried:
@@ -206,17 +206,19 @@ class TerminalChat:
                 cancelled=interrupted,
             )
             self._show_answer(asked, answer)
-        heard = answer.events
-        stats = next((each.stats for each in reversed(heard) if isinstance(each, Done)), stats)
+        events = answer.events
+        stats = next((event.stats for event in reversed(events) if isinstance(event, Done)), stats)
         self._attachments.learn(stats)
-        if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
+        if (
+            read := next((event for event in events if isinstance(event, Prefill)), None)
+        ) is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
         self._attachments.show_copied(answer.content)
-        self._show(*closing_remarks(heard))
+        self._show(*closing_remarks(events))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)
-        self._show(*keep_what_was_read(self._session))
+        self._show(*cache_documents(self._session))
 
     def _show_answer(self, asked: list[ChatMessage], answer: AnswerInSteps) -> None:
         """Draw an answer, a generation at a time."""
@@ -226,30 +228,29 @@ class TerminalChat:
                     for event in events:
                         view.show(event)
         finally:
-            heard = answer.events
-            ended = any(isinstance(each, Done) and each.reason != "cancelled" for each in heard)
-            if ended or any(isinstance(each, Text) for each in heard):
+            ended = any(isinstance(e, Done) and e.reason != "cancelled" for e in answer.events)
+            if ended or any(isinstance(e, Text) for e in answer.events):
                 # Even an empty answer: templates want user and assistant in turns.
                 self.messages = [*asked, *answer.messages]
                 if asked[-1].pictures == self._attachments.pictures:
                     self._attachments.pictures = ()
 
     def _show(self, *remarks: str) -> None:
-        """Print what the user should know beside an answer; nothing for empty remarks."""
+        """Print remarks about an answer; empty ones are left out."""
         for remark in filter(None, remarks):
             self._console.print(remark, style="yellow", highlight=False)
 
 
 def typed_path(text: str) -> Path:
-    """The path that the user typed, or a terminal for a file that was dropped on it."""
-    with suppress(ValueError):  # a quotation mark without its other half
+    """Return the path that the user typed, or that the terminal typed for a dropped file."""
+    with suppress(ValueError):  # an unclosed quotation mark
         if not os.path.exists(os.path.expanduser(text)):
             parts = shlex.split(text)
             text = parts[0] if len(parts) == 1 else text
     return written_path(text)
 
 
-def _as_openais(call: ToolCall) -> dict[str, object]:
+def _openai_call(call: ToolCall) -> dict[str, object]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
 
@@ -257,7 +258,7 @@ def _as_openais(call: ToolCall) -> dict[str, object]:
 def save(messages: list[ChatMessage], path: Path) -> None:
     """Write a conversation as JSON (OpenAI's message list) or as Markdown, by the suffix.
 
-    Raises Problem if the file is there already or cannot be written.
+    Raises Problem if the file exists already or cannot be written.
     """
     if path.suffix == ".md":
         shown = "*a picture*\n\n"
@@ -270,7 +271,7 @@ def save(messages: list[ChatMessage], path: Path) -> None:
         listed = [
             {"role": m.role, "content": _content(m)}
             | ({"reasoning_content": m.reasoning} if m.reasoning else {})
-            | ({"tool_calls": list(map(_as_openais, m.tool_calls))} if m.tool_calls else {})
+            | ({"tool_calls": list(map(_openai_call, m.tool_calls))} if m.tool_calls else {})
             | ({"tool_call_id": m.tool_call_id} if m.tool_call_id else {})
             for m in messages
         ]
@@ -285,14 +286,14 @@ def save(messages: list[ChatMessage], path: Path) -> None:
         raise Problem(f"{path} already exists.", "Choose another name.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error
+        raise Problem(f"{path} cannot be written: {reason}.", "Choose another name.") from error
 
 
 def _content(message: ChatMessage) -> Any:
-    """The content of a message as OpenAI writes it: its text, or parts if it shows pictures."""
+    """Return a message's content as OpenAI writes it: its text, or parts if it has pictures."""
     if not message.pictures:
         return message.content
-    files = [Path(each.path).read_bytes() for each in message.pictures]
+    files = [Path(picture.path).read_bytes() for picture in message.pictures]
     urls = [f"data:image/png;base64,{b64encode(file).decode()}" for file in files]
     return [
         *({"type": "image_url", "image_url": {"url": url}} for url in urls),

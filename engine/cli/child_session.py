@@ -1,5 +1,5 @@
-"""A session in a child process, for commands that answer: where several Macs hold the target, their
-group ends with the process that leads them, and a chat goes on.
+"""A session in a child process, for commands that answer with several Macs: the group of Macs ends
+with the process that leads it, while the chat continues.
 
 Knows the protocol and a process; nothing of Macs. Answers as `engine.conversation.session.Session`
 does.
@@ -38,14 +38,14 @@ from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.model_folder import ModelFolder
 
-_LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
+_LAST_WORDS_SECONDS = 0.5  # a process that fails for good ends within this time
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
-_NEXT = "Ask again: that loads the model again."
+_NEXT = "Ask again to load the model again."
 
 
 @dataclass(frozen=True, slots=True)
 class FarTarget:
-    """A target in another process: the fields of a `LoadedModel` that are known here."""
+    """A target in another process: the fields of its `LoadedModel` that this process knows."""
 
     tokenizer: Any
     context_length: int
@@ -54,7 +54,7 @@ class FarTarget:
 
 
 class ChildSession:
-    """A conversation. A process that has ended is started again with the next answer."""
+    """A conversation in a child process. The next answer starts a process that has ended again."""
 
     disturbed = False
     unkept = None
@@ -67,13 +67,13 @@ class ChildSession:
         tell: Callable[[str], None],
         command: Sequence[str] = (),
     ) -> None:
-        """`tell` is given lines for people. Raises `Problem`."""
+        """`tell` is called with lines for the user. Raises `Problem`."""
         self._tell = tell
         self._command = tuple(command) or host_command(load.target)
         self._client = EngineClient()
         self._client.ask(replace(load, id=uuid4().hex))
         self._child: LineChild | None = None
-        self._why = ""  # the process ended, where no one was told
+        self._why = ""  # why the process ended, until the user has been told
         loaded = self._begin()
         with without_byte_order_marks(folder.path) as place:
             tokenizer = load_tokenizer(place, {"trust_remote_code": False})
@@ -81,7 +81,7 @@ class ChildSession:
 
     @property
     def loaded(self) -> Loaded | None:
-        """The pair that the process has loaded; None without a process."""
+        """The pair that the process has loaded; None before that."""
         return self._client.loaded
 
     def encode(self, prompt: Prompt) -> list[int]:
@@ -94,7 +94,7 @@ class ChildSession:
         return request.room(self.target.context_length)
 
     def keep(self) -> bool:
-        """Return False: the child process keeps documents without being asked."""
+        """Return False: the child process saves its caches by itself."""
         return False
 
     def answer(
@@ -108,8 +108,8 @@ class ChildSession:
         hurried: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """Answer as `Session.answer` does; the process decides when to compare. Raises `Lost` if it
-        ends."""
+        """Answer as `Session.answer` does; the process decides when to compare. Raises `Lost` if
+        the process ends."""
         prompt = replace(chat(messages), tools=tools)
         asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled, hurried):
@@ -117,10 +117,10 @@ class ChildSession:
                 yield response
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
+        """Change drafter or draft length. Returns a remark for the user, mostly "". Raises
         `Problem`."""
         change = SetDrafter(uuid4().hex, drafter, draft_length)
-        (loaded,) = (each for each in self._responses(change) if isinstance(each, Loaded))
+        (loaded,) = (r for r in self._responses(change) if isinstance(r, Loaded))
         return loaded.remark
 
     def close(self) -> None:
@@ -133,20 +133,20 @@ class ChildSession:
         cancelled: Callable[[], bool] = lambda: False,
         hurried: Callable[[], bool] = lambda: False,
     ) -> Iterator[Response]:
-        """The responses to a command, up to its end. Starts another process if the last one has
-        ended, unless that is `cancelled`. Raises `Problem` if the command fails."""
+        """Yield the responses to a command. Starts a new process if the last one has ended, unless
+        that is `cancelled`. Raises `Problem` if the command fails."""
         if self._has_ended():
-            self._tell(f"{self._why} Loading the model again".lstrip())
+            self._tell(f"{self._why} Loading the model again.".lstrip())
             self._begin(cancelled)
         if refusal := self._client.ask(command):
             raise Problem(refusal.message, refusal.remedy)
-        told = False  # to hurry
+        has_hurried = False
         try:
             while True:
                 if cancelled():
                     self._client.cancel(command.id)
-                if hurried() and not told:
-                    told = True
+                if hurried() and not has_hurried:
+                    has_hurried = True
                     self._client.hurry(command.id)
                 for response, about in self._hear(_GLANCE_SECONDS) or ():
                     if about is not command:
@@ -154,18 +154,18 @@ class ChildSession:
                     if isinstance(response, Failed):
                         kind: type[Problem] = Problem
                         if response.cause == "engine" and self._has_ended(_LAST_WORDS_SECONDS):
-                            self._why, kind = "", Lost  # the same
+                            self._why, kind = "", Lost  # `response` says why
                         raise kind(response.message, response.remedy)
                     yield response
                     if isinstance(response, Done | Loaded):
                         return
         finally:
-            self._client.cancel(command.id)  # where no one reads it to its end
+            self._client.cancel(command.id)  # the caller may stop before the last response
 
     # The process
 
     def _begin(self, cancelled: Callable[[], bool] = lambda: False) -> Loaded:
-        """Start a process that loads what was loaded. Raises `Problem`."""
+        """Start a process that loads the same pair. Raises `Problem`."""
         self._why = ""
         self._child = LineChild(self._command, longest_bytes=LONGEST_RESPONSE_BYTES)
         self._client.begin()
@@ -187,21 +187,21 @@ class ChildSession:
         return loaded
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
-        """Whether the process has ended, as far as it says so before `seconds` of silence."""
+        """Whether the process has ended; reads its lines until it is silent for `seconds`."""
         while self._child is not None and self._hear(seconds) is not None:
             pass
         return self._child is None
 
     def _hear(self, seconds: float) -> list[Delivery] | None:
-        """Send the waiting commands, and take the next line. Returns its delivery, or those of all
-        lost commands if the process has ended or says that it will; None after `seconds` of
+        """Send the waiting commands, and take the next line. Returns its delivery; if the process
+        has ended or is about to, the failures of all lost commands; None after `seconds` of
         silence."""
         assert self._child is not None
         self._child.write(self._client.to_send())
         if (line := self._child.line(seconds)) is None:
             return None
         if not line:
-            return self._lose("The engine ended.")
+            return self._lose("The engine's process ended.")
         try:
             delivery = self._client.hear(line)
         except (Garbled, OtherVersion) as problem:
@@ -211,7 +211,7 @@ class ChildSession:
         return [] if delivery is None else [delivery]
 
     def _lose(self, why: str) -> list[Delivery]:
-        """End the process, if there is one. Returns the failures of all commands that are lost."""
+        """End the process, if any. Returns the failures of all commands that are lost."""
         child, self._child = self._child, None
         if child is None:
             return []

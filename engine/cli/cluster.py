@@ -1,4 +1,4 @@
-"""`slipstream cluster`: says how several Macs are, and what to set up on them."""
+"""`slipstream cluster`: checks several Macs, and says what to set up on them."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,13 +23,13 @@ from models.memory.shares import plan, require_plan
 _EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
 
 app = typer.Typer(
-    help="Check several Macs that hold a target together.", no_args_is_help=True, epilog=_EXAMPLES
+    help="Check several Macs that share a target.", no_args_is_help=True, epilog=_EXAMPLES
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(TargetOptions, MacsOptions):
-    """The Macs to check, and the target to divide between them, if any."""
+    """The Macs to check, and the target to split among them, if any."""
 
     json: bool = option(False, *AS_JSON)
 
@@ -37,9 +37,9 @@ class CheckOptions(TargetOptions, MacsOptions):
 @app.command(epilog=_EXAMPLES)
 @with_options
 def check(options: CheckOptions) -> None:
-    """Join the Macs, and say how each of them is and what to set up.
+    """Connect the Macs, and print the state of each and what to set up.
 
-    With --json: a line of "ranks", or one that is "refused".
+    With --json: a line of "ranks", or a line that is "refused".
     """
     say = partial(print, flush=True)
     try:
@@ -56,9 +56,9 @@ def check(options: CheckOptions) -> None:
 
 
 def _joined(options: CheckOptions) -> tuple[RankState, ...]:
-    """The Macs once they have met, and their shares of the target. Raises `Problem`."""
+    """Return the connected Macs, with their shares of the target. Raises `Problem`."""
     if options.hosts is None:
-        raise Problem("No Macs are named.", "Give their file with --hosts.")
+        raise Problem("No Macs are named.", "Name their file with --hosts.")
     hosts = read_hosts(Path(options.hosts))
     folder = None if options.target is None else target_folder(options.target)
     launch = Launch(hosts)
@@ -79,7 +79,7 @@ def _joined(options: CheckOptions) -> tuple[RankState, ...]:
 
 
 def _show(console: Console, ranks: tuple[RankState, ...]) -> None:
-    """Print a line for each Mac, and how they hold a target."""
+    """Print a line for each Mac, and how they split the target."""
     table = Table("Mac", "", "Chip", "Free", "Needs", box=None, pad_edge=False)
     for rank in ranks:
         bytes_of = [size(n) if n else "" for n in (rank.free_bytes, rank.needed_bytes)]

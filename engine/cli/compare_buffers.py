@@ -1,5 +1,5 @@
-"""Measures plain decoding with this process's command buffers and with MLX's own, each in a process
-of its own: MLX reads their sizes once."""
+"""Measures plain decoding with this process's command buffers and with MLX's default ones, each in
+its own process, since MLX reads their sizes once."""
 
 from contextlib import closing
 from uuid import uuid4
@@ -17,7 +17,7 @@ _PROMPT = ChatMessage("user", "Why is the sky blue?")
 
 
 def compare_buffers(target: ModelFolder) -> tuple[tuple[str, float], ...]:
-    """Return both sizes in words, with the tokens a second; nothing where MLX's own are in force.
+    """Return both sizes in words, each with its tokens a second; () if MLX's default is in force.
     Raises `Problem`."""
     if not buffers_in_force():
         return ()
@@ -29,7 +29,7 @@ def compare_buffers(target: ModelFolder) -> tuple[tuple[str, float], ...]:
 
 
 def _speed(target: ModelFolder, command: tuple[str, ...]) -> float:
-    """Return the tokens a second of a second answer, which loads no kernels."""
+    """Return the tokens a second of a second answer, whose kernels are loaded already."""
     load = Load(uuid4().hex, str(target.path), parallel=1)
     request = Request(max_tokens=_TOKENS)
     with closing(ChildSession(load, target, tell=lambda line: None, command=command)) as session:

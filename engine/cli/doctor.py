@@ -1,6 +1,7 @@
-"""`slipstream doctor`: what this machine has, whether a pair runs well on it, and what to change.
+"""`slipstream doctor`: describes this machine, tests whether a pair runs well on it, and says what
+to change.
 
-Every check states a fact that was read or measured here; one that found a problem has a symptom
+Every check states a fact that was read or measured here; a check that found a problem has a symptom
 and a remedy. The `check_*` functions are pure: figures in, a check out. Changes nothing and
 fetches nothing.
 """
@@ -46,7 +47,7 @@ _PICTURE = 1024, 768
 _GIB = 2**30
 _OLDEST = {"mlx": (0, 32, 4), "mlx-lm": (0, 32, 2)}
 _SHOWN_ROWS = (2, 4, 8, 16)
-_TYPICAL, _PERFECT = 0.7, 1.0  # acceptance rates for which the gain of drafting is worked out
+_TYPICAL, _PERFECT = 0.7, 1.0  # acceptance rates for which the gain of drafting is computed
 _WORTH = 1.02
 
 
@@ -57,31 +58,33 @@ class Symptom(Enum):
     NO_METAL = "Use a Mac with Apple Silicon, and a Python built for arm64 (not under Rosetta)."
     OLD_MACOS = "Update macOS to 26.2 or newer."
     SLOW_BLAS = (
-        "Install Slipstream again, which brings OpenBLAS along, or your system's (apt install "
-        "libopenblas0-pthread); and let nothing import mlx before engine."
+        "Install Slipstream again: it includes OpenBLAS. Or install your system's (apt install "
+        "libopenblas0-pthread). Import engine before mlx."
     )
-    ROWS_DIFFER = "Let no other BLAS be loaded first: unset LD_PRELOAD and SLIPSTREAM_ANY_KERNELS."
-    BUSY = "Measure again when other programs are done."
-    NOT_HERE = "Any answer fetches it (93 MB): slipstream generate --prompt Hello"
-    TOO_LARGE = "Choose a smaller model or one with fewer bits, or close other programs."
-    SHORT_CONTEXT = "Keep conversations shorter than that."
-    NO_HEAD = "slipstream distil makes one; suffix alone pays where a text repeats itself."
+    ROWS_DIFFER = "Unset LD_PRELOAD and SLIPSTREAM_ANY_KERNELS, which load another BLAS first."
+    BUSY = "Run slipstream doctor again when other programs have finished."
+    NOT_HERE = "Download it with any answer (93 MB): slipstream generate --prompt Hello"
+    TOO_LARGE = "Choose a smaller model or fewer bits, or close other programs."
+    SHORT_CONTEXT = "Keep conversations shorter, or set --context."
+    NO_HEAD = "Train one with slipstream distil. suffix alone helps when a text repeats itself."
     NEVER_PAYS = (
-        "Nothing is lost, as the engine parks drafting. On a CPU, free memory so that weights "
-        "can be expanded to float32; else choose a cheaper drafter."
+        "Nothing to do: the engine does not draft while it does not pay. To make it pay, choose a "
+        "cheaper drafter; on a CPU, free memory so that weights can be expanded to float32."
     )
     SELDOM_PAYS = "Choose a cheaper drafter, or lookup."
     REFUSED = "{remedy}"
 
     def found(self, name: str, fact: str, *, usable: bool = True, **details: str) -> "Check":
-        """A check that found this symptom. `details`: the values for its remedy."""
+        """Return a check that found this symptom. `details`: values for the remedy's places."""
         return Check(name, fact, self.value.format(**details), usable, self)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A fact about `name`. Where it is a problem it has a `symptom`, and a `remedy` in words;
-    `usable`: whether Slipstream works all the same."""
+    """A fact about `name`; if it is a problem, with a `symptom` and a `remedy` in words.
+
+    `usable`: whether Slipstream works in spite of it.
+    """
 
     name: str
     fact: str
@@ -90,25 +93,25 @@ class Check:
     symptom: Symptom | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As plain JSON values."""
+        """Return the check as plain JSON values."""
         symptom = self.symptom.name.lower() if self.symptom else None
         return {**asdict(self), "symptom": symptom}
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All checks; `curve`, where one was measured."""
+    """All checks, and the measured curve of passes, if any."""
 
     checks: tuple[Check, ...]
     curve: PassCurve | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether no check found that Slipstream does not work here."""
+        """Whether Slipstream works here: no check says otherwise."""
         return all(check.usable for check in self.checks)
 
     def to_json(self) -> dict[str, object]:
-        """As plain JSON values."""
+        """Return the diagnosis as plain JSON values."""
         return {
             "usable": self.usable,
             "lines": [check.to_json() for check in self.checks],
@@ -124,10 +127,10 @@ def diagnose(
     show: Callable[[Check], None] = lambda check: None,
     budget_seconds: float = 5.0,
 ) -> Diagnosis:
-    """Look at the machine, and at the pair; `show` gets each check as soon as it is made.
+    """Check the machine, then the pair; call `show` with each check as soon as it is made.
 
-    `find` gives the target, None if it is not here yet; it may raise `Problem`. Without `find`
-    only the machine is looked at.
+    `find` returns the target, or None if it is not downloaded yet; it may raise `Problem`. Without
+    `find` only the machine is checked.
     `drafter`, `bits`: as for `resolve_drafters`. Measuring the curve takes about `budget_seconds`.
     """
     checks: list[Check] = []
@@ -140,7 +143,7 @@ def diagnose(
 
 
 def starter_if_here() -> ModelFolder | None:
-    """The starter model, if it came along or was fetched; nothing is fetched."""
+    """Return the starter model if it is on this machine; downloads nothing."""
     if came_along := shipped_starter():
         return came_along
     folder = models_folder() / STARTER.name
@@ -148,7 +151,7 @@ def starter_if_here() -> ModelFolder | None:
 
 
 def show_check(check: Check, console: Console) -> None:
-    """Print it, its remedy below it."""
+    """Print a check, with its remedy below it."""
     mark = "✗" if not check.usable else "!" if check.symptom else "✓"
     style = "bold red" if not check.usable else "bold yellow" if check.symptom else "green"
     console.print(f"[{style}]{mark}[/] [bold]{check.name:10}[/] ", end="")
@@ -158,7 +161,7 @@ def show_check(check: Check, console: Console) -> None:
 
 
 def machine_checks(machine: MachineDescription) -> Iterator[Check]:
-    """Versions, chip, memory, backend, matrix library, load, and what is kept on disk."""
+    """Yield checks of versions, chip, memory, backend, matrix library, load and disk cache."""
     yield Check("slipstream", f"{machine.slipstream}, Python {machine.python}")
     for package, installed in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
         yield check_version(package, installed)
@@ -171,18 +174,18 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
     yield check_backend(machine)
     if macos := macos_to_update():
-        fact = f"{macos} lacks kernels that this MLX takes for granted on an M5"
+        fact = f"{macos} lacks kernels that this MLX needs on an M5"
         yield Symptom.OLD_MACOS.found("macOS", fact)
     if machine.device != "CPU":
         yield Check("buffers", buffers_in_force() or "MLX's own command buffers")
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
     folder = kept_blocks_folder()
-    yield Check("documents", f"{size(held_bytes(folder))} kept of what was read, in {folder}")
+    yield Check("cache", f"{size(held_bytes(folder))} of cached prompts, in {folder}")
 
 
 class _PairChecks:
-    """The checks of a target and its drafter, in an order in which each needs those before."""
+    """The checks of a target and its drafter; each needs the checks before it."""
 
     def __init__(
         self,
@@ -199,16 +202,16 @@ class _PairChecks:
         self.curve: PassCurve | None = None
 
     def run(self) -> Iterator[Check]:
-        """The checks; the first that finds the pair unusable is the last."""
+        """Yield the checks; the first that finds the pair unusable is the last."""
         free = available_bytes()
         try:
             folder = self._find()
             if folder is None:
-                yield Symptom.NOT_HERE.found("target", "The starter model is not here yet.")
+                yield Symptom.NOT_HERE.found("target", "The starter model is not downloaded yet.")
                 return
             folder.check()
             if folder.size_bytes > free:
-                fact = f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free"
+                fact = f"{folder.name} needs {size(folder.size_bytes)}; {size(free)} are free"
                 yield Symptom.TOO_LARGE.found("target", fact, usable=False)
                 return
             began = perf_counter()
@@ -233,7 +236,7 @@ class _PairChecks:
         except Problem as problem:
             yield _refused("drafter", problem)
             return
-        held = [f"{name} is held {bits}." for name, bits in held_as(drafters)]
+        held = [f"{name} is loaded {bits}." for name, bits in held_as(drafters)]
         yield check_drafter(
             self._name, session.drafter.name, " ".join([drafters.why, *held]).strip()
         )
@@ -250,7 +253,7 @@ class _PairChecks:
             session.decoder, session.drafter, budget_seconds=self._budget_seconds
         )
         if calibration is None or not calibration.steady:  # its figures would not be true
-            yield Symptom.BUSY.found("passes", "timings varied too much to calibrate")
+            yield Symptom.BUSY.found("passes", "the timings varied too much to be used")
             return
         self.curve = curve_of(calibration, session.drafter.name.split("+"))
         yield from check_curve(
@@ -268,12 +271,12 @@ def check_sight(target: ModelFolder) -> Check:
     except Problem as problem:
         return Check("pictures", problem.message)
     width, height = _PICTURE
-    return Check("pictures", f"it can see; one of {width:,} x {height:,} pixels takes {words}")
+    return Check("pictures", f"supported; one of {width:,} x {height:,} pixels takes {words}")
 
 
 def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
-    """Report which parts of a chat the model's template shows, which are written in another way,
-    and the options for its thinking."""
+    """Report which parts of a chat the model's template supports, which are written as plain text
+    instead, and the options for its thinking."""
     parts = {
         "system text": able.system,
         "tools": able.tools,
@@ -282,12 +285,12 @@ def check_template(able: TemplateAbilities, syntax: ReplySyntax) -> Check:
         "several calls in a message": able.several_calls,
         "two messages of a role in a row": able.same_role,
     }
-    shown = ", ".join(part for part, is_shown in parts.items() if is_shown) or "no part"
+    shown = ", ".join(part for part, is_shown in parts.items() if is_shown) or "nothing"
     missing = ", ".join(part for part, is_shown in parts.items() if not is_shown)
-    written = f"; told in another way: {missing}" if missing else ""
+    written = f"; written as plain text instead: {missing}" if missing else ""
     thinking = f"; --thinking {'|'.join(able.choices)}" if able.choices else ""
     budget = "; --thinking-budget N" if closing_of(able, syntax) else ""
-    return Check("template", f"shows {shown}{written}{thinking}{budget}")
+    return Check("template", f"supports {shown}{written}{thinking}{budget}")
 
 
 def _refused(name: str, problem: Problem) -> Check:
@@ -296,7 +299,7 @@ def _refused(name: str, problem: Problem) -> Check:
 
 
 def check_version(package: str, installed: str) -> Check:
-    """Whether an installed package is new enough."""
+    """Check whether an installed package is new enough."""
     oldest = _OLDEST[package]
     if tuple(int(number) for number in re.findall(r"\d+", installed)[:3]) >= oldest:
         return Check(package, installed)
@@ -306,57 +309,56 @@ def check_version(package: str, installed: str) -> Check:
 
 
 def check_backend(machine: MachineDescription) -> Check:
-    """Metal, or the CPU."""
+    """Report whether MLX computes on Metal or on the CPU."""
     if machine.device != "CPU":
         return Check("backend", f"Metal, {machine.device}")
     if machine.platform.startswith("macOS"):
         return Symptom.NO_METAL.found("backend", "CPU: MLX finds no Metal device")
-    return Check("backend", "CPU: no Metal here, small models only")
+    return Check("backend", "CPU, without Metal: small models only")
 
 
 def check_blas(library: MatrixLibrary, *, gigaflops: float, rows_alike: bool) -> Check:
-    """Report the library that multiplies matrices on the CPU backend, and whether it is the right
-    one.
+    """Report the library that multiplies matrices on the CPU backend, and whether it suits.
 
-    `rows_alike`: whether a block of rows was its rows one by one, bit for bit.
+    `rows_alike`: whether a product of several rows had the bits of each row's own product.
     """
     if not (library.slow or library.kernels):
         return Check("BLAS", str(library))  # a Mac's own
     fact = f"{library}, {gigaflops:.0f} GFLOP/s for 8 rows"
     if library.slow:
-        fact += ": a pass over several rows costs as much as that many passes, so drafting "
-        return Symptom.SLOW_BLAS.found("BLAS", fact + "cannot pay")
+        fact += ": a pass over N rows costs as much as N passes, so drafting cannot pay"
+        return Symptom.SLOW_BLAS.found("BLAS", fact)
     if not rows_alike:
-        fact += ": it rounds by the number of rows, so greedy texts may differ"
+        fact += ": its rounding depends on the number of rows, so greedy texts may differ"
         return Symptom.ROWS_DIFFER.found("BLAS", fact)
     return Check("BLAS", f"{fact}, {library.threads} threads")
 
 
 def check_load(running: float, cores: int) -> Check:
-    """Whether other programs keep the machine busy, so that measurements mean little."""
+    """Check whether other programs keep the machine too busy to measure."""
     fact = f"{running:.1f} processes want to run on {cores} cores"
     return Symptom.BUSY.found("load", fact) if running > OVERLOADED * cores else Check("load", fact)
 
 
 def check_fit(*, weights: int, token: float, context: int, free: int, device: int) -> Check:
-    """Whether a loaded pair fits, with a conversation in it.
+    """Check whether a loaded pair fits in memory, with a conversation.
 
     `weights`: bytes of both models. `token`: bytes of caches for each token. `free`: bytes that
-    others leave, the pair's own not counted. `device`: what the GPU may use, 0 for no limit.
+    no program uses, after the pair was loaded. `device`: bytes that the GPU may use, 0: no limit.
     """
     whole = weights + token * context
     fact = (
-        f"weights {size(weights)}, {size(token)} more for each token: {size(whole)} with all "
-        f"{context:,} tokens of its context"
+        f"weights {size(weights)}, and {size(token)} a token: {size(whole)} with a full context "
+        f"of {context:,} tokens"
     )
     most = min(weights + free, device or weights + free)
     if whole <= most:
-        wired = "; while the window or the server answers it is kept from being paged out"
+        wired = "; the window and the server keep it from being paged out while they answer"
         return Check("fit", f"{fact}; it fits{wired if weights > Wired.LARGE * device > 0 else ''}")
     if weights > most:
-        return Symptom.TOO_LARGE.found("fit", f"{fact}; there are {size(most)}", usable=False)
+        return Symptom.TOO_LARGE.found("fit", f"{fact}; {size(most)} are available", usable=False)
     tokens = int((most - weights) / token)
-    return Symptom.SHORT_CONTEXT.found("fit", f"{fact}; there is room for {tokens:,}")
+    return Symptom.SHORT_CONTEXT.found("fit", f"{fact}; {tokens:,} tokens fit")
 
 
 def check_chip(chip: Chip) -> Check:
@@ -364,9 +366,9 @@ def check_chip(chip: Chip) -> Check:
     four, eight = (longest_that_gains(chip, bits) for bits in (4, 8))
     fact = f"{chip.name}, {chip.bandwidth_gb_s} GB/s"
     if not four and not eight:
-        return Check("drafts", f"{fact}: published figures say that drafts seldom gain on it")
+        return Check("drafts", f"{fact}: by published figures, drafting seldom gains on it")
     most = f"up to {four} tokens with 4-bit weights, {eight} with 8-bit"
-    return Check("drafts", f"{fact}: by published figures this Mac gains from drafts of {most}")
+    return Check("drafts", f"{fact}: by published figures, drafting gains with {most}")
 
 
 def _published_curve(machine: MachineDescription, target: ModelFolder) -> PublishedCurve | None:
@@ -383,16 +385,16 @@ def check_curve(
 ) -> Iterator[Check]:
     """Report the costs of passes and of a drafted token, and the gain that drafting can have.
 
-    `known`: the costs that others published for this chip, or for the nearest one.
+    `known`: costs published by others for this chip, or for the nearest chip.
     """
     first = curve.points[0].seconds
     longest = curve.points[-1].rows
     widths = [rows for rows in _SHOWN_ROWS if rows <= longest]
     costs = ", ".join(f"{rows} rows {curve.relative(rows):.2f}" for rows in widths)
-    fact = f"one row takes {1e3 * first:.1f} ms; times that: {costs}"
+    fact = f"1 row takes {1e3 * first:.1f} ms; multiples of that: {costs}"
     if known is not None:
-        told = ", ".join(f"{known.curve.cost(rows):.2f}" for rows in widths)
-        fact += f"; known for {known.chip}, {known.bits} bits: {told}"
+        published = ", ".join(f"{known.curve.cost(rows):.2f}" for rows in widths)
+        fact += f"; published for {known.chip}, {known.bits} bits: {published}"
     yield Check("passes", fact)
     if curve.step_seconds is not None:
         share = curve.step_seconds / first
@@ -403,21 +405,21 @@ def check_curve(
     _, best = curve.best(acceptance=_PERFECT)
     length, gain = curve.best(acceptance=_TYPICAL)
     if best < _WORTH:
-        fact = f"drafting cannot pay here: {best:.2f} times plain if every drafted token is "
-        yield Symptom.NEVER_PAYS.found("gain", fact + "accepted")
+        fact = f"drafting cannot pay here: at best {best:.2f} times the speed of plain decoding"
+        yield Symptom.NEVER_PAYS.found("gain", fact)
     elif gain < _WORTH:
-        fact = f"drafting pays only where nearly every drafted token is accepted: {best:.2f} times "
-        fact += f"plain at best, and nothing at an acceptance rate of {_TYPICAL:.0%}"
+        fact = f"drafting pays only if nearly all drafted tokens are accepted: at best {best:.2f} "
+        fact += f"times plain, no gain if {_TYPICAL:.0%} are accepted"
         yield Symptom.SELDOM_PAYS.found("gain", fact)
     else:
-        fact = f"drafts of {length} would give {gain:.2f} times plain at an acceptance rate of "
-        yield Check("gain", f"{fact}{_TYPICAL:.0%}")
+        fact = f"drafts of {length} tokens give {gain:.2f} times plain if {_TYPICAL:.0%} of the "
+        yield Check("gain", f"{fact}tokens are accepted (computed)")
 
 
 def check_drafter(asked: str, found: str, why: str = "") -> Check:
-    """Report the drafter that is used: `found` is the name that `asked` led to, and `why`."""
+    """Report the drafter `found` for the name `asked`, and why it was chosen."""
     if asked.strip() == "auto" and found == "suffix":
-        return Symptom.NO_HEAD.found("drafter", "suffix: no head was distilled for this target")
+        return Symptom.NO_HEAD.found("drafter", "suffix: this target has no trained head yet")
     return Check("drafter", f"{found}: {why}" if why else found)
 
 
@@ -425,17 +427,16 @@ def _window() -> str:
     try:
         return f"PySide6 {version('PySide6-Essentials')}"
     except PackageNotFoundError:
-        return "no PySide6: the terminal only"
+        return "PySide6 is not installed: terminal only"
 
 
 def _device_bytes() -> int:
-    """Return the memory that MLX may use on the GPU; 0 on the CPU, where only the memory is a
-    limit."""
+    """Return the bytes that MLX may use on the GPU; 0 on the CPU, which has no limit of its own."""
     return int(mx.device_info().get("max_recommended_working_set_size", 0))
 
 
 def _gigaflops() -> float:
-    """Measure a product of eight rows, about the work of verifying a draft."""
+    """Measure a product of eight rows, about the work of verifying a draft, in GFLOP/s."""
     rows, width, times = 8, 2048, 5
     left, right = mx.ones((rows, width)), mx.ones((width, width))
     mx.eval(left, right, left @ right)
@@ -446,7 +447,7 @@ def _gigaflops() -> float:
 
 
 def _rows_are_alike() -> bool:
-    """Whether a product of eight rows is that of each row, bit for bit."""
+    """Whether a product of eight rows has the bits of eight products of one row."""
     left, right = (
         mx.random.normal(shape, key=mx.random.key(0)) for shape in ((8, 576), (576, 576))
     )

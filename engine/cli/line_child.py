@@ -1,4 +1,4 @@
-"""A child process that a terminal talks to in lines, a line at a time."""
+"""A child process that a command talks to line by line."""
 
 import os
 import select
@@ -15,14 +15,14 @@ _BLOCK_BYTES = 1 << 16
 
 
 class Lost(Problem):
-    """The engine ended before the answer did, mostly because one of several Macs was lost."""
+    """The engine ended before the answer, mostly because the connection to a Mac was lost."""
 
 
 class LineChild:
-    """Lives from its making to `end`. The terminal's Ctrl-C is its parent's alone."""
+    """A child process; `end` ends it. Ctrl-C in the terminal reaches only its parent."""
 
     def __init__(self, command: Sequence[str], *, longest_bytes: int) -> None:
-        """`longest_bytes`: of a line that is read whole."""
+        """`longest_bytes`: the length of the longest line that is read."""
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -36,13 +36,13 @@ class LineChild:
         self._read: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Send lines. Where it has ended, the next line that is read says so."""
+        """Send lines. If the process has ended, the next `line` reports it."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(data)
 
     def line(self, seconds: float) -> bytes | None:
-        """The next line; None if it does not come within these seconds, and b"" at the end."""
+        """Return the next line; None if none comes within `seconds`, b"" if the process ended."""
         assert self._process.stdout is not None
         while not self._read:
             if not select.select([self._process.stdout], [], [], seconds)[0]:
@@ -54,7 +54,7 @@ class LineChild:
         return self._read.pop(0)
 
     def end(self, grace_seconds: float = GRACE_SECONDS) -> None:
-        """End it, by the end of its input or by force, and wait for that."""
+        """Close its input and wait for its end; after `grace_seconds`, kill it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

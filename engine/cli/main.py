@@ -68,7 +68,7 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         print(f"Slipstream {metadata.version('slipstream')}")
         raise typer.Exit
@@ -79,7 +79,7 @@ def _slipstream(
     *,
     version: Annotated[
         bool,
-        described("Print the version.", "", "--version", callback=_tell_version, is_eager=True),
+        described("Print the version.", "", "--version", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Local chat that answers faster without changing what it says."""
@@ -91,7 +91,7 @@ def _slipstream(
 
 @app.command(hidden=True)
 def rank(place: str, backend: str) -> None:
-    """Be one of the ranks on several Macs that MLX's launcher starts."""
+    """Run one of the ranks that MLX's launcher starts on several Macs."""
     from engine.process.rank import main as be_a_rank
 
     be_a_rank(place, backend)
@@ -99,7 +99,7 @@ def rank(place: str, backend: str) -> None:
 
 @app.command(hidden=True)
 def tools_host() -> None:
-    """Run the servers of tools for the process that started this."""
+    """Run the tool servers for the process that started this one."""
     from engine.tools.host import main as run_servers
 
     run_servers()
@@ -109,14 +109,14 @@ def tools_host() -> None:
 class GenerateOptions(AnswerOptions):
     """Also the options of a single answer."""
 
-    prompt: str = option(MISSING, "What to answer; - reads it from standard input.", "TEXT")
-    json: bool = option(False, "Print events, one a line.", "", "--json")
+    prompt: str = option(MISSING, "The prompt; - reads it from standard input.", "TEXT")
+    json: bool = option(False, "Print events as JSON, one a line.", "", "--json")
     passages: bool = option(
-        *(False, "Give passages where all of a file takes long to read.", "", "--passages"),
+        *(False, "Of a long file, give the model only relevant passages.", "", "--passages"),
         panel=Panel.DOCUMENTS,
     )
     allow: list[str] | None = option(
-        *(None, "Run this tool unasked; others are refused. Repeatable.", "NAME"),
+        *(None, "Run this tool without asking; refuse others. Repeatable.", "NAME"),
         panel=Panel.TOOLS,
     )
 
@@ -126,8 +126,8 @@ class GenerateOptions(AnswerOptions):
     epilog=examples(
         "slipstream generate --prompt 'Why is the sky blue?' --temperature 0",
         "slipstream generate --prompt 'Who signs it?' --attach contract.pdf",
-        "slipstream generate --prompt 'What is in it?' --image photo.jpg",
-        "slipstream generate --prompt 'What is in /tmp?' --tools mcp.json --allow list_directory",
+        "slipstream generate --prompt 'Describe this picture.' --image photo.jpg",
+        "slipstream generate --prompt 'List /tmp.' --tools mcp.json --allow list_directory",
         words=WORDS,
     ),
 )
@@ -135,7 +135,7 @@ class GenerateOptions(AnswerOptions):
 def generate(options: GenerateOptions) -> None:
     """Answer one prompt and exit."""
     os.environ.update(larger_buffers(options.target))  # before MLX is imported
-    from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
+    from engine.cli.attaching import Attachments, cache_documents, read_attached
     from engine.cli.sessions import open_session, show_remarks
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.cli.tools import AnswerInSteps, open_tools
@@ -147,9 +147,9 @@ def generate(options: GenerateOptions) -> None:
 
     text = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not text.strip():
-        raise Problem("The prompt is empty.", "Write something to answer.")
+        raise Problem("The prompt is empty.", "Write a question after --prompt.")
     if options.passages and not options.attach:
-        raise Problem("No file is attached.", "Name one with --attach.")
+        raise Problem("No file is attached.", "Attach one with --attach FILE.")
     errors, request = Console(stderr=True), options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
@@ -180,7 +180,7 @@ def generate(options: GenerateOptions) -> None:
             for events in answer.generations():
                 for event in events:
                     print(to_json(event), flush=True)
-            keep_what_was_read(session)
+            cache_documents(session)
             return
         for events in answer.generations():
             with answer_view(Console()) as view:
@@ -191,7 +191,7 @@ def generate(options: GenerateOptions) -> None:
         show_remarks(*closing_remarks(answer.events))
         if session.disturbed:
             show_remarks(Remark.BUSY_ANSWERING.value)
-        show_remarks(*keep_what_was_read(session))
+        show_remarks(*cache_documents(session))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ class ChatOptions(AnswerOptions):
 
     max_tokens: int = option(1024, *MAX_TOKENS, panel=Panel.ANSWER, min=1)
     overflow: Overflow = option(
-        "middle", "If full: middle, rolling or stop.", "HOW", panel=Panel.ANSWER
+        "middle", "When the context is full: middle, rolling, stop.", "HOW", panel=Panel.ANSWER
     )
 
 
@@ -209,7 +209,7 @@ class ChatOptions(AnswerOptions):
 )
 @with_options
 def chat(options: ChatOptions) -> None:
-    """Chat, and watch every guess being accepted or struck out."""
+    """Chat, and watch each guess being accepted or struck out."""
     os.environ.update(larger_buffers(options.target))
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
@@ -250,25 +250,25 @@ def distil(
     *,
     prompts: Annotated[
         list[Path],
-        described("JSON, JSON lines, CSV, or a prompt a line; more may follow.", "FILE..."),
+        described("Prompts: JSON, JSON lines, CSV, or one a line.", "FILE..."),
     ],
     more_prompts: Annotated[
         list[Path] | None, typer.Argument(hidden=True, parser=written_path)
     ] = None,
-    out: Annotated[Path, described("The drafter's folder, to be made.", "FOLDER")],
+    out: Annotated[Path, described("The new drafter's folder.", "FOLDER")],
     target: Annotated[str | None, described(*TARGET)] = None,
     answers: Annotated[
-        Path | None, described("Keep the answers here, for the next drafter too.", "FOLDER")
+        Path | None, described("Save the answers here, to reuse them.", "FOLDER")
     ] = None,
-    minutes: Annotated[float | None, described("How long to work.", "X", min=0.1)] = None,
+    minutes: Annotated[float | None, described("Minutes to work.", "X", min=0.1)] = None,
     tokens: Annotated[
-        int | None, described("Or: answer tokens to learn from.", "N", min=1000)
+        int | None, described("Instead of minutes: answer tokens to learn from.", "N", min=1000)
     ] = None,
     vocabulary: Annotated[int, described("Tokens that it can guess.", "N", min=16)] = 8192,
-    longest_answer: Annotated[int, described("Tokens of an answer.", "N", min=8)] = 160,
-    resume: Annotated[bool, described("Continue where it stopped.", "", "--resume")] = False,
+    longest_answer: Annotated[int, described("Tokens an answer, at most.", "N", min=8)] = 160,
+    resume: Annotated[bool, described("Continue an interrupted run.", "", "--resume")] = False,
 ) -> None:
-    """Make a drafter for a target, from the target's own answers."""
+    """Train a drafter for a target on the target's own answers."""
     from engine.distil.run import DistilOptions, distil
 
     errors = Console(stderr=True)
@@ -302,24 +302,24 @@ _pair, _question, _report = (
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCommand(TargetOptions):
-    """The options of a benchmark, as they are written."""
+    """The options of a benchmark, as the user writes them."""
 
-    drafter: list[str] | None = _pair(None, "As for chat; repeatable.", "DRAFTER")
+    drafter: list[str] | None = _pair(None, "Drafters to compare; repeatable.", "DRAFTER")
     drafter_bits: DrafterBits = _pair("auto", *DRAFTER_BITS)
-    draft_length: list[str] | None = _pair(None, "As for chat; repeatable.", "LENGTH")
-    runner: list[str] | None = _pair(None, "Both in one, as head/tree:8; repeatable.", "RUNNER")
-    exact: Wish = _pair("auto", "As for chat.", "EXACT")
+    draft_length: list[str] | None = _pair(None, "Draft lengths; repeatable.", "LENGTH")
+    runner: list[str] | None = _pair(None, "DRAFTER/LENGTH, as head/tree:8; repeatable.", "RUNNER")
+    exact: Wish = _pair("auto", "Exactly the text of plain decoding.", "EXACT")
     rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
     baselines: bool = option(True, "Run plain decoding too.", "", "--baselines/--no-baselines")
-    prompts: Path | None = _question(None, "A file with a prompt a line.", "PATH")
+    prompts: Path | None = _question(None, "A file with one prompt a line.", "PATH")
     per_category: int = _question(2, "Prompts from each category.", "N", min=1)
     max_tokens: int = _question(100, *MAX_TOKENS, min=2)
-    temperature: list[float] | None = _question(None, "0: greedy; repeatable.", "X")
-    seed: int = _question(0, "The first prompt's; the next has one more.", "N")
+    temperature: list[float] | None = _question(None, "0 is greedy; repeatable.", "X")
+    seed: int = _question(0, "Seed of the first prompt; it grows by 1.", "N")
     repeats: int = _question(1, "Runs of each prompt.", "N", min=1)
-    out: Path | None = _report(None, "Write all figures to a JSON file.", "FILE")
-    markdown: Path | None = _report(None, "Write the tables to a file.", "FILE")
-    from_: Path | None = _report(None, "Only show reports of --out.", "PATH", "--from")
+    out: Path | None = _report(None, "Write all figures to this JSON file.", "FILE")
+    markdown: Path | None = _report(None, "Write the tables to this file.", "FILE")
+    from_: Path | None = _report(None, "Show saved reports, measure nothing.", "PATH", "--from")
 
 
 @app.command(
@@ -327,7 +327,7 @@ class BenchCommand(TargetOptions):
 )
 @with_options
 def bench(options: BenchCommand) -> None:
-    """Measure drafting beside plain decoding and mlx-lm."""
+    """Compare drafting with plain decoding and with mlx-lm."""
     os.environ.update(larger_buffers(options.target))
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_place, show, show_kept
@@ -368,9 +368,9 @@ def bench(options: BenchCommand) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions(PairOptions):
-    """What the doctor looks at."""
+    """The options of a diagnosis."""
 
-    pair: bool = option(True, "Try a pair too.", "", "--pair/--no-pair")
+    pair: bool = option(True, "Test a target and drafter too.", "", "--pair/--no-pair")
     json: bool = option(False, *AS_JSON)
 
 
@@ -380,7 +380,7 @@ class DoctorOptions(PairOptions):
 )
 @with_options
 def doctor(options: DoctorOptions) -> None:
-    """Say how this machine runs a pair, and what to change."""
+    """Check this machine and a pair, and say what to change."""
     from json import dumps
 
     os.environ.update(larger_buffers(options.target))
@@ -399,17 +399,15 @@ def doctor(options: DoctorOptions) -> None:
     raise typer.Exit(0 if found.usable else 1)
 
 
-@app.command(rich_help_panel=MEASURE, epilog=examples("slipstream kept --forget"))
-def kept(
-    *, forget: Annotated[bool, described("Delete all of it.", "", "--forget")] = False
-) -> None:
-    """Say what is kept on disk of documents and long instructions, or delete it."""
+@app.command(rich_help_panel=MEASURE, epilog=examples("slipstream cache --clear"))
+def cache(*, clear: Annotated[bool, described("Delete it.", "", "--clear")] = False) -> None:
+    """Show the size of the prompt cache on disk, or delete it."""
     from engine.conversation.kept_blocks import forget_all, held_bytes, kept_blocks_folder
     from models.in_words import size
 
     folder = kept_blocks_folder()
     held = held_bytes(folder)
-    if not forget:
+    if not clear:
         print(f"{size(held)} in {folder}")
         return
     forget_all(folder)
@@ -427,16 +425,18 @@ def host() -> None:
     serve()
 
 
-def _say_problem(problem: Problem) -> None:
-    """Print it in one line on standard error. Some of it may come from a model's files."""
+def _print_problem(problem: Problem) -> None:
+    """Print a problem in one line on standard error, cleaned: a model's files may have a say."""
     line = clean(" ".join(str(problem).split()))
-    with suppress(OSError):  # which may be full, too
+    with suppress(OSError):  # the disk may be full
         print(f"slipstream: {line}", file=sys.stderr, flush=True)
 
 
 def _with_own_tools(arguments: Sequence[str]) -> list[str]:
-    """The arguments with our own file after a `--tools` that names none. The value of another
-    option, and what follows `--`, which is another program's, stay."""
+    """Return the arguments with our own file after a `--tools` that names none.
+
+    The value of another option stays, as does everything after `--`, which another program reads.
+    """
     found: list[str] = []
     for place, word in enumerate(arguments):
         if word == "--":
@@ -450,8 +450,8 @@ def _with_own_tools(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. A `Problem`, and what the surroundings refuse, ends it with one line,
-    and status 2, or 1 for `Lost`."""
+    """Run the command line. A `Problem` (a full disk is one) ends it with one line and status 2,
+    `Lost` with status 1."""
     mend_streams()
     if arguments is None and sys.argv[1:2] == ["distil"]:
         restart_with_any_kernels()
@@ -459,13 +459,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             app(_with_own_tools(sys.argv[1:] if arguments is None else arguments))
         finally:
-            sys.stdout.flush()  # while a failure can still be told
+            sys.stdout.flush()  # while a failure can still be reported
     except BrokenPipeError:  # the reader has gone
         sys.exit(1)
     except Exception as error:
         if (problem := problem_of(error)) is None:
             raise
-        _say_problem(problem)
+        _print_problem(problem)
         sys.exit(1 if isinstance(problem, Lost) else 2)
     finally:
         let_go(sys.stdout, sys.stderr)

@@ -1,6 +1,6 @@
-"""The options of the command line, each declared once: a command gets them as one object.
+"""The options of the command line, each declared once; a command gets them as one object.
 
-Knows what the user may write and what that means; loads nothing.
+Knows which values the user may write and what they mean; loads nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ from models.model_folder import ModelFolder
 DEFAULT_DRAFTER = "auto"
 DrafterBits = Literal["auto", "16", "8", "4"]
 ThinkingWish = Literal["on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
-_PATHS = ("FILE", "FILE|default", "FOLDER", "HOSTFILE", "PATH")  # what is written as a path
+_PATHS = ("FILE", "FILE|default", "FOLDER", "HOSTFILE", "PATH")  # values that are paths
 _DESCRIPTION = "description"  # of a field's option, in its metadata
 
 
@@ -34,7 +34,7 @@ class Panel(StrEnum):
     OPTIONS = "Options"
     ANSWER = "Answer"
     MODEL = "Model and drafter"
-    SAMPLING = "Sampling (else: as the model's makers recommend; 0 switches each off)"
+    SAMPLING = "Sampling (default: as the model's makers recommend; 0 disables an option)"
     DOCUMENTS = "Documents"
     TOOLS = "Tools"
     QUESTIONS = "Questions"
@@ -46,50 +46,52 @@ WORDS = {
     "MODEL": "a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
     "DRAFTER": "auto, none, lookup, suffix, lookahead[:W,N,G], head, "
     "early-exit[:LAYERS], a MODEL, or several joined with +.",
-    "BITS": "16, 8 or 4; auto is 4 where --measure found that as many tokens are accepted, else 8.",
-    "EXACT": "auto where it costs no time (a GPU is asked once), on at any price, off unchecked.",
+    "BITS": "16, 8 or 4; auto: 4 if --measure found that as many tokens are accepted, else 8.",
+    "EXACT": "auto: if it costs no time (a GPU is checked once); on: always; off: unchecked.",
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
-    "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
-    "never ran over Thunderbolt yet.",
-    "FILE of tools": "as other programs have it; without a name your own, as set up in the window.",
+    "HOSTFILE": "a file that mlx.distributed_config wrote. Traffic between the Macs is not "
+    "encrypted. Not yet tested over Thunderbolt.",
+    "FILE of tools": 'a JSON file with "mcpServers"; without FILE: the servers set up in the '
+    "window.",
     "EFFORT": "on, off, or an effort: minimal, low, medium, high, xhigh or max.",
-    "MODE": "pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
-    "every layer (equal up to rounding), auto what fits.",
+    "MODE": "pipeline: each Mac holds some layers (exactly the text of one Mac); tensor: each "
+    "holds a part of every layer (equal up to rounding); auto: whichever fits.",
 }
 
 
 def bits_of(written: DrafterBits) -> int:
-    """Return the bits that were written, as `resolve_drafters` takes them."""
+    """Return the bits as `resolve_drafters` takes them: 0 for auto."""
     return 0 if written == "auto" else int(written)
 
 
 def described(
     help: str, metavar: str = "", *names: str, panel: Panel = Panel.OPTIONS, **more: Any
 ) -> Any:
-    """An option for `Annotated`. Without a `metavar` it is a switch."""
+    """Return an option for `Annotated`. Without a `metavar` it is a switch."""
     if metavar.rstrip(".") in _PATHS:
         more["parser"] = written_path
     return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, **more)
 
 
 def argument(help: str, metavar: str) -> Any:
-    """An argument for `Annotated`."""
+    """Return an argument for `Annotated`."""
     parser = written_path if metavar in _PATHS else None
     return typer.Argument(help=help, metavar=metavar, parser=parser)
 
 
 def option(default: Any, *words: str, **more: Any) -> Any:
-    """A field of an options object; the rest as for `described`. `MISSING` makes it required."""
+    """Return a field of an options object; `words` and `more` are `described`'s. `MISSING` makes
+    it required."""
     return field(default=default, metadata={_DESCRIPTION: described(*words, **more)})
 
 
 def positional(default: Any, help: str, metavar: str) -> Any:
-    """A field of an options object that is an argument. `MISSING` makes it required."""
+    """Return a field of an options object that is an argument. `MISSING` makes it required."""
     return field(default=default, metadata={_DESCRIPTION: argument(help, metavar)})
 
 
 def examples(*lines: str, words: Iterable[str] = ()) -> str:
-    """The end of a command's help: the meaning of these `WORDS`, and lines to copy."""
+    """Return the end of a command's help: the meaning of these `WORDS`, and example lines."""
     meanings = [f"{word}: {WORDS[word]}" for word in words]
     return escape("\n\n".join([*meanings, *(f"Example: {line}" for line in lines)]))
 
@@ -98,10 +100,10 @@ _answer, _model, _sampling, _documents, _macs = (
     partial(option, panel=panel)
     for panel in (Panel.ANSWER, Panel.MODEL, Panel.SAMPLING, Panel.DOCUMENTS, Panel.MACS)
 )
-DRAFTER_BITS = "Bits of its weights; 16: as published.", "BITS"
-TARGET = "The model that answers; else the starter.", "MODEL"
-ON_THE_MACS = "Hold the target on the Macs in this file.", "HOSTFILE"
-MAX_TOKENS = "Tokens of the longest answer.", "N"
+DRAFTER_BITS = "Bits of the drafter's weights; 16: as published.", "BITS"
+TARGET = "The model that answers; default: the starter.", "MODEL"
+ON_THE_MACS = "Split the target among the Macs in this file.", "HOSTFILE"
+MAX_TOKENS = "Tokens an answer, at most.", "N"
 AS_JSON = "Print JSON instead.", "", "--json"
 
 
@@ -114,26 +116,26 @@ class TargetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TargetOptions):
-    """The options of a pair: also the drafters and how far they draft."""
+    """The options of a pair: a target and its drafters."""
 
-    drafter: str = _model(DEFAULT_DRAFTER, "What guesses the next tokens.", "DRAFTER")
+    drafter: str = _model(DEFAULT_DRAFTER, "The drafter that guesses the next tokens.", "DRAFTER")
     drafter_bits: DrafterBits = _model("auto", *DRAFTER_BITS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MacsOptions:
-    """The Macs that hold the target; without a hostfile this one alone."""
+    """The Macs that hold the target; without a hostfile only this one."""
 
     hosts: Path | None = _macs(None, *ON_THE_MACS)
-    mode: Literal["auto", "pipeline", "tensor"] = _macs("auto", "How they share it.", "MODE")
+    mode: Literal["auto", "pipeline", "tensor"] = _macs("auto", "How to split it.", "MODE")
 
     def __post_init__(self) -> None:
         if self.hosts is None and self.mode != "auto":
-            raise Problem("No Macs are named.", "Give their file with --hosts.")
+            raise Problem("--mode needs several Macs.", "Name their file with --hosts.")
 
     @property
     def macs(self) -> Macs:
-        """The Macs, as the engine is asked for them."""
+        """The Macs, as the engine's commands name them."""
         if self.hosts is None:
             return Macs()
         return Macs(str(self.hosts.absolute()), self.mode)
@@ -141,32 +143,34 @@ class MacsOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(PairOptions, MacsOptions):
-    """What answers: a pair, how it drafts and samples, and where. For all commands that answer.
-    Raises `Problem` if a value is out of range."""
+    """The options of every command that answers: the pair, drafting, sampling, Macs.
+
+    Raises `Problem` if a value is out of range.
+    """
 
     draft_length: str = _model("auto", "Tokens to guess a round.", "LENGTH")
-    exact: Wish = _model("auto", "Write plain decoding's text bit for bit.", "EXACT")
-    context: int = _model(0, "Tokens of a chat; 0: all it can read.", "N", show_default=False)
-    cache_bits: int = _model(0, "Bits in caches of long chats: 8 or 4.", "N", show_default=False)
-    kept: bool = _model(
-        True, "Keep on disk what was read of long instructions, documents.", "", "--kept/--no-kept"
+    exact: Wish = _model("auto", "Exactly the text of plain decoding.", "EXACT")
+    context: int = _model(0, "Tokens a chat; 0: the model's limit.", "N", show_default=False)
+    cache_bits: int = _model(0, "Compress long caches to 8 or 4 bits.", "N", show_default=False)
+    cache: bool = _model(
+        True, "Cache long prompts and documents on disk.", "", "--cache/--no-cache"
     )
-    learn: bool = _model(False, "Guess from earlier answers; keep new ones.", "", "--learn")
+    learn: bool = _model(False, "Guess from earlier answers; save new ones.", "", "--learn")
     measure: bool = _model(
-        False, "Measure again what drafting costs, and if 4 bits do.", "", "--measure"
+        False, "Measure the cost of drafting again; try 4 bits.", "", "--measure"
     )
-    temperature: float | None = _sampling(None, "How much is left to chance.", "X")
-    top_k: int | None = _sampling(None, "Keep the N likeliest tokens.", "N")
-    top_p: float | None = _sampling(None, "Keep the likeliest, up to this share of all.", "X")
-    min_p: float | None = _sampling(None, "Drop those below this share of the likeliest.", "X")
+    temperature: float | None = _sampling(None, "Randomness; 0 is greedy.", "X")
+    top_k: int | None = _sampling(None, "Sample from the N likeliest tokens.", "N")
+    top_p: float | None = _sampling(None, "Sample from tokens that sum to this probability.", "X")
+    min_p: float | None = _sampling(None, "Drop tokens below this share of the likeliest.", "X")
     repetition_penalty: float | None = _sampling(None, "Make used tokens less likely; 1: off.", "X")
     presence_penalty: float | None = _sampling(None, "Lower the score of used tokens.", "X")
-    frequency_penalty: float | None = _sampling(None, "Lower it once for each use.", "X")
+    frequency_penalty: float | None = _sampling(None, "Lower the score for each use.", "X")
     seed: int | None = _sampling(None, "The same seed writes the same text.", "N")
-    thinking: ThinkingWish | None = _answer(None, "Whether it thinks first, how much.", "EFFORT")
-    thinking_budget: int | None = _answer(
-        None, "After so many tokens it stops thinking and answers.", "N", min=0
+    thinking: ThinkingWish | None = _answer(
+        None, "Think before the answer, and how much.", "EFFORT"
     )
+    thinking_budget: int | None = _answer(None, "Tokens of thinking, at most.", "N", min=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,12 +178,13 @@ class ModelOptions(PairOptions, MacsOptions):
         _ = self._memory
 
     def load(self, folder: ModelFolder, *, id: str, **more: Any) -> Load:
-        """The command that loads this pair, with the target in `folder`. `more`: as for `Load`."""
+        """Return the command that loads this pair with the target in `folder`. `more`: other
+        fields of `Load`."""
         return Load(
             *(id, str(folder.path), self.drafter, self.draft_length, self._memory),
             sampling=self._sampling_for(folder),
             learn=self.learn,
-            keep_bytes=None if self.kept else 0,
+            keep_bytes=None if self.cache else 0,
             measure=self.measure,
             exact=self.exact,
             macs=self.macs,
@@ -192,14 +197,14 @@ class ModelOptions(PairOptions, MacsOptions):
 
     @property
     def _given(self) -> dict[str, Any]:
-        """The sampling options that were given, by their names."""
-        names = {each.name for each in fields(Sampling)} & {each.name for each in fields(self)}
+        """The sampling options that the user gave, by their names."""
+        names = {f.name for f in fields(Sampling)} & {f.name for f in fields(self)}
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
     def _sampling_for(self, folder: ModelFolder) -> Sampling | None:
-        """The sampling as given, and nothing beside it; None for the model's own default. With a
-        seed alone it is that default, seeded."""
+        """Return exactly the sampling that the user gave; None for the model's own default. A seed
+        alone gives that default, seeded."""
         from engine.conversation.default_sampling import default_sampling
 
         given = self._given
@@ -211,22 +216,22 @@ class ModelOptions(PairOptions, MacsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions(ModelOptions):
-    """Also the options of answers that this command asks for itself. Raises `Problem`."""
+    """Also the options of a prompt and its answer. Raises `Problem`."""
 
     system: str = _answer("", "The system prompt.", "TEXT")
     max_tokens: int = _answer(512, *MAX_TOKENS, min=1)
     stop: list[str] | None = _answer(None, "End before this text; repeatable.", "TEXT")
-    schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")
-    regex: str | None = _answer(None, "Answer with a text that matches this.", "REGEX")
-    attach: list[Path] | None = _documents(None, "Give the model a file or folder.", "PATH")
+    schema: Path | None = _answer(None, "Answer in JSON of this schema.", "FILE")
+    regex: str | None = _answer(None, "Answer with text that matches this.", "REGEX")
+    attach: list[Path] | None = _documents(None, "Attach a file or folder; repeatable.", "PATH")
     image: list[Path] | None = _documents(None, "Show the model a picture; repeatable.", "FILE")
     tools: Path | None = option(
-        *(None, "Give it the tools of the servers in this file (mcpServers).", "FILE"),
+        *(None, "Offer the tools of the MCP servers in this file.", "FILE"),
         panel=Panel.TOOLS,
     )
 
     def request(self, *, overflow: Overflow = "stop") -> Request:
-        """How to answer; the sampling is the model's, as loaded. Raises `Problem`."""
+        """Return the request; its sampling is the loaded model's. Raises `Problem`."""
         return Request(
             sampling=None,
             max_tokens=self.max_tokens,
@@ -241,7 +246,7 @@ class AnswerOptions(ModelOptions):
     @property
     def _grammar(self) -> Grammar | None:
         if self.schema is not None and self.regex is not None:
-            raise Problem("There are a schema and a regular expression.", "Give one of them.")
+            raise Problem("--schema and --regex exclude each other.", "Give one of them.")
         if self.schema is None:
             return None if self.regex is None else Grammar("regex", self.regex)
         try:
@@ -253,7 +258,7 @@ class AnswerOptions(ModelOptions):
 
 
 def with_options[Options](command: Callable[[Options], None]) -> Callable[..., None]:
-    """A command with an option for each field of the dataclass that `command` takes."""
+    """Return a command with an option for each field of the dataclass that `command` takes."""
     kind: type[Any] = get_type_hints(command)["options"]
 
     @wraps(command)
@@ -267,14 +272,14 @@ def with_options[Options](command: Callable[[Options], None]) -> Callable[..., N
 
 def _parameters(kind: type[Any]) -> Iterator[Parameter]:
     hints, annotated = get_type_hints(kind), cast(Any, Annotated)
-    for each in fields(kind):
-        default = Parameter.empty if each.default is MISSING else each.default
-        annotation = annotated[hints[each.name], each.metadata[_DESCRIPTION]]
-        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    for f in fields(kind):
+        default = Parameter.empty if f.default is MISSING else f.default
+        annotation = annotated[hints[f.name], f.metadata[_DESCRIPTION]]
+        yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _place(parameter: Parameter) -> int:
-    """The place of its group in --help; arguments come first."""
+    """Return the place of a parameter's group in --help; arguments come first."""
     (described,) = parameter.annotation.__metadata__
     panel = described.rich_help_panel
     return -1 if panel is None else [*Panel].index(panel)

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8737
 _SEVERAL = escape(
-    "NAME: a MODEL that is here, or all of them: all. Clients choose by name, and each model is "
-    "loaded when it is asked for; others are unloaded if memory is short. OTHER=NAME lets clients "
-    "call it by another name, such as claude-*."
+    "NAME: an installed MODEL, or all. Clients choose by name; a model is loaded when a client "
+    "requests it, and others are unloaded if memory is short. OTHER=NAME gives it another name, "
+    "such as claude-*."
 )
 
 
 def epilog() -> str:
-    """The end of the command's help: what to tell other programs."""
+    """Return the end of the command's help: the settings of other programs."""
     setups = client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY")
     blocks = [f"{setup.name}, {setup.where}:\n\b\n{escape(setup.lines)}" for setup in setups]
     lines = "slipstream serve --parallel 4", "slipstream serve --allow all --keep 10m"
@@ -47,27 +47,29 @@ def epilog() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions(ModelOptions):
-    """Also where clients ask, and which may."""
+    """Also the address, who may connect, and which models are offered."""
 
     host: str = option("127.0.0.1", "The address to listen at.", "ADDRESS")
     port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
-    key_file: Path | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
-    allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
-    allow_host: list[str] | None = option(
-        None, "Another name of this server, as host.docker.internal; repeatable.", "NAME"
+    key_file: Path | None = option(None, "Require the API key in this file.", "FILE|default")
+    allow_origin: list[str] | None = option(
+        None, "Allow web pages of this origin; repeatable.", "URL"
     )
-    allow: list[str] | None = option(None, "Load it too, when asked; repeatable.", "NAME")
-    keep: str | None = option(None, "Unload a model that is idle for so long, as 10m.", "TIME")
+    allow_host: list[str] | None = option(
+        None, "Another host name, as host.docker.internal; repeatable.", "NAME"
+    )
+    allow: list[str] | None = option(None, "Offer this model too; repeatable.", "NAME")
+    keep: str | None = option(None, "Unload models that are idle this long (10m).", "TIME")
     parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
-    waiting: int = option(32, "Requests that may wait for their turn.", "N", min=0, max=1024)
+    waiting: int = option(32, "Requests that may wait in the queue.", "N", min=0, max=1024)
     attached: bool = option(
-        False, "To an engine on the standard streams.", "", "--attached", hidden=True
+        False, "Use the engine on the standard streams.", "", "--attached", hidden=True
     )
 
 
 @with_options
 def serve(options: ServeOptions) -> None:
-    """Answer other programs, by OpenAI's, Anthropic's and Ollama's APIs."""
+    """Serve the APIs of OpenAI, Anthropic and Ollama to other programs."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
@@ -96,7 +98,7 @@ def serve(options: ServeOptions) -> None:
     def loaded(place: "Place", loaded: Loaded) -> None:
         print(f"Slipstream answers at {place.address} with {', '.join(offers.loads)}.", flush=True)
         if path is not None:
-            print(f"Clients must show the key in {path}.", flush=True)
+            print(f"Clients must send the API key in {path}.", flush=True)
         if loaded.remark:
             report(loaded.remark)
 
@@ -104,21 +106,21 @@ def serve(options: ServeOptions) -> None:
 
 
 def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offers":
-    """The pairs to offer: the target's, and those that are allowed beside it. Raises Problem."""
+    """Return the pairs to offer: the target's and the allowed ones. Raises `Problem`."""
     from engine.server.pool import Offers, keep_seconds
     from engine.server.target import name_of
 
     load = partial(options.load, id="serve", parallel=options.parallel)
     loads = {} if target is None else {name_of(str(target.path)): load(target)}
-    there, aliases = {each.target for each in loads.values()}, {}
+    offered, aliases = {load.target for load in loads.values()}, {}
     for word in options.allow or ():
         alias, _, named = word.rpartition("=")
         if alias:
             aliases[alias] = named
             continue
         for name, folder in _allowed(named):
-            if str(folder.path) not in there:  # drafter and Macs are the target's own
-                there.add(str(folder.path))
+            if str(folder.path) not in offered:  # --drafter and --hosts are for the target only
+                offered.add(str(folder.path))
                 loads[name] = replace(load(folder), drafter=DEFAULT_DRAFTER, macs=Macs())
     if not options.allow:
         aliases["*"] = ""  # clients invent names
@@ -133,7 +135,7 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
 
 
 def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
-    """The models that a word after --allow names, with their names. Raises Problem."""
+    """Yield the models that a word after --allow names, each after its name. Raises `Problem`."""
     from engine.server.target import name_of
     from models.installed.resolve import find, is_path, resolve_target
     from models.installed.store import inventory
@@ -143,7 +145,7 @@ def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
         folder = resolve_target(word)
         yield name_of(str(folder.path)), folder
         return
-    chat = [each.record for each in inventory() if each.record.role == "chat"]
+    chat = [entry.record for entry in inventory() if entry.record.role == "chat"]
     if word == "all":
         found = [record for record in chat if not record.problem]
     else:

@@ -1,5 +1,5 @@
-"""The session of a command that answers: in this process, or in a child where several Macs hold the
-target.
+"""The session of a command that answers: in this process, or in a child process if several Macs
+hold the target.
 
 Knows how a pair is found and loaded, and reports the steps that take time.
 """
@@ -30,15 +30,15 @@ from models.model_folder import ModelFolder
 
 
 class LocalSession(Session):
-    """A session in this process that changes its drafting as a `ChildSession` does.
+    """A session in this process whose drafting can be changed, as a `ChildSession`'s can.
 
-    Attribute: `drafter_bits`, in which other drafters are held: see `resolve_drafters`.
+    Attribute: `drafter_bits`, the bits of drafters that are loaded later: see `resolve_drafters`.
     """
 
     drafter_bits = 0
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
+        """Change drafter or draft length. Returns a remark for the user, mostly "". Raises
         `Problem`."""
         if drafter is not None:
             folder, bits = self.target.folder, self.drafter_bits
@@ -48,18 +48,18 @@ class LocalSession(Session):
         return " ".join(remark.value for remark in self.calibrate())
 
     def close(self) -> None:
-        """End nothing: there is no other process."""
+        """Do nothing: this session has no other process."""
 
 
 AnySession = LocalSession | ChildSession
 
 
 def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
-    """A session with the pair of these options, loaded. Raises `Problem`.
+    """Load the pair of these options, and return its session. Raises `Problem`.
 
-    Steps that take time are reported on standard error, unless `quiet`.
+    Steps that take time are reported to standard error, unless `quiet`.
     """
-    make_policy(options.draft_length)  # refused before anything is fetched
+    make_policy(options.draft_length)  # a wrong length is refused before any download
     console = Console(stderr=True, quiet=quiet)
     steps = Steps(console)
     folder = target_folder(options.target, steps)
@@ -73,8 +73,8 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
 
 
 def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool) -> LocalSession:
-    """The pair in this process. `roomy`: the context is as long as memory has room for, unless it
-    was given."""
+    """Load the pair in this process. `roomy`: make the context as long as memory allows, unless
+    the user chose its length."""
     drafters = resolve_drafters(command.drafter, folder, bits=command.memory.drafter_bits)
     caches, memory = quantized_caches(folder, command.memory), command.memory
     fit = require_pair(
@@ -103,13 +103,13 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
         kept=kept_blocks(command.keep_bytes),
     )
     session.drafter_bits = memory.drafter_bits
-    with steps.console.status("Reading what drafting costs here") as status:
+    with steps.console.status("Loading the measured cost of drafting") as status:
         measuring = False
 
         def show(share: float) -> None:
             nonlocal measuring
-            if not measuring:  # which takes a few seconds: no need to report it to a file
-                line = "Measuring what drafting costs on this machine, once"
+            if not measuring:  # it takes a few seconds: a file needs no line about it
+                line = "Measuring the cost of drafting on this machine, once"
                 steps.begin("measuring", line if steps.console.is_terminal else "")
             measuring = True
             status.update(f"{share:.0%}")
@@ -123,6 +123,6 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
 
 
 def show_remarks(*remarks: str) -> None:
-    """Print on standard error what the user should know beside the answer."""
+    """Print remarks about an answer or a load to standard error."""
     for remark in remarks:
         Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)

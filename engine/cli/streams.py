@@ -1,5 +1,5 @@
-"""The standard streams of a command, whatever started it: cron and launchd close them, a shell
-leads them to a full disk, a locale lacks letters."""
+"""Repairs the standard streams of a command: cron and launchd close them, a shell may redirect them
+to a full disk, an encoding may lack characters."""
 
 import os
 import sys
@@ -8,9 +8,10 @@ from typing import TextIO
 
 
 def mend_streams() -> None:
-    """Open the streams that are closed, or the next file that is opened is taken for one of them.
+    """Open streams that are closed, or the next file that is opened would become one of them.
 
-    What an encoding lacks is written as "?". What comes from no terminal is read as UTF-8.
+    A character that the output's encoding lacks is written as "?". Input from a pipe or a file is
+    read as UTF-8.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -23,7 +24,7 @@ def mend_streams() -> None:
 
 
 def let_go(*streams: TextIO) -> None:
-    """Forget what the streams cannot write, or Python fails at it once more when it ends."""
+    """Discard text that the streams cannot write, or Python would fail on it again at exit."""
     for stream in streams:
         try:
             stream.flush()

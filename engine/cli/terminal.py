@@ -1,10 +1,10 @@
-"""Draws a generation in a terminal: every draft, what is accepted, and what is struck out.
+"""Draws a generation in a terminal: each draft, its accepted tokens, and its struck-out ones.
 
-Knows events and a terminal; nothing of models, tokenizers or where the events come from. What
-stays on the screen is the text of the `Text` events, each of its spans in the colour of its token.
-Committed tokens are shown themselves while their text is not final.
+Knows events and a terminal; nothing of models, tokenizers or the events' origin. What
+stays on the screen is the text of the `Text` events, each span in the colour of its token. A
+committed token whose text is not final yet is shown as the token itself.
 
-Nothing that the model wrote reaches the terminal but through `clean`.
+Everything that the model wrote passes through `clean` before it reaches the terminal.
 """
 
 import re
@@ -24,8 +24,8 @@ from engine.events import Done, Event, Failed, Prefill, Stats, Text
 from engine.stretches import Kind, Stretch, cut, divided
 from models.in_words import clean
 
-# Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
-# can hardly be read on black; rich takes the nearest where there are fewer.
+# Distinguishable without colour, too: underlined, bold, italic, struck. 256 colours, since the blue
+# of 16 can hardly be read on black; rich takes the nearest if the terminal has fewer.
 STYLES = {
     "drafted": Style(dim=True),
     "accepted": Style(color="green", underline=True),
@@ -47,11 +47,11 @@ type Piece = tuple[str, str]  # text, and the key of its style in STYLES
 
 
 def row_starts(text: str, width: int) -> list[int]:
-    """Return where the rows begin, with at most `width` cells each, not counting spaces at their
-    end.
+    """Return where the rows of a text begin; each has at most `width` cells, without the spaces at
+    its end.
 
-    Words stay whole if they fit a row. A row that another follows stays as it is whatever text
-    comes after. Emoji count one by one, as in terminals that do not join them.
+    A word is not broken if it fits into a row. Later text never changes a row that another row
+    follows. Emoji are counted one by one, as in terminals that do not join them.
     """
     starts = [0]
     column = last_break = 0  # the row may end before `last_break`; 0: nowhere
@@ -76,14 +76,14 @@ def row_starts(text: str, width: int) -> list[int]:
 
 
 class _Kinds:
-    """Words and blank lines in place of the marks around reasoning, and of calls."""
+    """Puts words and blank lines in place of the marks around reasoning, and of calls."""
 
     def __init__(self) -> None:
         self._last: Kind | None = None
         self._apart = False
 
     def shown(self, kind: Kind, text: str) -> tuple[str, str]:
-        """Return the text to show in front of a part of a reply, and for the part itself."""
+        """Return the text to show before a part of a reply, and the text of the part itself."""
         if kind in ("mark", "call"):  # a call has a line of its own, once it has run
             self._apart = True
             return "", ""
@@ -100,9 +100,9 @@ class LiveAnswer:
     """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
 
     Finished rows are written once and scroll away like any output. Only the last row, with the
-    draft after it, is drawn again with each event: rejected tokens stay struck out through
-    their round's `Text`, until the event after it. A context manager, so that an interrupted
-    answer is left tidy: what was not final vanishes, and the cursor is shown again.
+    draft after it, is drawn again with each event: rejected tokens stay struck out until the event
+    after their round's `Text`. A context manager: also after an interruption, text that was not
+    final vanishes and the cursor is shown.
     """
 
     def __init__(self, console: Console) -> None:
@@ -112,8 +112,8 @@ class LiveAnswer:
         self._tail = Styled()  # final text of the last row
         self._waiting: dict[
             tuple[int, int], Piece
-        ] = {}  # committed, by round and index: no text yet
-        self._behind: list[Piece] = []  # drafted tokens, or the progress of the prefill
+        ] = {}  # committed tokens without final text, by round and index
+        self._ahead: list[Piece] = []  # drafted tokens, or the progress of the prefill
         self._drawn: list[int] = []  # widths of the live rows on the screen
 
     def show(self, event: Event) -> None:
@@ -121,7 +121,7 @@ class LiveAnswer:
         match self._rounds.push(event):
             case Prefill(processed=processed, total=total):
                 line = f"reading the prompt: {processed:,} of {total:,} tokens"
-                self._behind = [(line, "drafted")] if processed < total else []
+                self._ahead = [(line, "drafted")] if processed < total else []
             case Round() as round:
                 self._show_round(round)
             case Text() as text:
@@ -132,8 +132,8 @@ class LiveAnswer:
         self._paint()
 
     def close(self) -> None:
-        """Leave the final text and nothing else."""
-        self._waiting, self._behind = {}, []
+        """Leave only the final text on the screen."""
+        self._waiting, self._ahead = {}, []
         if self._drawn:
             self._paint()
             self._write(("\n" if self._drawn[-1] else "") + "\x1b[?25h")
@@ -146,17 +146,17 @@ class LiveAnswer:
         self.close()
 
     def _show_round(self, round: Round) -> None:
-        """Committed tokens wait for their text; of the others the best path is drawn after it,
-        and how many more a tree has."""
+        """Note the committed tokens, which wait for their text, and draw the rest of the draft
+        after it: the best path, and how many more tokens a tree has."""
         for index, token in enumerate(round.committed):
             self._waiting[round.number, index] = (clean(token.text), token.fate)
         path = round.best_path
-        self._behind = [_drafted(token) for token in path if token.fate != "accepted"]
+        self._ahead = [_drafted(token) for token in path if token.fate != "accepted"]
         if more := len(round.drafted) - len(path):
-            self._behind.append((f" +{more}", "drafted"))
+            self._ahead.append((f" +{more}", "drafted"))
 
     def _coloured(self, text: Text) -> list[Piece]:
-        """The text, each span in its token's style; those tokens do not wait any longer."""
+        """Return the text, each span in its token's style; its tokens no longer wait."""
         pieces: list[Piece] = []
         place = 0
         rest: Sequence[Stretch] = text.parts
@@ -173,16 +173,16 @@ class LiveAnswer:
         return pieces
 
     def _paint(self) -> None:
-        """Write the rows that are finished, then draw the live ones over the old ones."""
+        """Write the finished rows, then draw the live rows over the old ones."""
         width = max(1, self._console.width - 1)  # never in the last column, where cursors stick
         *finished, self._tail = _rows(self._tail, width)
         waiting = [piece for piece in self._waiting.values() if not _SPECIAL.fullmatch(piece[0])]
-        live = _rows(self._tail + _styled([*waiting, *self._behind]), width)
+        live = _rows(self._tail + _styled([*waiting, *self._ahead]), width)
         live = [_tidy(row) for row in live[-max(1, self._console.height - 1) :]]
-        # From the last row to the first, also where a window made narrower has folded them.
+        # From the last row to the first, also if a narrower window has folded them.
         up = sum(max(1, -(-cells // self._console.width)) for cells in self._drawn) - 1
-        # All at once (mode 2026) where the terminal can; no wrapping (mode 7) of live rows, so
-        # that a character that is wider than expected costs itself and not the picture.
+        # As one update (mode 2026) if the terminal can; live rows are not wrapped (mode 7), so that
+        # a character that is wider than expected spoils only itself.
         self._write(
             "\x1b[?2026h\x1b[?25l\r" + (f"\x1b[{up}A" if up > 0 else ""),
             *(part for row in finished for part in (_tidy(row), "\x1b[K\n")),
@@ -194,7 +194,7 @@ class LiveAnswer:
         self._drawn = [_cells(row.plain) for row in live]
 
     def _write(self, *parts: Styled | str) -> None:
-        """At once; strings are control codes."""
+        """Write all parts as one print; strings are control codes."""
         segments: list[Segment] = []
         for part in parts:
             if isinstance(part, str):
@@ -205,7 +205,7 @@ class LiveAnswer:
 
 
 class PlainAnswer:
-    """Writes the final text and nothing else: for pipes, dumb terminals and NO_COLOR."""
+    """Writes only the final text: for pipes, dumb terminals and NO_COLOR."""
 
     def __init__(self, console: Console) -> None:
         self._file = console.file
@@ -240,24 +240,24 @@ class PlainAnswer:
 
 
 def answer_view(console: Console) -> LiveAnswer | PlainAnswer:
-    """The view that this console can show; one for each answer."""
+    """Return a new view of the kind that this console can show."""
     live = console.is_terminal and not console.is_dumb_terminal and not console.no_color
     return LiveAnswer(console) if live else PlainAnswer(console)
 
 
 def legend() -> Styled:
-    """The legend of the styles: each word in its own style."""
+    """Return the legend of the styles, each word in its own style."""
     words = ["drafted", "accepted", "rejected", "discarded", "correction", "bonus", "plain"]
     styled = [Styled(word, STYLES[word]) for word in words]
     drafted, own = Styled(", ").join(styled[:4]), Styled(", ").join(styled[4:])
     return Styled.assemble(
-        *("The drafter's tokens: ", drafted, ", +n: as many more in other branches of a tree."),
-        *(" The target's own: ", own, "."),
+        *("The drafter's tokens: ", drafted, ", +n (in other branches of a tree)."),
+        *(" The target's own tokens: ", own, "."),
     )
 
 
 def closing_lines(stats: Stats) -> tuple[str, str]:
-    """An answer's figures: the effect of drafting in words, and the numbers after it."""
+    """Return an answer's statistics: the effect of drafting in words, then the numbers."""
     gist, ratio = "Nothing was drafted: this was plain decoding.", against_plain(stats)
     if stats.acceptance_rate is not None:
         rate = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} drafted tokens were accepted."
@@ -276,32 +276,32 @@ def closing_lines(stats: Stats) -> tuple[str, str]:
 
 
 def show_closing(console: Console, stats: Stats) -> None:
-    """Print them, the words above the numbers."""
+    """Print an answer's statistics, the words above the numbers."""
     gist, numbers = closing_lines(stats)
     console.print(gist, highlight=False, soft_wrap=True)
     console.print(numbers, style="dim", highlight=False, soft_wrap=True)
 
 
 def closing_remarks(events: Sequence[Event]) -> list[str]:
-    """Return remarks about an answer that the user should read beside its figures; mostly none."""
+    """Return remarks about an answer that the user should read with its statistics; mostly []."""
     remarks = []
     read = next((event for event in events if isinstance(event, Prefill)), None)
     if read is not None and read.left_out:
         remarks.append(
-            f"{read.left_out:,} earlier messages were not read: "
-            f"the context holds {read.context:,} tokens."
+            f"{read.left_out:,} earlier messages were left out: "
+            f"the context holds only {read.context:,} tokens."
         )
     if loops([token.id for token in committed(events)]):
         remarks.append(
-            "The answer repeats itself. Ask otherwise, or sample with --temperature 0.7 and "
+            "The answer repeats itself. Rephrase the question, or try --temperature 0.7 and "
             "--repetition-penalty 1.1."
         )
-    return remarks + [each.remark for each in events if isinstance(each, Done) and each.remark]
+    return remarks + [event.remark for event in events if isinstance(event, Done) and event.remark]
 
 
 def _drafted(token: Token) -> Piece:
-    """Return a drafted token in one line. The sign of a line end can be struck out, a line end
-    cannot."""
+    """Return a drafted token in one line. A line end is shown as a sign, which can be struck
+    out."""
     return clean(token.text).replace("\n", "⏎"), token.fate
 
 
@@ -314,7 +314,7 @@ def _rows(text: Styled, width: int) -> list[Styled]:
 
 
 def _tidy(row: Styled) -> Styled:
-    """The row as it is written: no space at its end, no line under its indentation."""
+    """Return the row as it is written: no space at its end, no line under its indentation."""
     row.rstrip()
     indent = len(row.plain) - len(row.plain.lstrip())
     return Styled(row.plain[:indent]).append_text(row[indent:]) if indent else row

@@ -1,7 +1,7 @@
-"""Tools in a terminal: runs their process, asks the user, and takes an answer through its steps.
+"""Tools in a terminal: runs their process, asks the user, and runs an answer step by step.
 
-Knows a console and the rules of `engine.tools.turn`; nothing of models. A tool runs only if a
-person allows it, by a key or by an option.
+Knows a console and the rules of `engine.tools.turn`; nothing of models. A tool runs only if the
+user allows it, by a key or by an option.
 """
 
 import json
@@ -43,13 +43,13 @@ _MOST_SHOWN = 2000  # characters of arguments
 _KEYS: dict[str, Decision] = {"o": "once", "a": "always", "n": "refuse", "v": "never"}
 
 Decide = Callable[[StepCall, GivenTool], tuple[Decision, str]]
-"""Asks the user: their decision, and the arguments that they wrote instead, or "". Raises
-KeyboardInterrupt if the answer is to stop."""
+"""Asks the user. Returns their decision, and the arguments that they wrote instead, or "". Raises
+KeyboardInterrupt if the answer should stop."""
 
 
 class ToolProcess:
-    """The process that runs the servers, driven a call at a time. It is started again by the first
-    call after its death."""
+    """The process that runs the servers, one call at a time. The first call after its death starts
+    it again."""
 
     def __init__(self, start: Start, *, command: Sequence[str] = ()) -> None:
         self._command = tuple(command) or host_command()
@@ -58,7 +58,7 @@ class ToolProcess:
         self._child: LineChild | None = None
 
     def tools(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Offered, ...]:
-        """The tools of all servers, once each runs or has failed."""
+        """Return the tools of all servers, after each has started or failed."""
         if self._child is None:
             self._child = LineChild(self._command, longest_bytes=LONGEST_LINE_BYTES)
             self._client.begin()
@@ -72,7 +72,7 @@ class ToolProcess:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each server that does not run."""
+        """A line for each server that failed to start."""
         failed = (state for state in self._client.states.values() if state.state == "failed")
         return [f"{state.server}: {state.message} {state.remedy}" for state in failed]
 
@@ -85,9 +85,9 @@ class ToolProcess:
         while True:
             if cancelled() and (over := self._client.cancel(call.id)) is not None:
                 return over
-            ended = [each for each in self._hear() if each.id == call.id]
+            ended = [result for result in self._hear() if result.id == call.id]
             if not ended and time.monotonic() > latest:
-                ended = self._lose("It did not end in time.")
+                ended = self._lose("The call timed out.")
             if ended:
                 return ended[0]
 
@@ -96,15 +96,14 @@ class ToolProcess:
         self._lose("")
 
     def _hear(self) -> list[Result]:
-        """Send what waits, and take the next line, if it comes in a moment: the results that it
-        brings."""
+        """Send waiting commands, and wait a moment for the next line. Returns the results in it."""
         if self._child is None:
             return []
         self._child.write(self._client.to_send())
         if (line := self._child.line(_GLANCE_SECONDS)) is None:
             return []
         if not line:
-            return self._lose("The process that runs tools ended.")
+            return self._lose("The tools' process ended.")
         try:
             heard = self._client.hear(line)
         except (WrongJson, OtherVersion) as problem:
@@ -122,8 +121,8 @@ class ToolProcess:
 class Tools:
     """The tools of a chat in the terminal.
 
-    Attributes: `given`, those that the model gets; `json`, as a prompt takes them; `decide`, which
-    asks the user: it refuses until another is set.
+    Attributes: `given`, the tools that the model may call; `json`, their description in a prompt;
+    `decide`, which asks the user: it refuses every call until another function is set.
     """
 
     def __init__(
@@ -141,29 +140,29 @@ class Tools:
         names = {name for tool in self.given for name in (tool.name, tool.offered.name)}
         if unknown := [name for name in allowed if name not in names]:
             raise Problem(
-                f"There is no tool {unknown[0]}.", f"These are there: {', '.join(sorted(names))}."
+                f"Unknown tool: {unknown[0]}.", f"Available tools: {', '.join(sorted(names))}."
             )
         always = {tool.key for tool in self.given if {tool.name, tool.offered.name} & {*allowed}}
         self._permissions = Permissions(frozenset(always), trusted=trusted)
         self.decide: Decide = lambda call, tool: ("refuse", "")
 
     def calling(self, question: str) -> Calling:
-        """The beginning of an answer to a question."""
+        """Return the state of calls at the start of an answer."""
         return Calling(tools=self.given, permissions=self._permissions, question=question)
 
     def run(
         self, calling: Calling, *, count: Callable[[str], int], cancelled: Callable[[], bool]
     ) -> bool:
         """Run the calls of the last step, with a line for each on the console. Returns whether the
-        answer may go on: not once the user stops it."""
+        answer may continue: False if the user stopped it."""
         stopped = False
         tools = {tool.key: tool for tool in self.given}
         for call in calling.last:
-            now = calling.call(call.id) or call  # decided on with another one, perhaps
+            now = calling.call(call.id) or call  # a decision about another call may apply to it
             stopped = stopped or cancelled()
             if now.state == "asked" and not stopped:
                 if calling.repeats(now):
-                    self._console.print("The same call ran before:", style="dim")
+                    self._console.print("This call has run before:", style="dim")
                 try:
                     calling.decide(now, *self.decide(now, tools[now.server, now.tool]))
                     now = calling.call(call.id) or call
@@ -176,12 +175,12 @@ class Tools:
                     stopped = cancelled()
                 now = finished(now, result, question=calling.question, count=count)
                 calling.put(now)
-            self._say(now)
+            self._print(now)
         self._permissions = calling.permissions
         return not stopped
 
     def _run(self, call: StepCall, seconds: float, cancelled: Callable[[], bool]) -> Result:
-        """Run a call. A tool that is described otherwise than it was is not called."""
+        """Run a call. A tool whose description has changed is not called."""
         known = {tool.offered for tool in self.given}
         wanted = Call(call.id, call.server, call.tool, call.ran or call.arguments, seconds)
         with self._console.status(Styled(line_of(call))):
@@ -191,10 +190,10 @@ class Tools:
                 for tool in now
             )
             if changed:
-                return Result(call.id, "failed", "The tool has changed, and was not called.")
+                return Result(call.id, "failed", "Not called: the tool's description changed.")
             return self._process.call(wanted, cancelled=cancelled)
 
-    def _say(self, call: StepCall) -> None:
+    def _print(self, call: StepCall) -> None:
         why = f": {one_line(call.result)[:200]}" if call.state in ("failed", "refused") else ""
         self._console.print(
             Styled(line_of(call) + why), style="dim", highlight=False, soft_wrap=True
@@ -205,23 +204,23 @@ class Tools:
 def open_tools(
     path: Path | None, console: Console, *, allowed: Collection[str] = ()
 ) -> Iterator[Tools | None]:
-    """The tools of the servers in a file, which run in the block; None without a file. Raises
-    `Problem`.
+    """Start the servers in a file, for the length of the block, and yield their tools; None
+    without a file. Raises `Problem`.
 
-    Of our own file, those that were switched on; of another program's, all: each call is asked
-    about. A server that does not run is named on the console.
+    Of our own file only the tools that are switched on count; of another program's file all count,
+    since the user is asked about each call. A server that fails to start is named on the console.
     """
     if path is None:
         if allowed:
-            raise Problem("No tools are given.", "Name the file of their servers with --tools.")
+            raise Problem("--allow needs tools.", "Name a file of MCP servers with --tools.")
         yield None
         return
     if not path.is_file():
-        raise Problem(f"There is no file {path}.", "Name one with the servers of tools.")
+        raise Problem(f"{path} does not exist.", "Name a file of MCP servers after --tools.")
     configuration = load(path)
     process = ToolProcess(Start(configuration.enabled(), configuration.folders))
     with closing(process):
-        with console.status("Starting the servers of tools"):
+        with console.status("Starting tool servers"):
             offered = process.tools()
         for line in process.failures:
             console.print(Styled(clean(line)), style="yellow", highlight=False, soft_wrap=True)
@@ -234,15 +233,16 @@ def _is_on(tool: Offered, configuration: Configuration) -> bool:
     return others or configuration.is_on(tool)
 
 
-def ask_person(console: Console, read: Callable[[], str]) -> Decide:
-    """Asks on a console, and reads keys with `read`, where Ctrl-C has its usual effect."""
+def ask_user(console: Console, read: Callable[[], str]) -> Decide:
+    """Return a function that asks on a console and reads keys with `read`, during which Ctrl-C has
+    its usual effect."""
 
     def decide(call: StepCall, tool: GivenTool) -> tuple[Decision, str]:
-        reads = ", which says that it changes nothing" if tool.offered.read_only else ""
+        reads = " (read-only, according to its server)" if tool.offered.read_only else ""
         console.print(Styled(clean(f"{tool.offered.server}: {tool.offered.name}{reads}")))
         console.print(Styled(_shown(call.arguments)))
         console.print(
-            "o: run it once; a: always in this chat; n: no; v: never. Or write other arguments.",
+            "o: run once; a: always in this chat; n: no; v: never. Or type other arguments.",
             style="dim",
             highlight=False,
         )
@@ -252,7 +252,7 @@ def ask_person(console: Console, read: Callable[[], str]) -> Decide:
                 line = read().strip()
                 if line in _KEYS:
                     return _KEYS[line], ""
-                fault = unfit(line, tool) if line.startswith("{") else "o, a, n, v or JSON, please"
+                fault = unfit(line, tool) if line.startswith("{") else "Type o, a, n, v or JSON."
                 if not fault:
                     return "once", line
                 console.print(Styled(fault), style="red")
@@ -265,7 +265,7 @@ def ask_person(console: Console, read: Callable[[], str]) -> Decide:
 
 
 def _shown(arguments: str) -> str:
-    """Arguments for people: each on a line, and characters that no one sees by their numbers."""
+    """Return arguments as the user can read them: one a line, invisible characters escaped."""
     try:
         value = json.loads(arguments)
         shown = json.dumps(value, indent=1, ensure_ascii=False)
@@ -278,10 +278,10 @@ def _shown(arguments: str) -> str:
 
 
 class AnswerInSteps:
-    """An answer, and what is needed to ask for its next step.
+    """An answer that may call tools, generation by generation.
 
-    `ask(messages, may_call)`: the events of a generation, after the messages of the steps before;
-    whether it may call tools. Attribute: `events`, all so far.
+    `ask(messages, may_call)` returns the events of the next generation, which follows the
+    `messages` of earlier steps and may or may not call tools. Attribute: `events`, all so far.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class AnswerInSteps:
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
-        """The answer as the next question's chat has it."""
+        """The answer as messages of a chat."""
         stretches = joined(self.stretches)
         if self.steps:
             return messages_of(self.text, stretches, self.steps)
@@ -316,12 +316,11 @@ class AnswerInSteps:
 
     @property
     def content(self) -> str:
-        """What it says, without reasoning and calls."""
+        """The answer's text, without reasoning and calls."""
         return said(self.text, joined(self.stretches))
 
     def generations(self) -> Iterator[Iterator[Event]]:
-        """Yield the events of each generation, and run the calls that it wrote once they were
-        taken."""
+        """Yield the events of each generation; after the caller has read them, run its calls."""
         while True:
             begun = len(self.events)
             messages = self.messages if self.steps else ()

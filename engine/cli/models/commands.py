@@ -1,7 +1,7 @@
 """`slipstream models`: listing, pairing, fetching, converting and removing models.
 
-Each command parses its options, calls a function elsewhere (imported only then), and prints a table
-or, with --json, lines of `models.answers`.
+Each command parses its options, calls a function of another module (imported only then), and prints
+a table or, with --json, lines of `models.answers`.
 """
 
 import sys
@@ -37,14 +37,14 @@ CONVERT_EXAMPLES = examples(
 )
 
 app = typer.Typer(
-    help="Find, fetch, convert and remove models; see what fits.",
+    help="Find, download, convert and remove models.",
     no_args_is_help=True,
     epilog=examples("slipstream models pair", "slipstream models pull organization/model"),
 )
 
 Hosts = Annotated[Path | None, described(*ON_THE_MACS)]
 Json = Annotated[bool, described(*AS_JSON)]
-Drafter = Annotated[str, described("What guesses, as for slipstream chat.", "DRAFTER")]
+Drafter = Annotated[str, described("The drafter, as for slipstream chat.", "DRAFTER")]
 WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
 ]
@@ -52,7 +52,7 @@ WithParent = Annotated[
 
 @app.command("list", epilog=examples("slipstream models list"))
 def list_models(*, json: Json = False) -> None:
-    """List installed models, downloads, and leftovers of interrupted work."""
+    """List installed models, downloads and incomplete files."""
     from engine.cli.models.local import local_models
     from engine.cli.models.show import show_local
 
@@ -68,10 +68,10 @@ def list_models(*, json: Json = False) -> None:
 def search(
     *,
     text: Annotated[str, argument("A part of the name.", "TEXT")],
-    limit: Annotated[int, described("Results at most.", "N", min=1, max=100)] = 20,
+    limit: Annotated[int, described("Results, at most.", "N", min=1, max=100)] = 20,
     json: Json = False,
 ) -> None:
-    """Look for models on the hub."""
+    """Search for models on the hub."""
     from engine.cli.models.show import show_found
     from models.hub.client import Hub
 
@@ -92,14 +92,14 @@ def search(
 def pull(
     *,
     repositories: Annotated[
-        list[str] | None, argument("Models to fetch. Without any, the queue goes on.", "MODEL")
+        list[str] | None, argument("Models to download; default: the rest of the queue.", "MODEL")
     ] = None,
     pause: Annotated[str, described("Pause this download.", "MODEL")] = "",
-    cancel: Annotated[str, described("Forget this download.", "MODEL")] = "",
+    cancel: Annotated[str, described("Cancel this download.", "MODEL")] = "",
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Fetch models from the hub. Ctrl-C pauses; the next pull goes on."""
+    """Download models from the hub. Ctrl-C pauses, the next pull resumes."""
     from models.hub.queue import Queue
 
     with problems_as_lines(json):
@@ -108,12 +108,12 @@ def pull(
             return
         if pause:
             download = Queue().pause(pause)
-            now = "will be paused in a moment" if download.request else "is paused"
+            now = "is being paused" if download.request else "is paused"
             say(Changed(download)) if json else print(f"{download.repository} {now}.")
         if cancel:
             download = Queue().cancel(cancel)
-            now = "will be cancelled in a moment" if download.request else "is cancelled"
-            see = "To see what it left: slipstream models list"
+            now = "is being cancelled" if download.request else "is cancelled"
+            see = "To see incomplete files: slipstream models list"
             say(Changed(download)) if json else print(f"{download.repository} {now}. {see}")
 
 
@@ -142,7 +142,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
     if interruption():
-        console.print("Paused. To continue: slipstream models pull")
+        console.print("Paused. To resume: slipstream models pull")
         raise typer.Exit(128 + interruption.signal)
 
 
@@ -153,7 +153,7 @@ def pair(
     hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Recommend pairs for this machine, or rate a target's drafters."""
+    """Recommend pairs for this machine, or drafters for a target."""
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
@@ -181,7 +181,7 @@ def fit(
     hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Say how much memory a pair needs, and whether it is there."""
+    """Show how much memory a pair needs, and whether it fits."""
     from engine.cli.models.pairs import fit_of, plan_of
     from engine.cli.models.show import show_fit, show_plan
 
@@ -202,8 +202,8 @@ def fit(
 
 @app.command("open", hidden=True)
 def open_model(*, target: Annotated[str, typer.Argument()] = "") -> None:
-    """For the window: say in JSON which folder the target, or the starter model, is in, once it is
-    fetched or imported. Ends with standard input."""
+    """For the window: print in JSON the folder of the target or the starter model, after
+    downloading or importing it. Ends with standard input."""
     from engine.process.interrupts import end_with_parent
     from models.installed.resolve import open_target
 
@@ -222,15 +222,15 @@ def convert(
         str, argument("A float model or drafter: folder, name, GGUF file.", "MODEL")
     ] = "",
     folder: Annotated[
-        Path | None, argument("The folder to make; else one of our own.", "FOLDER")
+        Path | None, argument("The new folder; default: named after the model.", "FOLDER")
     ] = None,
     bits: Annotated[int | None, described("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", "N")] = None,
     group_size: Annotated[int, described("Weights that share a scale: 32, 64, 128.", "N")] = 64,
     recipe: Annotated[
-        str, described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME")
+        str, described("More bits for some layers: mixed_2_6, _3_4, _3_6, _4_6.", "NAME")
     ] = "",
     mtp: Annotated[bool, described("Only its MTP module, as a drafter.", "", "--mtp")] = False,
-    adapter: Annotated[Path | None, described("A LoRA adapter, fused into it.", "FOLDER")] = None,
+    adapter: Annotated[Path | None, described("A LoRA adapter to fuse into it.", "FOLDER")] = None,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
@@ -258,7 +258,7 @@ def convert(
                 source, folder, quantization, progress=progress, module_only=mtp, adapter=adapter
             )
         except Interrupted:
-            print("Stopped; nothing was kept.", file=sys.stderr)
+            print("Stopped; nothing was written.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None
         if json:
             say(Made(installed_at(made)))
@@ -272,11 +272,11 @@ def remove(
     name: Annotated[str, argument("A name that slipstream models list shows.", "MODEL")],
     yes: Annotated[bool, described("Do not ask.", "", "--yes", "-y")] = False,
     incomplete: Annotated[
-        bool, described("Delete the leftovers, not the model.", "", "--incomplete")
+        bool, described("Delete its incomplete files, not the model.", "", "--incomplete")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Delete a model, or what an interrupted download left."""
+    """Delete a model, or the incomplete files of a download."""
     from engine.cli.models.local import find_removable
     from models.in_words import size
 
@@ -286,8 +286,8 @@ def remove(
             question = f"Delete {removable.name} ({size(removable.size_bytes)})?"
             if json or not sys.stdin.isatty():
                 raise Problem(
-                    f"Deleting {removable.name} ({size(removable.size_bytes)}) must be confirmed, "
-                    "and there is no terminal to ask in.",
+                    f"Deleting {removable.name} ({size(removable.size_bytes)}) needs a "
+                    "confirmation, and no terminal is attached.",
                     "Add --yes.",
                 )
             if not typer.confirm(question):
@@ -303,11 +303,11 @@ def remove(
 @app.command(epilog=examples("slipstream models folders --add /Volumes/Models"))
 def folders(
     *,
-    add: Annotated[Path | None, described("Look for models here too.", "FOLDER")] = None,
-    remove: Annotated[Path | None, described("Stop looking here.", "FOLDER")] = None,
+    add: Annotated[Path | None, described("Search this folder, too.", "FOLDER")] = None,
+    remove: Annotated[Path | None, described("Stop searching this folder.", "FOLDER")] = None,
     json: Json = False,
 ) -> None:
-    """List, add or remove the folders in which models are looked for."""
+    """List, add or remove folders that are searched for models."""
     from models.installed.added_folders import add_folder, remove_folder
     from models.installed.added_folders import folders as added
 
@@ -322,7 +322,7 @@ def folders(
         elif listed:
             print("\n".join(listed))
         else:
-            print("No folder was added yet. To add one: slipstream models folders --add FOLDER")
+            print("No added folders. To add one: slipstream models folders --add FOLDER")
 
 
 def say(answer: Answer) -> None:

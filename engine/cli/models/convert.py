@@ -31,7 +31,7 @@ BITS = (2, 3, 4, 5, 6, 8)
 GROUP_SIZES = (32, 64, 128)
 RECIPES = {"mixed_2_6": 2, "mixed_3_4": 3, "mixed_3_6": 3, "mixed_4_6": 4}  # to their low bits
 SPARE_BYTES = 64_000_000  # on the disk, for the tokenizer, and so that it is not filled
-COPIED = (  # never *.py: nothing of what is copied is run
+COPIED = (  # never *.py: copied files are never run
     "tokenizer*.json", "tokenizer.model", "*.tiktoken", "special_tokens_map.json",
     "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.json",
     "chat_template.jinja", "generation_config.json", "LICENSE*", "NOTICE*",
@@ -59,19 +59,17 @@ class Quantization:
 
     @property
     def low_bits(self) -> int:
-        """Those of most weights."""
+        """The bits of most weights."""
         return RECIPES[self.recipe] if self.recipe else self.bits or 4
 
     def check(self) -> None:
-        """Raises `Problem` for what MLX does not have."""
+        """Raise `Problem` for values that MLX does not support."""
         if self.recipe and self.recipe not in RECIPES:
             raise Problem(
-                f"There is no recipe {self.recipe!r}.", f"Choose one of {', '.join(RECIPES)}."
+                f"Unknown recipe: {self.recipe!r}.", f"Choose one of {', '.join(RECIPES)}."
             )
         if self.recipe and self.bits is not None:
-            raise Problem(
-                f"The recipe {self.recipe} says how many bits there are.", "Leave out --bits."
-            )
+            raise Problem(f"The recipe {self.recipe} sets the bits itself.", "Leave out --bits.")
         for what, value, choices in (
             ("bits", self.low_bits, BITS),
             ("group size", self.group_size, GROUP_SIZES),
@@ -91,15 +89,15 @@ def convert(
     adapter: Path | None = None,
     available_bytes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    beside: Callable[[Path], None] = lambda folder: None,
+    write_more: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
     """Quantize the model folder `source` into the new `folder`; return `folder`.
 
     The LoRA `adapter` is fused into it first. Without a `quantization` weights keep their types.
-    `folder` appears complete or not at all. `beside` is called to write more files into it, such as
+    `folder` appears complete or not at all. `write_more(folder)` writes more files into it, such as
     an MTP module. `available_bytes`: the memory that may be used; None for no limit.
-    `progress(done, total)` is called with bytes written. Raises `Problem` if `source` is no float
-    model that mlx-lm knows, or if memory or disk are too small.
+    `progress(done, total)` is called with bytes written. Raises `Problem` if `source` is not a
+    float model that mlx-lm supports, or if memory or disk are too small.
     """
     files = inspect(source)
     if quantization is not None:
@@ -114,17 +112,17 @@ def convert(
             model, config = _quantize(model, config, quantization, source)
         keep_vision = "vision_tower" in getattr(model, "model", {})
         weights = _tensors(model)
-        del model  # nothing but `weights` holds a tensor now
+        del model  # now only `weights` holds the tensors
         require_room(partial, weights)
         write_weights(weights, partial, progress)
         save_config(config, partial / "config.json", keep_vision_config=keep_vision)
         copy_files(source, partial)
-        beside(partial)
+        write_more(partial)
     return folder
 
 
 def needed_bytes(model: nn.Module) -> int:
-    """The peak of memory while a lazily loaded model is converted."""
+    """Return the peak of memory, in bytes, while a lazily loaded model is converted."""
     sizes = (array.nbytes for array in _tensors(model).values())
     return _BASE_BYTES + _COPIES * max(sizes, default=0)
 
@@ -141,35 +139,35 @@ def _refuse_quantized(source: ModelFolder) -> None:
     bits, method = settings.get("bits"), settings.get("quant_method")
     kind = f" to {bits} bits" if type(bits) is int else f" ({method})" if method else ""
     raise Problem(
-        f"{source.name} is quantized already{kind}: rounding it again would lose more.",
+        f"{source.name} is quantized already{kind}.",
         "Use it as it is, or convert the float model that it was made from.",
     )
 
 
 def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     """Return the model, whose tensors are read when they are used."""
-    said = StringIO()
+    output = StringIO()
     try:
-        with redirect_stdout(said), without_byte_order_marks(source) as place:
+        with redirect_stdout(output), without_byte_order_marks(source) as place:
             config = load_config(place)
             model = build_model(place, config)  # some modules print and exit
     except (Exception, SystemExit) as error:  # mlx-lm checks little
-        reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = output.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
         raise Problem(
             f"{source} cannot be loaded: {reason.rstrip('.')}.",
-            "Choose a model that mlx-lm supports, or fetch it again.",
+            "Choose a model that mlx-lm supports, or download it again.",
         ) from error
     return model, config
 
 
 def _fuse(model: nn.Module, adapter: Path) -> None:
-    """Fuse an adapter as `mlx_lm.fuse` does. Nothing is computed before it is written."""
+    """Fuse an adapter as `mlx_lm.fuse` does. A tensor is computed when it is written."""
     name = adapted_model(adapter)
     if not (adapter / ADAPTER_WEIGHTS).is_file():
         raise Problem(
-            f"{adapter} has no {ADAPTER_WEIGHTS}: it is no adapter that mlx-lm has trained.",
-            "Fuse it with the program that made it, and convert the model that comes of it.",
+            f"{adapter} is not an adapter made by mlx-lm: it has no {ADAPTER_WEIGHTS}.",
+            "Fuse it with the program that made it, then convert the fused model.",
         )
     try:
         with redirect_stdout(StringIO()), without_byte_order_marks(adapter) as place:
@@ -178,16 +176,16 @@ def _fuse(model: nn.Module, adapter: Path) -> None:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise Problem(
             f"{adapter} does not fit the model: {reason.rstrip('.')}.",
-            f"It was made for {name}." if name else "Name the model that it was made for.",
+            f"Use it with {name}." if name else "Name the model that it was trained on.",
         ) from error
-    fused = [(name, each.fuse()) for name, each in model.named_modules() if hasattr(each, "fuse")]
+    fused = [(name, m.fuse()) for name, m in model.named_modules() if hasattr(m, "fuse")]
     model.update_modules(tree_unflatten(fused))
 
 
 def _quantize(
     model: nn.Module, config: dict[str, Any], quantization: Quantization, source: Path
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """Quantize as `mlx_lm.convert` does. Nothing is computed before it is written."""
+    """Quantize as `mlx_lm.convert` does. A tensor is computed when it is written."""
     _cast(model, config)
     group_size, bits = quantization.group_size, quantization.low_bits
     try:
@@ -200,12 +198,12 @@ def _quantize(
             )
     except ValueError as error:
         raise Problem(
-            f"{source.name} cannot be converted so: {str(error).rstrip('.')}.",
+            f"{source.name} cannot be quantized this way: {str(error).rstrip('.')}.",
             "Choose --bits instead of --recipe." if quantization.recipe else "Choose other --bits.",
         ) from error
     if not any(hasattr(module, "bits") for module in model.modules()):
         raise Problem(
-            f"No layer of {source.name} can be cut into groups of {group_size} weights.",
+            f"No layer of {source.name} can be split into groups of {group_size} weights.",
             "Choose a smaller --group-size.",
         )
     return model, config
@@ -233,9 +231,9 @@ def _require_memory(model: nn.Module, source: Path, available_bytes: int | None)
     needed = needed_bytes(model)
     if available_bytes is not None and needed > available_bytes:
         raise Problem(
-            f"Converting {source.name} takes {size(needed)} of memory, "
-            f"and {size(available_bytes)} are available.",
-            "Close other programs, or fetch a version that is quantized already.",
+            f"Converting {source.name} needs {size(needed)} of memory; "
+            f"{size(available_bytes)} are available.",
+            "Close other programs, or download a quantized version.",
         )
 
 
@@ -244,8 +242,8 @@ def require_room(folder: Path, weights: dict[str, mx.array]) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise Problem(
-            f"The model needs {size(needed)} in {folder.parent}, and {size(free)} are free.",
-            "Make room on the disk, or convert to another folder.",
+            f"The model needs {size(needed)} in {folder.parent}; {size(free)} are free.",
+            "Free disk space, or convert to another folder.",
         )
 
 
@@ -256,10 +254,7 @@ def write_weights(
     *,
     stem: str = "model",
 ) -> None:
-    """Write the weight files, whose names begin with `stem`.
-
-    Empties `weights`, which frees what is written.
-    """
+    """Write the weight files, whose names begin with `stem`. Empties `weights` to free memory."""
     done, total = 0, sum(array.nbytes for array in weights.values())
     shards: list[dict[str, mx.array]] = make_shards(weights)
     weights.clear()

@@ -1,9 +1,9 @@
-"""Quantizes a drafter that others have trained, and keeps a target's MTP module.
+"""Quantizes a published drafter, and a target's MTP module.
 
-mlx-lm leaves such modules out of what it converts; here they are written beside the model, or into
-a folder of their own. Knows tensors by our networks' names and by their shapes; what a network
-computes with them is for `engine.drafters`. Nothing is quantized of what is small or decides a
-lot: norms, and the heads that correct and judge a block.
+mlx-lm drops such modules when it converts; here they are written next to the model, or into their
+own folder. Knows tensors by our networks' names and by their shapes; `engine.drafters` computes
+with them. Small or decisive tensors stay as they are: norms, and the heads that correct and judge a
+block.
 """
 
 from collections.abc import Callable
@@ -41,21 +41,21 @@ def convert_drafter(
 ) -> Path:
     """Write `drafter` into the new `folder`, quantized to 8 or 4 bits, and return it.
 
-    A target's own module becomes a drafter by itself. It appears complete or not at all. Raises
-    `Problem`.
+    A target's MTP module becomes a drafter of its own. `folder` appears complete or not at all.
+    Raises `Problem`.
     """
     chosen = for_drafters(quantization)
     if drafter.description.is_whole_model or drafter.kind == "head":
         raise Problem(
-            f"{drafter.name} is no drafter that is converted so.",
-            "Convert a model with a tokenizer as a model; heads are 8-bit as they are.",
+            f"{drafter.name} cannot be converted as a drafter.",
+            "Convert a whole model as a model; trained heads have 8 bits already.",
         )
     config = dict(drafter.config)
     if drafter.description.prefixes or drafter.weights[0].name.startswith("mtp"):
         config = config if "source" in config else module_config(config)
     if any(name.endswith(".scales") for name in drafter.layouts):
         raise Problem(
-            f"{drafter.name} is quantized already: rounding it again would lose more.",
+            f"{drafter.name} is quantized already.",
             "Use it as it is, or convert the float drafter that it was made from.",
         )
     with new_folder(folder) as partial, no_cache():
@@ -76,9 +76,9 @@ def keep_module(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the module of a target beside the converted target, in 8 bits.
+    """Write the MTP module of a target next to the converted target, in 8 bits.
 
-    Its groups are those of the model, whose config.json speaks for both.
+    It has the model's group size, since both share one config.json.
     """
     chosen = Quantization(_DEFAULT_BITS, quantization.group_size)
     weights = _quantized(module, chosen)
@@ -87,18 +87,18 @@ def keep_module(
 
 
 def for_drafters(quantization: Quantization) -> Quantization:
-    """Return the same quantization with a drafter's default of 8 bits. Raises `Problem` for what
-    drafters lack."""
+    """Return the quantization, by default in 8 bits. Raises `Problem` for values that drafters do
+    not support."""
     if quantization.recipe:
-        raise Problem("Recipes are for models, not for drafters.", "Leave out --recipe.")
+        raise Problem("A drafter cannot be converted with a recipe.", "Leave out --recipe.")
     chosen = replace(quantization, bits=quantization.bits or _DEFAULT_BITS)
     if chosen.bits not in BITS:
-        raise Problem(f"A drafter cannot get {chosen.bits} bits.", "Choose --bits 8 or 4.")
+        raise Problem(f"A drafter cannot have {chosen.bits} bits.", "Choose --bits 8 or 4.")
     return chosen
 
 
 def _tensors(drafter: DrafterFolder) -> dict[str, mx.array]:
-    """Its tensors; each is read when it is used."""
+    """Return the drafter's tensors; each is read when it is used."""
     found: dict[str, mx.array] = {}
     for path in drafter.weights:
         loaded: dict[str, mx.array] = mx.load(str(path))  # type: ignore[assignment]
@@ -107,10 +107,10 @@ def _tensors(drafter: DrafterFolder) -> dict[str, mx.array]:
 
 
 def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, mx.array]:
-    """The matrices packed; nothing is computed before it is written."""
+    """Return the tensors, with the large matrices packed; each is computed when it is written."""
     ours = {theirs: ours for ours, theirs in drafter.published.names.items()}
     group_size, bits = quantization.group_size, quantization.low_bits
-    # Rows that are picked one by one are not unpacked.
+    # An embedding whose rows are picked one by one stays as it is.
     picked = any(".masked_embedding." in f".{name}" for name in ours.values())
     made: dict[str, mx.array] = {}
     for name, array in _apart(_tensors(drafter)).items():
@@ -129,8 +129,8 @@ def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, 
 
 
 def _apart(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Return the tensors with experts as mlx-lm has them: published ones lie together, two matrices
-    in one."""
+    """Return the tensors with experts split as in mlx-lm: published drafters store two matrices as
+    one."""
     apart: dict[str, mx.array] = {}
     for name, array in tensors.items():
         if name.endswith(_FUSED_EXPERTS):

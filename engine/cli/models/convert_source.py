@@ -34,27 +34,27 @@ def convert_source(
     module_only: bool = False,
     adapter: Path | None = None,
 ) -> Path:
-    """The new folder, of a model or a drafter. Raises `Problem`.
+    """Convert a model or a drafter, and return its new folder. Raises `Problem`.
 
-    `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
-    Slipstream's own, is named after both. `module_only`: of the model only its MTP module.
-    `adapter`: a folder, fused into the model, by default into the one that it names. An
-    exception from `progress` ends the work, and nothing is left of it.
+    `source`: a folder, a GGUF file, or the name of an installed model; by default the model that
+    `adapter` names. `folder`: by default one of Slipstream's own, named after the model and its
+    bits. `module_only`: convert only the MTP module. `adapter`: the folder of a LoRA adapter, fused
+    into the model. An exception from `progress` ends the work; then nothing is left of it.
     """
     quantization.check()
     if adapter is not None and not source:
         source = adapted_model(adapter)
     if not source:
-        raise Problem("No model is named.", "Name the model to convert.")
+        raise Problem("The model's name is missing.", "Name the model to convert.")
     found = _find(source)
     if is_gguf(found) and quantization != Quantization():
         raise Problem(
-            "A GGUF file is quantized already, and is imported as it is.",
+            "A GGUF file is quantized already; it is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
         )
     if adapter is not None and (is_gguf(found) or module_only):
         raise Problem(
-            "An adapter is fused into a whole MLX model only.", "Name such a model, without --mtp."
+            "An adapter can only be fused into a whole MLX model.", "Name one, without --mtp."
         )
     if is_gguf(found):
         stem = file_stem(ollama_name(found)) or found.stem
@@ -78,9 +78,9 @@ def convert_source(
         place = folder or data_folder() / "drafters" / name
         return convert_drafter(drafter, place, quantization, progress=progress)
 
-    def beside(made: Path) -> None:
+    def write_module(made: Path) -> None:
         module = None
-        with suppress(Problem):  # one that cannot be read is left out, as mlx-lm does with all
+        with suppress(Problem):  # an unreadable module is left out; mlx-lm leaves out every module
             module = own_module(files)
         if module is not None:
             keep_module(module, made, quantization, progress=progress)
@@ -91,7 +91,7 @@ def convert_source(
         quantization,
         available_bytes=this_machine().available_bytes,
         progress=progress,
-        beside=beside,
+        write_more=write_module,
     )
 
 
@@ -100,7 +100,7 @@ def _module(files: ModelFolder) -> DrafterFolder:
     if module is None:
         raise Problem(
             f"{files.name} has no MTP module.",
-            "Convert it without --mtp, or choose the model as it was published.",
+            "Leave out --mtp, or choose the model as it was published.",
         )
     return module
 
@@ -111,26 +111,26 @@ def _find(source: str) -> Path:
 
 
 def _published(source: Path) -> str:
-    """The name without its organization; a snapshot's own name is a hash."""
+    """Return the model's name without its organization; a snapshot's folder name is a hash."""
     folder = source.resolve()
     found = storage_of(folder)
     return found[0].name.rpartition("/")[2] if found else folder.name
 
 
 def _name(source: Path, quantization: Quantization, *, part: str = "") -> str:
-    """A name as repositories of converted models have it."""
+    """Return a name as repositories of converted models have it: "model-4bit"."""
     recipe = quantization.recipe.replace("_", "-")
     return f"{_published(source)}{part}-{recipe or f'{quantization.low_bits}bit'}"
 
 
 def installed_at(folder: Path) -> Installed:
-    """The record of the model in a new folder, wherever that is. Raises `Problem`."""
+    """Return the record of the model in a new folder, wherever that is. Raises `Problem`."""
     found = [model for model in installed() if Path(model.path).resolve() == folder.resolve()]
     return found[0] if found else _elsewhere(folder)
 
 
 def _elsewhere(folder: Path) -> Installed:
-    """The record of a model in a folder that `installed` does not list."""
+    """Return the record of a model in a folder that `installed` does not list."""
     place = ModelPlace(folder.name, ModelFolder(folder.absolute()), "folder", removable=False)
     found = describe(place).record
     if found.problem:

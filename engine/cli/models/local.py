@@ -1,6 +1,6 @@
-"""Installed models, downloads and leftovers together, and which of them can be removed.
+"""Lists installed models, downloads and incomplete files, and finds those to remove.
 
-Knows the store, the queue and the disk, and combines their answers.
+Combines the store, the queue and the disk.
 """
 
 import shutil
@@ -17,12 +17,13 @@ from models.installed import store
 from models.installed.added_folders import folders
 from models.records import Inventory
 
-_LIST = "See what there is: slipstream models list"
+_LIST = "To list all models: slipstream models list"
 
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """A model or leftover that the user named; `remove()` deletes it, and returns bytes freed."""
+    """A model, or incomplete files, that the user named. `remove()` deletes it and returns the
+    bytes freed."""
 
     name: str
     size_bytes: int
@@ -44,40 +45,37 @@ def local_models() -> Inventory:
 
 
 def find_removable(name: str, *, incomplete: bool) -> Removable:
-    """The model of that name or path; with `incomplete`, the leftover of interrupted work.
+    """Return the model of that name or path; with `incomplete`, its incomplete files.
 
     Raises `Problem` if none or several match.
     """
-    there: list[tuple[str, str, Removable]] = []
+    known: list[tuple[str, str, Removable]] = []
     if incomplete:
         for left in store.incomplete():
             remove = partial(store.remove_incomplete, left)
-            there.append((left.name, left.path, Removable(left.name, left.size_bytes, remove)))
+            known.append((left.name, left.path, Removable(left.name, left.size_bytes, remove)))
     else:
         for model in store.installed():
             remove = partial(store.remove, model)
-            there.append((model.name, model.path, Removable(model.name, model.size_bytes, remove)))
-    found = [removable for called, path, removable in there if name in (called, path)]
+            known.append((model.name, model.path, Removable(model.name, model.size_bytes, remove)))
+    found = [removable for called, path, removable in known if name in (called, path)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise Problem(f"{len(found)} models are called {name}.", f"Give the path of one. {_LIST}")
-    what = "left over" if incomplete else "installed"
-    near = get_close_matches(name, [called for called, _, _ in there], n=1)
-    raise Problem(
-        f"Nothing called {name} is {what} here.",
-        f"Did you mean {near[0]}?" if near else f"{_LIST}.",
-    )
+        raise Problem(f"{len(found)} models are called {name}.", f"Name one by its path. {_LIST}")
+    what = "No incomplete download" if incomplete else "No installed model"
+    near = get_close_matches(name, [called for called, _, _ in known], n=1)
+    raise Problem(f"{what} is called {name}.", f"Did you mean {near[0]}?" if near else _LIST)
 
 
 def _folders() -> list[Path]:
     try:
         return folders()
-    except Problem:  # which the store lists as a model that cannot be used
+    except Problem:  # the store lists such a folder as an unusable model
         return []
 
 
 def free_bytes(place: Path) -> int:
-    """The free bytes of the disk where `place` is, or will be."""
-    there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
-    return shutil.disk_usage(there).free
+    """Return the free bytes of the disk on which `place` is or will be."""
+    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    return shutil.disk_usage(nearest).free

@@ -1,7 +1,7 @@
-"""Pairs on this machine: the catalog's offers, drafters for a target, what fits in memory.
+"""Pairs on this machine: the catalog's offers, the drafters of a target, and which pairs fit.
 
-Finds sizes and configs of the models that the user names: among installed ones, else in the
-catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
+Finds the size and the config of a model that the user names: installed, else in the catalog, else
+on the hub. `models.catalog`, `pairing` and `memory` judge them.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,8 @@ def offers_here(hosts: Path | None = None) -> list[PairOffer]:
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
     """Return the target's name, and every way to draft for it, best first. Raises `Problem`.
 
-    For a target that is not installed: the drafters of others, from the catalog, or else from the
-    hub's description of it. Nothing is fetched except its config and headers.
+    A target that is not installed is looked up in the catalog, then on the hub; only its config and
+    headers are downloaded.
     """
     catalog, machine = load_catalog(), this_machine()
     try:
@@ -74,19 +74,19 @@ def candidates_for(target: str) -> tuple[str, list[Candidate]]:
         return _candidates_on_hub(target, catalog, machine)
     entries = inventory()
     place = folder.path.resolve()
-    named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
+    names = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
     found = candidates(folder, installed=entries, machine=machine, catalog=catalog)
-    return (named or [folder.name])[0], [_automatic(folder, found), *found]
+    return (names or [folder.name])[0], [_automatic(folder, found), *found]
 
 
 def _automatic(folder: ModelFolder, found: Sequence[Candidate]) -> Candidate:
-    """Return the drafters that `auto` takes, with the reason, and a drafter that would gain
-    more."""
+    """Return the candidate `auto`: the drafters that it takes and why, and a better drafter that is
+    not installed, if any."""
     drafters = resolve_drafters("auto", folder)
     reason = drafters.why
     if len(drafters.parts) == 1 or drafters.parts[1].name == "head":
-        absent = [each for each in found if each.obstacle == "not installed" and each.gain]
-        best = max(absent, key=lambda each: each.gain or 0.0, default=None)
+        absent = [c for c in found if c.obstacle == "not installed" and c.gain]
+        best = max(absent, key=lambda candidate: candidate.gain or 0.0, default=None)
         if best is not None and best.gain is not None and best.gain >= WORTH:
             taken = f", {size(best.size_bytes)}" if best.size_bytes else ""
             reason += f" Better: {best.drafter}{taken}, expected {best.gain:.1f} times plain."
@@ -104,7 +104,7 @@ def _candidates_on_hub(
     if not is_known(weighed.config):
         kind = ascii(weighed.config.get("model_type"))[:60]
         raise Problem(
-            f"mlx-lm does not know the architecture of {repository.name}, {kind}.",
+            f"mlx-lm does not support the architecture of {repository.name}, {kind}.",
             "Choose another model: slipstream models pair",
         )
     found = published(catalog, repository.name, weighed, machine=machine)
@@ -142,8 +142,8 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
 def plan_of(
     target: str, drafter: str, *, context: int, hosts: Path
 ) -> tuple[tuple[str, ...], Plan]:
-    """The Macs in a hostfile, and how they would share the target of such a pair, by the memory
-    that each has now. Raises `Problem`."""
+    """Return the Macs in a hostfile, and how they would split the target, by the free memory of
+    each. Raises `Problem`."""
     macs = read_hosts(hosts)
     try:
         whole: ModelFolder | ModelSize = resolve_target(target)
@@ -173,7 +173,7 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
         return _size(name, drafts=True)
     head = find_head(resolve_target(target).fingerprint)
     if head is None and name == "head":
-        raise Problem(f"There is no drafter head for {target}.", "Choose lookup, or a model.")
+        raise Problem(f"{target} has no trained head.", "Choose lookup, or a model.")
     return None if head is None else weigh(head)
 
 
@@ -198,7 +198,7 @@ def _size(name: str, *, drafts: bool = False) -> ModelSize:
 
 
 def _may_be_on_hub(name: str) -> bool:
-    """Whether the user may mean a repository by this name."""
+    """Whether a name may mean a repository on the hub."""
     return name.count("/") == 1 and not Path(name).exists() and name[0] not in "~./"
 
 

@@ -1,6 +1,6 @@
-"""Progress, drawn as a bar in a terminal, elsewhere as a line for each change, or not at all.
+"""Draws progress: as a bar in a terminal, else as a line for each change, or not at all.
 
-Knows bytes done and to do, records of downloads, and a console.
+Knows bytes done and bytes in all, records of downloads, and a console.
 """
 
 import time
@@ -32,9 +32,9 @@ from models.records import Download
 def bytes_bar(
     what: str, *, console: Console | None = None, quiet: bool = False
 ) -> Iterator[Callable[[int, int], None]]:
-    """A bar that appears in a terminal with the first report of (done, total) bytes.
+    """Yield a function that draws a bar from (done, total) bytes; it appears with the first call.
 
-    On standard error, or on `console`; other output there appears above the bar.
+    The bar is drawn on standard error, or on `console`; other output appears above it.
     """
     console = console or Console(stderr=True)
     progress = Progress(
@@ -60,29 +60,29 @@ def bytes_bar(
 
 
 class Steps:
-    """The steps before an answer: a line as each one-time step begins, and at the end how long each
-    step took. Nothing is written where there was no one-time step."""
+    """Reports the steps before an answer: a line as each one-time step begins, and at the end the
+    seconds of all steps. Without a one-time step nothing is written."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self._clock = clock
         self._begun: list[tuple[str, float]] = []
-        self._told = False
+        self._printed = False
 
     def begin(self, name: str, line: str = "") -> None:
-        """End the step before, and begin this one. Steps without a line happen every time."""
+        """Begin a step, which ends the last one. A step that happens every time has no line."""
         self._begun.append((name, self._clock()))
         if line:
-            self._told = True
+            self._printed = True
             self._print(line)
 
     def end(self) -> None:
         """End the last step."""
         names = [name for name, _ in self._begun]
         moments = [*(moment for _, moment in self._begun), self._clock()]
-        if self._told:
-            spent = (after - before for before, after in pairwise(moments))
-            took = [f"{name} {each:.0f} s" for name, each in zip(names, spent, strict=True)]
+        if self._printed:
+            seconds = (after - before for before, after in pairwise(moments))
+            took = [f"{name} {spent:.0f} s" for name, spent in zip(names, seconds, strict=True)]
             self._print(f"Ready: {', '.join(took)}.")
 
     def _print(self, line: str) -> None:
@@ -90,7 +90,7 @@ class Steps:
 
 
 class DownloadView:
-    """Draws downloads. A context manager, which restores the terminal at its end."""
+    """Draws downloads. A context manager: its end restores the terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -140,7 +140,7 @@ class DownloadView:
 
 
 class _Figures(ProgressColumn):
-    """The download's own figures, which survive a restart; rich would start from zero."""
+    """A download's own figures, which survive a restart; rich would start from zero."""
 
     def render(self, task: Task) -> Text:
         return Text(str(task.fields.get("figures", "")), style="dim")
@@ -148,7 +148,7 @@ class _Figures(ProgressColumn):
 
 def _figures(download: Download) -> str:
     if download.status == "queued":
-        return "waits"
+        return "waiting"
     parts = [size(download.done_bytes)]
     if download.total_bytes:
         parts = [share(download.done_bytes, download.total_bytes)]

@@ -1,7 +1,7 @@
-"""`slipstream models pull`: adds to the queue of downloads, and runs it.
+"""`slipstream models pull`: adds downloads to the queue, and runs it.
 
-Knows the queue, whether this process runs it or only watches another one, and how each entry is
-fetched: a repository of the hub, one GGUF file in it (`organization/model/file.gguf`), its MTP
+Knows the queue, whether this process runs it or watches another process do so, and how each entry
+is downloaded: a repository of the hub, a GGUF file in it (`organization/model/file.gguf`), its MTP
 module (`organization/model/mtp.safetensors`), or the starter model. progress.py draws it.
 """
 
@@ -32,14 +32,15 @@ _GOING = ("queued", "running")
 
 
 def paced(report: ReportProgress, clock: Callable[[], float] = time.monotonic) -> ReportProgress:
-    """`report`, about four times a second for each download, and at each change of status."""
-    told: dict[str, tuple[str, float]] = {}
+    """Return `report`, limited to four calls a second for each download and to each change of its
+    status."""
+    reported: dict[str, tuple[str, float]] = {}
 
     def pace(download: Download) -> None:
-        status, moment = told.get(download.repository, ("", 0.0))
+        status, moment = reported.get(download.repository, ("", 0.0))
         now = clock()
         if status != download.status or now - moment >= REPORT_SECONDS:
-            told[download.repository] = (download.status, now)
+            reported[download.repository] = (download.status, now)
             report(download)
 
     return pace
@@ -54,10 +55,10 @@ def pull(
     stopped: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Download]:
-    """Fetch the `wanted` repositories (`name` or `name@revision`); none means the whole queue.
+    """Download the `wanted` repositories (`name` or `name@revision`), by default the whole queue.
 
-    Returns each of them as it is at the end. Where `stopped()`, those that are not done are paused.
-    Raises `Problem` for invalid names, and where the queue cannot be used.
+    Returns the final state of each. As soon as `stopped()`, the unfinished ones are paused. Raises
+    `Problem` for invalid names, and if the queue cannot be used.
     """
     asked = [_split(text) for text in wanted]
     if asked:
@@ -86,14 +87,15 @@ def pull(
 
 
 def split_file(repository: str) -> tuple[str, str]:
-    """The repository, and the name of a file in it; empty if none is named."""
+    """Split a download's name into the repository and a file in it, or ""."""
     name, _, file = repository.rpartition("/")
     is_part = file.lower().endswith(".gguf") or file.lower() == MODULE_NAME
     return (name, file) if "/" in name and is_part else (repository, "")
 
 
 def _split(text: str) -> tuple[str, str]:
-    """A download's name, and its revision; empty if none is given. Raises `Problem`."""
+    """Split a word of the command line into a download's name and its revision, or "". Raises
+    `Problem`."""
     name, _, revision = text.strip().partition("@")
     check_name(split_file(name)[0])
     return name, check_revision(revision) if revision else ""
@@ -107,16 +109,16 @@ def _watch(
     stopped: Callable[[], bool],
     sleep: Callable[[float], None],
 ) -> bool:
-    """Report what another process does with our downloads; whether all of them have ended."""
+    """Report our downloads while another process runs them. Returns whether all have ended."""
     while not stopped():
         busy = queue.is_run()
-        here = {download.repository.lower(): download for download in queue.downloads()}
+        queued = {download.repository.lower(): download for download in queue.downloads()}
         for name, before in list(ends.items()):
             gone = replace(before, status="cancelled") if before.status in _GOING else before
-            now = here.get(name, gone)
+            now = queued.get(name, gone)
             if now != before:
                 note(now)
-        going = [name for name in ends if name in here and here[name].status in _GOING]
+        going = [name for name in ends if name in queued and queued[name].status in _GOING]
         if not going:
             return True
         if not busy:
@@ -134,7 +136,7 @@ def _pause_rest(queue: Queue, ours: set[str], note: ReportProgress) -> None:
 def fetch_download(
     download: Download, report: ReportProgress, cancelled: Callable[[], bool]
 ) -> None:
-    """Fetch one download completely, for `Queue.run`.
+    """Complete one download, for `Queue.run`.
 
     Raises `Problem`, and `Stopped` soon after `cancelled()`, without waiting for requests that are
     still under way.
@@ -159,7 +161,7 @@ def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
     name, gguf = split_file(download.repository)
     hub = Hub()
     repository = _describe(hub, name, download.revision)
-    report(replace(download, revision=repository.revision))  # a branch's is only known now
+    report(replace(download, revision=repository.revision))  # a branch's commit is known only now
     if gguf.lower() == MODULE_NAME:
         fetch_module(repository, hub=hub, progress=report, cancelled=stop.asked)
         return
@@ -167,8 +169,8 @@ def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
 
 
 def _describe(hub: Hub, name: str, revision: str) -> Repository:
-    """The repository; where the commit is still the main branch's head, as that branch, so that
-    other tools find it under the name."""
+    """Describe a repository at a revision. If that is the head of the main branch, describe the
+    branch, so that other programs find the download under its name."""
     if is_commit(revision):
         head = hub.describe(name)
         if head.revision == revision:
@@ -187,7 +189,7 @@ def _fetch_starter(download: Download, report: ReportProgress, stop: Stop) -> No
 
 
 def installed_by(download: Download) -> Installed:
-    """The model that a finished download made. Raises `Problem` if it cannot be found."""
+    """Return the model of a finished download. Raises `Problem` if it cannot be found."""
     wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
     module = module_folder(split_file(download.repository)[0]) if file == MODULE_NAME else None
     for model in installed():

@@ -1,7 +1,8 @@
-"""Draws records of models in a terminal: tables of what can be used, a reason for each that cannot.
+"""Draws records of models in a terminal: tables of usable models, and a reason for each unusable
+one.
 
-Knows the records and a console; nothing of where they come from. Texts from the hub and from model
-files are cleaned of control characters. There are no empty lists: a line says what to do instead.
+Knows the records and a console, not where the records come from. Texts from the hub and from model
+files are cleaned of control characters. In place of an empty list a line says what to do.
 """
 
 import time
@@ -25,11 +26,11 @@ from models.records import (
     SearchResult,
 )
 
-_PLAIN_KINDS = ("head", "model")  # which go without saying
+_PLAIN_KINDS = ("head", "model")  # kinds that are not shown
 
 
 def show_local(console: Console, found: Inventory) -> None:
-    """Draw installed models, downloads and leftovers."""
+    """Draw installed models, downloads and incomplete files."""
     usable = [model for model in found.installed if not model.problem]
     if usable:
         table = _table("On this machine", "", "role", "size", "bits", "context", "last used")
@@ -40,21 +41,21 @@ def show_local(console: Console, found: Inventory) -> None:
                 size(model.size_bytes),
                 "" if model.role == "head" else str(model.quantization_bits or "float"),
                 f"{model.context_length:,}" if model.context_length else "",
-                "not known" if model.last_used is None else ago(time.time() - model.last_used),
+                "unknown" if model.last_used is None else ago(time.time() - model.last_used),
             )
         console.print(table)
     if not any(model.role == "chat" for model in found.installed):
-        _line(console, "No model for chat is installed yet.", style="bold")
-        _line(console, "→ To see what runs well here: slipstream models pair", indent=2)
+        _line(console, "No chat model is installed yet.", style="bold")
+        _line(console, "→ To see models for this machine: slipstream models pair", indent=2)
     for broken in (model for model in found.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
     if any(download.status != "running" for download in found.downloads):
-        _line(console, "→ To continue downloads: slipstream models pull", indent=2)
+        _line(console, "→ To resume downloads: slipstream models pull", indent=2)
     for rest in found.incomplete:
-        again = f"slipstream models remove --incomplete {rest.name}"
-        _no(console, rest.name, f"It is incomplete. Fetch it again, or delete it: {again}",
+        delete = f"slipstream models remove --incomplete {rest.name}"
+        _no(console, rest.name, f"Incomplete. Download it again, or delete it: {delete}",
             size(rest.size_bytes))  # fmt: skip
     for folder in found.folders:
         _line(console, f"Added folder: {folder}", style="dim")
@@ -71,7 +72,7 @@ def _role(model: Installed) -> str:
 
 
 def _kind(kind: str) -> str:
-    """The kind of a drafter that others have trained; empty for the others."""
+    """Return the kind of a published drafter; "" for a head or a model."""
     return "" if kind in _PLAIN_KINDS else KIND_NAMES.get(kind, "")
 
 
@@ -93,11 +94,11 @@ def show_download(console: Console, download: Download) -> None:
 
 
 def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
-    """Draw the results of a search; those that cannot be used come last, each with its reason."""
+    """Draw the results of a search; unusable ones come last, each with its reason."""
     usable = [result for result in found if not result.reason]
     if not found:
         _line(console, f"The hub has no model for {text!r}.", style="bold")
-        _line(console, "→ Try a part of the name, or: slipstream models pair", indent=2)
+        _line(console, "→ Search for a part of the name, or: slipstream models pair", indent=2)
     elif usable:
         table = _table("On the hub", "", "size", "downloads", "licence", "updated")
         for result in usable:
@@ -114,7 +115,7 @@ def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> No
 
 
 def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
-    """Draw the catalog's pairs for this machine: the few that are chosen, and the others."""
+    """Draw the catalog's pairs for this machine: the recommended few, then the others."""
     for offer in offers:
         if offer.recommended or offer.choice:
             _chosen(console, offer)
@@ -125,7 +126,7 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
         if offer.reason:
             _no(console, offer.target, offer.reason)
             continue
-        fetched = "here" if offer.installed else f"{size(offer.download_bytes)} to fetch"
+        fetched = "installed" if offer.installed else f"{size(offer.download_bytes)} to download"
         together = f" on {offer.macs} Macs" if offer.macs > 1 else ""
         speed = f"{_speed(offer)}, " if offer.tokens_per_second else ""
         facts = f"{speed}needs {size(offer.needed_bytes)}{together}, {fetched}"
@@ -133,7 +134,7 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
     if any(not offer.verified for offer in offers):
-        _line(console, "Names and sizes are the catalog's; the hub's may differ.", style="dim")
+        _line(console, "Names and sizes are from the catalog; the hub may differ.", style="dim")
 
 
 def show_candidates(console: Console, target: str, candidates: Sequence[Candidate]) -> None:
@@ -141,11 +142,11 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
     _line(console, f"Drafters for {target}", style="bold")
     for candidate in candidates:
         facts = [_kind(candidate.kind)] if _kind(candidate.kind) else []
-        facts += [] if candidate.installed else ["not here yet"]
+        facts += [] if candidate.installed else ["not installed"]
         if not candidate.tried:
-            facts.append("not tried")
+            facts.append("untested")
         if candidate.drafter != candidate.kind and not candidate.installed:
-            facts.append(f"licence {_tidy(candidate.licence) or 'not known'}")
+            facts.append(f"licence {_tidy(candidate.licence) or 'unknown'}")
         if candidate.works and candidate.cost_ratio is not None:
             share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
             facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
@@ -155,13 +156,13 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
         _entry(console, mark, style, candidate.drafter, ", ".join(facts))
         _line(console, candidate.reason, indent=2)
     if not candidates:
-        _line(console, "No one is known to have trained one; lookup needs no model.", indent=2)
-    absent = [each for each in candidates if each.obstacle == "not installed" and each.gain]
+        _line(console, "None is published. lookup needs no model.", indent=2)
+    absent = [c for c in candidates if c.obstacle == "not installed" and c.gain]
     if absent and not any(candidate.kind == "auto" for candidate in candidates):
-        best = max(absent, key=lambda each: each.gain or 0.0)
-        _line(console, f"→ Both at once: slipstream models pull {target} {best.drafter}", indent=2)
+        best = max(absent, key=lambda candidate: candidate.gain or 0.0)
+        _line(console, f"→ To get both: slipstream models pull {target} {best.drafter}", indent=2)
     elif not any(candidate.works for candidate in candidates):
-        _line(console, "→ It answers without one: --drafter none", indent=2)
+        _line(console, "→ To answer without a drafter: --drafter none", indent=2)
 
 
 def show_fit(console: Console, fit: Fit) -> None:
@@ -190,12 +191,12 @@ def show_fit(console: Console, fit: Fit) -> None:
 
 
 def show_plan(console: Console, macs: Sequence[str], made: Plan) -> None:
-    """Draw how several Macs would share a target, and what each of them needs."""
+    """Draw how several Macs would split a target, and the memory that each needs."""
     first = made.fits[0]
     mark, style = ("✓", "green") if made.fits_all else ("✗", "bold red")
     _entry(console, mark, style, first.pair, f"at {first.context:,} tokens")
     table = _table("", "", "layers", "needed", "available", "")
-    layers = [f"{begin}–{end - 1}" for begin, end in made.layers] or ["all, in part"] * len(macs)
+    layers = [f"{begin}–{end - 1}" for begin, end in made.layers] or ["a part of all"] * len(macs)
     for name, own, fit in zip(macs, layers, made.fits, strict=True):
         figures = size(fit.needed_bytes), size(fit.available_bytes)
         table.add_row(_name(name), own, *figures, "" if fit.fits else "too little")
@@ -215,7 +216,7 @@ _CHOICES = {
 
 
 def _chosen(console: Console, offer: PairOffer) -> None:
-    """Draw a pair that is chosen for this machine, with its figures and where they come from."""
+    """Draw a recommended pair, with its figures and their sources."""
     console.print(
         Text.assemble((f"{_CHOICES[offer.choice]}: ", "bold green"), (_tidy(offer.target), "bold")),
         highlight=False,
@@ -245,17 +246,17 @@ def _chosen(console: Console, offer: PairOffer) -> None:
 
 
 def _speed(offer: PairOffer) -> str:
-    """The expected speed: "about 24 tokens a second, 2.7 times plain"."""
+    """Return the expected speed: "about 24 tokens a second, 2.7 times plain"."""
     plain = f", {offer.gain:.1f} times plain" if offer.gain and offer.drafter else ", plain"
     return f"about {offer.tokens_per_second:.0f} tokens a second{plain}"
 
 
 def _fetched(offer: PairOffer) -> str:
-    return "here" if offer.installed else size(offer.download_bytes)
+    return "installed" if offer.installed else size(offer.download_bytes)
 
 
 def _table(title: str, *headings: str) -> Table:
-    """A table whose first column folds where the console is narrow; figures do not."""
+    """Return a table whose first column folds if the console is narrow; figures do not fold."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None,
                   padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
     for number, heading in enumerate(headings):
@@ -271,7 +272,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _name(text: str) -> Text:
-    """Someone else's text in one line."""
+    """Return someone else's text in one clean line."""
     return Text(_tidy(text))
 
 

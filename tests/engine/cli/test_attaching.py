@@ -125,14 +125,14 @@ def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table: Ta
     table.say("/attach note.pdf", "Why?")
     assert table.chat.messages == []
     table.session.press = lambda event: False
-    assert "goes with the next message" in table.say("/attachments")
+    assert "attached to the next message" in table.say("/attachments")
     table.say("Why?")
     assert NOTE.text in table.asked[0]
 
 
 def test_files_are_listed_and_shown(table: Table) -> None:
     assert "/attach FILE" in table.say("/attachments")
-    assert "1. note.pdf, 1 page, goes with the next message" in table.say("/attach note.pdf")
+    assert "1. note.pdf, 1 page, attached to the next message" in table.say("/attach note.pdf")
     assert "About zebras" in table.say("/attachments 1")
     table.say("/attach long.pdf", "Tell me of dragons")
     listed = table.say("/attachments")
@@ -146,10 +146,10 @@ def test_files_are_listed_and_shown(table: Table) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("/attach", "no file"),
+        ("/attach", "file's name is missing"),
         ("/attach other.pdf", "Look for it"),
-        ("/attachments 3", "no document 3"),
-        ("/attachments x", "no number"),
+        ("/attachments 3", "number 3"),
+        ("/attachments x", "not a number"),
     ],
 )
 def test_what_cannot_be_done_is_a_line(line: str, words: str, table: Table) -> None:
@@ -173,7 +173,7 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None
     table = Table(loaded(Scripted(ANSWERS), tokenizer, context=1500), overflow="rolling")
     table.files["note.pdf"] = made("note.pdf", ["zebras"], 150)
     table.say("/attach note.pdf", "Why?", "a " * 280)
-    assert "not read" in table.say("b " * 300)
+    assert "left out" in table.say("b " * 300)
     table.say("And zebras?")
     table.attachments.close()
     assert "About zebras" in table.asked[-1]
@@ -182,7 +182,7 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None
 def test_what_passages_cannot_do_is_said_once_of_a_long_file(table: Table) -> None:
     assert "passages only" not in table.say("/attach note.pdf", "Summarize it")
     printed = table.say("/attach long.pdf", "How many dragons?")
-    assert "passages only of long.pdf" in printed
+    assert "only passages of long.pdf" in printed
     assert "part by part" in printed
     assert "passages only" not in table.say("And how many bridges?")
 
@@ -204,7 +204,7 @@ def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> 
         asked = attachments.write("Tell me of dragons", request, before=[], more=False)
         assert "whole, " in file.getvalue()
         assert "about 35 s to read" in file.getvalue()
-        assert "--passages gives only what the question is about: about 20 s" in file.getvalue()
+        assert "--passages sends only relevant passages: about 20 s" in file.getvalue()
         fewer = attachments.write(
             "Tell me of dragons", request, before=[], more=False, passages=True
         )
@@ -217,7 +217,7 @@ def test_passages_are_asked_for_in_a_chat(table: Table) -> None:
     table.say("/attach long.pdf", "/passages Tell me of dragons")
     assert "About dragons" in table.asked[0]
     assert table.asked[0].count("About ") < len(SUBJECTS)
-    assert "no question" in table.say("/passages")
+    assert "question is missing" in table.say("/passages")
 
 
 def test_what_was_copied_is_told(tokenizer: Any) -> None:
@@ -381,7 +381,7 @@ def test_the_next_question_about_a_file_is_answered_at_once(
 ) -> None:
     file = tmp_path / "long.txt"
     file.write_text("About zebras and other animals. " * 40)
-    texts = {text_of(events_in(generate("--attach", file, "--no-kept", "--json")))}
+    texts = {text_of(events_in(generate("--attach", file, "--no-cache", "--json")))}
     assert not kept_blocks_folder().exists()
     for reused in (0, 1024):
         events = events_in(generate("--attach", file, "--json"))
@@ -391,10 +391,10 @@ def test_the_next_question_about_a_file_is_answered_at_once(
 
     kept = held_bytes(kept_blocks_folder())
     assert kept > 0
-    assert str(kept_blocks_folder()) in run("kept").out
-    assert run("kept", "--forget").code == 0
+    assert str(kept_blocks_folder()) in run("cache").out
+    assert run("cache", "--clear").code == 0
     assert not kept_blocks_folder().exists()
-    assert run("kept", "--forget").code == 0
+    assert run("cache", "--clear").code == 0
 
 
 def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
     blocks.begin(("a" * 64,))
     lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
     with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
-        assert_refused(run("kept", "--forget"), "another program")
+        assert_refused(run("cache", "--clear"), "another program")
 
 
 def test_in_a_chat_files_are_kept_too(target: Path, tmp_path: Path) -> None:

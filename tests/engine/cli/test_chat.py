@@ -188,7 +188,7 @@ def test_help_names_every_command(table: Table) -> None:
 def test_an_unknown_command(table: Table) -> None:
     lines = ["/nonsense", "/HELP", "/quit now", "/", "/save\tx.md"]
     printed = table.say(*lines, "hello")
-    assert printed.count("There is no command") == len(lines)
+    assert printed.count("Unknown command:") == len(lines)
     assert table.roles == ["user", "assistant"]
 
 
@@ -225,7 +225,7 @@ def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> N
 @pytest.mark.parametrize("system", ["", "be nice"])
 def test_nothing_to_regenerate(system: str, target: LoadedModel) -> None:
     table = Table(target, system=system)
-    assert "There is no answer yet" in table.say("/regenerate")
+    assert "No message has been sent yet" in table.say("/regenerate")
     assert table.session.answers == []
 
 

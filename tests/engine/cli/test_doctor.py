@@ -72,13 +72,13 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> No
     checks = by_name(found)
     assert list(checks)[:10] == [
         *("slipstream", "mlx", "mlx-lm", "window", "chip", "memory", "backend", "BLAS", "load"),
-        "documents",
+        "cache",
     ]
     assert checks["target"].fact.startswith("target, llama, float32, loaded in")
     assert checks["drafter"] == Check("drafter", "early-exit")
     assert "4,096 tokens" in checks["fit"].fact
     assert checks["fit"].symptom is None
-    assert re.search(r"one row takes \d+\.\d ms; times that: ", checks["passes"].fact)
+    assert re.search(r"1 row takes \d+\.\d ms; multiples of that: ", checks["passes"].fact)
     assert re.match(r"early-exit: \d+\.\d ms a token", checks["drafting"].fact)
     assert "gain" in checks
     assert found.curve is not None
@@ -258,7 +258,7 @@ def test_whether_a_pair_fits() -> None:
     assert fit(2 * GB).symptom is None
     assert "5.00 GB" in fit(2 * GB).fact
     assert fit(GB // 2).symptom is Symptom.SHORT_CONTEXT
-    assert fit(GB // 2).fact.endswith(" 5,000")
+    assert fit(GB // 2).fact.endswith(" 5,000 tokens fit")
     assert fit(9 * GB, device=6 * GB).symptom is None
     wired = {device: "paged out" in fit(9 * GB, device=device * GB).fact for device in (5, 6, 7)}
     assert wired == {5: True, 6: True, 7: False}
@@ -275,7 +275,7 @@ def curve(*seconds: float, step: float | None = None) -> PassCurve:
 
 def test_what_a_curve_says() -> None:
     passes, drafting, gain = check_curve(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
-    assert passes.fact == "one row takes 10.0 ms; times that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
+    assert passes.fact == "1 row takes 10.0 ms; multiples of that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
     assert drafting.fact == "model: 1.0 ms a token, 10% of a pass"
     assert gain.symptom is None
     assert re.search(r"\b3\b.* 1\.69 .* 70%", gain.fact)

@@ -86,7 +86,7 @@ def test_a_picture_waits_until_it_was_shown(table: Table, pictures: list[Picture
     assert table.shown == [()]
     table.say("And?")
     assert table.shown == [(), (pictures[0],)]
-    for line, why in [("/image", "no picture"), ("/image 7.jpg", "Look for it")]:
+    for line, why in [("/image", "picture's name is missing"), ("/image 7.jpg", "Look for it")]:
         assert why in table.say(line)
     table.attachments.close()
 
@@ -147,7 +147,7 @@ def test_images_of_the_command_line(run: Command, folders: dict[str, Path], tmp_
 
 def test_the_doctor_says_whether_a_target_sees(folders: dict[str, Path]) -> None:
     sees = doctor.check_sight(inspect(folders["sees"]))
-    assert "it can see" in sees.fact
+    assert "supported" in sees.fact
     assert "tokens" in sees.fact
     blind = doctor.check_sight(inspect(folders["blind"]))
     assert "cannot see" in blind.fact

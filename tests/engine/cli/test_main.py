@@ -341,7 +341,7 @@ def test_chat(target: Path, run: Command, generate: Command, tmp_path: Path,
     ended = run("chat", "--target", target, "--system", "be nice", *greedy)
     assert (ended.code, ended.err) == (0, "")
     assert answer in ended.out
-    assert "There is no command /nonsense" in ended.out
+    assert "Unknown command: /nonsense" in ended.out
     roles = [message["role"] for message in json.loads(saved.read_text())["messages"]]
     assert roles == ["system", "user", "assistant"]
 

@@ -69,7 +69,7 @@ def test_what_was_chosen_is_loaded(target: Path) -> None:
     assert load(target, chosen) == Load(
         *("1", str(target), "suffix", "4", Memory(100, 8)), parallel=2, learn=True, measure=True
     )
-    assert load(target, ModelOptions(kept=False)).keep_bytes == 0
+    assert load(target, ModelOptions(cache=False)).keep_bytes == 0
     assert load(target, ModelOptions(hosts=Path("/a"), mode="tensor")).macs == Macs("/a", "tensor")
 
 

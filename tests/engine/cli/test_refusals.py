@@ -211,7 +211,7 @@ def test_a_model_that_wants_to_run_code(target: Path, tmp_path: Path, run: Comma
 
 def test_an_empty_prompt(generate: Command) -> None:
     for prompt in ("", " \n\t", "\u2003"):
-        assert_refused(generate("--prompt", prompt), "empty", "Write something")
+        assert_refused(generate("--prompt", prompt), "empty", "Write a question")
 
 
 def test_a_prompt_longer_than_the_model_can_look_at(folder: Path, run: Command) -> None:

@@ -17,7 +17,7 @@ from tests.support.mostly_slow import mostly_slow
 MODEL = str(ROOT / "tests" / "data" / "stories260K")
 LONG = "a" * 300
 NO_PORT = "http://127.0.0.1:9"
-SHORT = ("--max-tokens", "3", "--no-kept")
+SHORT = ("--max-tokens", "3", "--no-cache")
 
 # Variables, and what the shell adds.
 SURROUNDINGS: dict[str, tuple[dict[str, str], str]] = {
@@ -34,7 +34,7 @@ SURROUNDINGS: dict[str, tuple[dict[str, str], str]] = {
     "other certificates": ({"SSL_CERT_FILE": "/etc/passwd"}, ""),
     "a token with ü": ({"HF_TOKEN": "hf_ü"}, ""),
     "a token with a line end": ({"HF_TOKEN": "hf_a\nb"}, ""),
-    "no number": ({"HF_HUB_DOWNLOAD_TIMEOUT": "abc"}, ""),
+    "not a number": ({"HF_HUB_DOWNLOAD_TIMEOUT": "abc"}, ""),
     "a negative number": ({"HF_HUB_DOWNLOAD_TIMEOUT": "-1"}, ""),
     "no hub": ({"HF_ENDPOINT": "nonsense"}, ""),
     "half an address": ({"HF_ENDPOINT": "http://[::"}, ""),

@@ -438,7 +438,7 @@ def test_the_legend_says_each_word_in_its_style() -> None:
     text = legend()
     assert text.plain == (
         "The drafter's tokens: drafted, accepted, rejected, discarded, "
-        "+n: as many more in other branches of a tree. The target's own: correction, bonus, plain."
+        "+n (in other branches of a tree). The target's own tokens: correction, bonus, plain."
     )
     looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert looks["accepted"] == "underline green"

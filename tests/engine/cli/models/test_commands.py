@@ -148,7 +148,7 @@ def test_removing_in_json(run: Command, imported: Path, hub: HubServer) -> None:
 def test_removing_what_is_not_there(run: Command, imported: Path) -> None:
     assert_refused(run("models", "remove", "my modle", "--yes"), "my modle", "mean my model?")
     assert_refused(run("models", "remove", "zzz", "--yes"), "zzz", "slipstream models list")
-    assert_refused(run("models", "remove", "my model", "--incomplete", "--yes"), "left over")
+    assert_refused(run("models", "remove", "my model", "--incomplete", "--yes"), "No incomplete download")
     assert imported.is_dir()
 
 
@@ -256,7 +256,7 @@ def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
     offer = answer_of(run("models", "pair", "--json"))["offers"][-1]["target"]
     assert answer_of(run("models", "fit", offer, "--json"))["target"] == offer
     assert_refused(run("models", "fit", "nonsense"), "nonsense", "slipstream models list")
-    assert_refused(run("models", "fit", "my model", "--drafter", "head"), "no drafter head")
+    assert_refused(run("models", "fit", "my model", "--drafter", "head"), "no trained head")
     assert_refused(run("models", "fit", "my model", "--drafter", "mtp"), "no MTP module")
 
 
@@ -356,7 +356,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     monkeypatch.setattr(commands, "say", lambda _: signal.raise_signal(number))
     ended = run("convert", source, surroundings / "made", "--json")
     assert (ended.code, ended.out) == (128 + number, "")
-    assert "nothing was kept" in ended.err
+    assert "nothing was written" in ended.err
     assert sorted(path.name for path in surroundings.iterdir() if path.is_dir()) == ["Tiny"]
     assert signal.getsignal(number) == before
 
@@ -371,7 +371,7 @@ def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
     *_, last = lines_of(run("models", "convert", "--adapter", adapter, "--json"))
     made = Installed(**last["installed"])
     assert (made.name, made.problem, made.quantization_bits) == ("source-poems", "", None)
-    assert_refused(run("convert"), "No model is named")
+    assert_refused(run("convert"), "name is missing")
     assert_refused(run("convert", source, "--mtp", "--adapter", adapter), "without --mtp")
 
 

@@ -167,7 +167,7 @@ def test_adapters_that_cannot_be_fused(source: Path, tmp_path: Path) -> None:
         convert(source, tmp_path / "made", None, adapter=adapter)
     assert "org/Base" in caught.value.remedy
     (adapter / "adapters.safetensors").rename(adapter / "adapter_model.safetensors")
-    with pytest.raises(Problem, match="no adapter that mlx-lm"):
+    with pytest.raises(Problem, match="not an adapter made by mlx-lm"):
         convert(source, tmp_path / "made", None, adapter=adapter)
     assert not (tmp_path / "made").exists()
 
@@ -314,7 +314,7 @@ def test_memory(source: Path, tmp_path: Path) -> None:
 def test_room_on_the_disk(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
-    refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Make room")
+    refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Free disk space")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])

@@ -241,7 +241,7 @@ def test_what_is_packed_already_is_taken_as_it_is(tmp_path: Path) -> None:
     ("name", "settings", "match"),
     [
         ("dspark-deepspec", Quantization(3), "3 bits"),
-        ("dspark-deepspec", Quantization(recipe="mixed_4_6"), "Recipes"),
+        ("dspark-deepspec", Quantization(recipe="mixed_4_6"), "recipe"),
         ("slipstream-head", Quantization(8), "head"),
     ],
 )

@@ -159,7 +159,7 @@ def test_candidates(console: Console) -> None:
     ]
     show_candidates(console, "o/target", candidates)
     text = written(console)
-    for word in ("o/target", "Costs nothing.", "12 % of a pass", "not here yet", "✗ evil"):
+    for word in ("o/target", "Costs nothing.", "12 % of a pass", "not installed", "✗ evil"):
         assert word in text
     assert text.count(SHOWN) == 2
     show_candidates(console, "o/target", candidates[2:])
@@ -171,9 +171,9 @@ def test_published_candidates(console: Console) -> None:
         "o/spark", "dspark", False, "Fetch it.", installed=False, licence="mit", tried=False
     )
     show_candidates(console, "o/target", [published])
-    assert "o/spark  DSpark, not here yet, not tried, licence mit" in written(console)
+    assert "o/spark  DSpark, not installed, untested, licence mit" in written(console)
     show_candidates(console, "o/target", [replace(published, kind="gemma-4-assistant", licence="")])
-    assert "Gemma-4 assistant, not here yet, not tried, licence not known" in written(console)
+    assert "Gemma-4 assistant, not installed, untested, licence unknown" in written(console)
 
 
 def test_installed_drafters_go_by_their_kind(console: Console) -> None:
@@ -209,7 +209,7 @@ def drawn(*downloads: Download, terminal: bool) -> str:
 
 def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
     assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
-    assert "waits" in drawn(replace(RUNNING, status="queued"), terminal=True)
+    assert "waiting" in drawn(replace(RUNNING, status="queued"), terminal=True)
     text = drawn(RUNNING, replace(RUNNING, status="done"), terminal=True)
     assert "✓ evil" in text
     assert "↓" not in text
