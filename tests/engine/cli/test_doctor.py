@@ -265,7 +265,7 @@ def test_whether_a_pair_fits() -> None:
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
     assert tight.symptom is Symptom.TOO_LARGE
-    assert tight.fact.endswith(" 3.00 GB")
+    assert tight.fact.endswith(" 3.00 GB are available")
 
 
 def curve(*seconds: float, step: float | None = None) -> PassCurve:
