@@ -275,7 +275,10 @@ def curve(*seconds: float, step: float | None = None) -> PassCurve:
 
 def test_what_a_curve_says() -> None:
     passes, drafting, gain = check_curve(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
-    assert passes.fact == "1 row takes 10.0 ms; multiples of that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
+    assert (
+        passes.fact
+        == "1 row takes 10.0 ms; multiples of that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
+    )
     assert drafting.fact == "model: 1.0 ms a token, 10% of a pass"
     assert gain.symptom is None
     assert re.search(r"\b3\b.* 1\.69 .* 70%", gain.fact)

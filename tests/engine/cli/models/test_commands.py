@@ -148,7 +148,9 @@ def test_removing_in_json(run: Command, imported: Path, hub: HubServer) -> None:
 def test_removing_what_is_not_there(run: Command, imported: Path) -> None:
     assert_refused(run("models", "remove", "my modle", "--yes"), "my modle", "mean my model?")
     assert_refused(run("models", "remove", "zzz", "--yes"), "zzz", "slipstream models list")
-    assert_refused(run("models", "remove", "my model", "--incomplete", "--yes"), "No incomplete download")
+    assert_refused(
+        run("models", "remove", "my model", "--incomplete", "--yes"), "No incomplete download"
+    )
     assert imported.is_dir()
 
 
