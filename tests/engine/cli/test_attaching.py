@@ -18,20 +18,20 @@ from engine.cli.attaching import Attachments, read_attached
 from engine.cli.chat import TerminalChat, typed_path
 from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled, Progress
 from engine.events import Done, Event, Prefill, Stats, from_json
-from engine.request import ChatMessage, Overflow, Request, Sampling, chat
+from engine.request import ChatMessage, Request, Sampling, chat
 from models.errors import Problem
 from models.model_folder import inspect
 from models.records import Fit
-from tests.engine.cli.test_chat import Watched
 from tests.support.engine.ended import Command, Run, assert_refused
 from tests.support.engine.helpers import Scripted
 from tests.support.engine.sessions import VOCABULARY, done_of, loaded, text_of
+from tests.support.engine.terminal import Table, Watched
 from tests.support.engine.tiny import build, write_folder
 
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
@@ -45,50 +45,14 @@ def made(name: str, subjects: Sequence[str], words: int) -> Document:
 
 NOTE = made("note.pdf", ["zebras"], 20)
 LONG = made("long.pdf", SUBJECTS, 215)  # 3,600 bytes, which are tokens here
-HUGE = made("huge.pdf", SUBJECTS * 3, 215)
+FILES = {document.name: document for document in (NOTE, LONG)}
 ANSWERS = [ord("j") + place % 7 for place in range(9000)]  # no letter of a document's words
-
-
-class Table:
-    """A chat with files, and what it printed."""
-
-    def __init__(self, target: LoadedModel, *, overflow: Overflow = "stop") -> None:
-        self.session = Watched(target)
-        self.file = StringIO()
-        console = Console(file=self.file, width=200)
-        self.attachments = Attachments(self.session, console)
-        self.files = {each.name: each for each in (NOTE, LONG, HUGE)}
-        request = Request(max_tokens=12, overflow=overflow)
-        self.chat = TerminalChat(self.session, console, request, self.attachments, read=self.read)
-
-    def read(self, path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
-        if path.name not in self.files:
-            raise Problem(f"There is no file {path.name}.", "Look for it.")
-        return self.files[path.name]
-
-    def say(self, *lines: str) -> str:
-        place, rest = self.file.tell(), iter(lines)
-
-        def read() -> str:
-            line = next(rest, None)
-            if line is None:
-                raise EOFError
-            return line
-
-        self.chat.run(read)
-        self.file.seek(place)
-        return self.file.read()
-
-    @property
-    def asked(self) -> list[str]:
-        """The messages of a person, as the model got them."""
-        return [message.content for message in self.chat.messages if message.role == "user"]
 
 
 @pytest.fixture
 def table(tokenizer: Any) -> Iterator[Table]:
     """Of a target that reads thousands of tokens in no time: what it writes depends on none."""
-    table = Table(loaded(Scripted(ANSWERS), tokenizer))
+    table = Table(loaded(Scripted(ANSWERS), tokenizer), files=FILES)
     yield table
     table.attachments.close()
 
@@ -96,18 +60,18 @@ def table(tokenizer: Any) -> Iterator[Table]:
 def test_a_file_goes_with_the_next_message_and_stays_there(table: Table) -> None:
     printed = table.say("/attach note.pdf", "Why?", "And then?")
     assert "note.pdf: 1 page, whole, " in printed
-    assert NOTE.text in table.asked[0]
-    assert table.asked[0].endswith("Why?")
-    assert table.asked[1] == "And then?"
+    assert NOTE.text in table.asked[0].content
+    assert table.asked[0].content.endswith("Why?")
+    assert table.asked[1].content == "And then?"
 
 
 def test_of_a_long_file_each_question_gets_its_passages(table: Table) -> None:
     table.say("/attach long.pdf")
     printed = table.say("Tell me of dragons", "Tell me of guitars")
-    assert "About dragons" in table.asked[0]
-    assert "About guitars" not in table.asked[0]
-    assert "About guitars" in table.asked[1]
-    assert "About dragons" not in table.asked[1]
+    assert "About dragons" in table.asked[0].content
+    assert "About guitars" not in table.asked[0].content
+    assert "About guitars" in table.asked[1].content
+    assert "About dragons" not in table.asked[1].content
     assert "3 passages of 8" in printed
     assert "found by: dragons" in printed
 
@@ -127,7 +91,7 @@ def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table: Ta
     table.session.press = lambda event: False
     assert "attached to the next message" in table.say("/attachments")
     table.say("Why?")
-    assert NOTE.text in table.asked[0]
+    assert NOTE.text in table.asked[0].content
 
 
 def test_files_are_listed_and_shown(table: Table) -> None:
@@ -166,25 +130,26 @@ def test_regenerating_changes_nothing_that_was_sent(table: Table) -> None:
 
 def test_a_new_conversation_has_its_files_again(table: Table) -> None:
     table.say("/attach note.pdf", "Why?", "/system be nice", "Why?")
-    assert NOTE.text in table.asked[0]
+    assert NOTE.text in table.asked[0].content
 
 
 def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None:
-    table = Table(loaded(Scripted(ANSWERS), tokenizer, context=1500), overflow="rolling")
-    table.files["note.pdf"] = made("note.pdf", ["zebras"], 150)
+    target = loaded(Scripted(ANSWERS), tokenizer, context=1500)
+    files = {"note.pdf": made("note.pdf", ["zebras"], 150)}
+    table = Table(target, request=Request(max_tokens=12, overflow="rolling"), files=files)
     table.say("/attach note.pdf", "Why?", "a " * 280)
     assert "left out" in table.say("b " * 300)
     table.say("And zebras?")
     table.attachments.close()
-    assert "About zebras" in table.asked[-1]
+    assert "About zebras" in table.asked[-1].content
 
 
 def test_what_passages_cannot_do_is_said_once_of_a_long_file(table: Table) -> None:
-    assert "passages only" not in table.say("/attach note.pdf", "Summarize it")
+    assert "only passages" not in table.say("/attach note.pdf", "Summarize it")
     printed = table.say("/attach long.pdf", "How many dragons?")
     assert "only passages of long.pdf" in printed
     assert "part by part" in printed
-    assert "passages only" not in table.say("And how many bridges?")
+    assert "only passages" not in table.say("And how many bridges?")
 
 
 def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
@@ -215,8 +180,8 @@ def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> 
 
 def test_passages_are_asked_for_in_a_chat(table: Table) -> None:
     table.say("/attach long.pdf", "/passages Tell me of dragons")
-    assert "About dragons" in table.asked[0]
-    assert table.asked[0].count("About ") < len(SUBJECTS)
+    assert "About dragons" in table.asked[0].content
+    assert table.asked[0].content.count("About ") < len(SUBJECTS)
     assert "question is missing" in table.say("/passages")
 
 

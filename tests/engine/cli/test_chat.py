@@ -2,26 +2,22 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat, save
-from engine.cli.sessions import LocalSession
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic
 from engine.events import Done, Draft, Event, Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.stretches import Stretch
 from models.in_words import clean
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
+from tests.support.engine.terminal import Table
 
 # Refuses what the templates of some well-known models refuse.
 STRICT_TEMPLATE = (
@@ -45,78 +41,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def target(folder: Path) -> LoadedModel:
     return load(ModelFolder(folder))
-
-
-class Watched(LocalSession):
-    """A session that keeps its events, and presses a key after those that `press` picks: Ctrl-C, if
-    the signal is not another."""
-
-    def __init__(self, target: LoadedModel, **options: Any) -> None:
-        super().__init__(target, policy=Fixed(3), **options)
-        self.answers: list[list[Event]] = []
-        self.press: Callable[[Event], bool] = lambda event: False
-        self.signal = signal.SIGINT
-
-    def answer(
-        self, messages: Sequence[ChatMessage], *args: Any, **options: Any
-    ) -> Iterator[Event]:
-        events = super().answer(messages, *args, **options)
-        self.answers.append([])
-        return self._watch(events)
-
-    def _watch(self, events: Iterator[Event]) -> Iterator[Event]:
-        for event in events:
-            self.answers[-1].append(event)
-            if self.press(event):
-                signal.raise_signal(self.signal)
-            yield event
-
-
-class Table:
-    """A chat, its session and all that it printed."""
-
-    def __init__(
-        self, target: LoadedModel, *, system: str = "", max_tokens: int = 12, **options: Any
-    ) -> None:
-        self.session = Watched(target, **options)
-        self.file = StringIO()
-        console = Console(file=self.file, width=200)
-        request = Request(max_tokens=max_tokens)
-        self.attachments = Attachments(self.session, console)
-        self.chat = TerminalChat(self.session, console, request, self.attachments, system=system)
-
-    def say(self, *lines: str | type[BaseException]) -> str:
-        """Run the chat on these lines, then the end of the input; returns what it printed."""
-        place, rest = self.file.tell(), iter(lines)
-
-        def read() -> str:
-            line = next(rest, EOFError)
-            if isinstance(line, str):
-                return line
-            raise line
-
-        handler = signal.getsignal(signal.SIGINT)
-        self.chat.run(read)
-        assert signal.getsignal(signal.SIGINT) is handler
-        self.file.seek(place)
-        printed = self.file.read()
-        assert "\x1b" not in printed
-        return printed
-
-    @property
-    def messages(self) -> list[ChatMessage]:
-        return self.chat.messages
-
-    @property
-    def roles(self) -> list[str]:
-        return [message.role for message in self.messages]
-
-    @property
-    def done(self) -> Done:
-        """The end of the last answer."""
-        done = self.session.answers[-1][-1]
-        assert isinstance(done, Done)
-        return done
 
 
 @pytest.fixture
@@ -423,7 +347,7 @@ def test_a_key_ends_the_thinking(folder: Path) -> None:
     target = load(ModelFolder(folder))
     opening = "{% if add_generation_prompt %}<think>{# </think> #}{% endif %}"
     target.tokenizer.chat_template += opening
-    table = Table(target, max_tokens=40)
+    table = Table(target, request=Request(max_tokens=40))
     table.session.press = lambda event: isinstance(event, Verdict)
     table.session.signal = signal.SIGQUIT
     table.say("hello")

@@ -1,63 +1,30 @@
 """Pictures in a terminal: `--image`, `/image`, and what the doctor says of them."""
 
 import json
-from collections.abc import Callable
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 
 from engine.cli import doctor
-from engine.cli.attaching import Attachments
-from engine.cli.chat import TerminalChat, save
-from engine.conversation.loading import LoadedModel
-from engine.request import Picture, Request, Sampling
-from models.errors import Problem
+from engine.cli.chat import save
+from engine.request import Picture
 from models.model_folder import inspect
-from tests.engine.cli.test_chat import Watched
 from tests.support.engine.ended import Command, assert_refused
 from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
 from tests.support.engine.seeing_folders import write_seeing
+from tests.support.engine.terminal import Table
 from tests.support.engine.tiny import shallow, write_folder
 
 
-class Table:
-    """A chat with pictures, which are read by a table of their names."""
+def named(pictures: list[Picture]) -> dict[str, Picture]:
+    return {f"{number}.jpg": each for number, each in enumerate(pictures)}
 
-    def __init__(self, target: LoadedModel, pictures: list[Picture]) -> None:
-        self.session = Watched(target)
-        self.file = StringIO()
-        self.pictures = {f"{number}.jpg": each for number, each in enumerate(pictures)}
-        console = Console(file=self.file, width=200)
-        self.attachments = Attachments(self.session, console)
-        request = Request(max_tokens=6, sampling=Sampling())
-        self.chat = TerminalChat(self.session, console, request, self.attachments, see=self.read)
 
-    def read(self, source: Path, into: Path, *, cancelled: Callable[[], bool]) -> Picture:
-        if source.name not in self.pictures:
-            raise Problem(f"There is no picture {source.name}.", "Look for it.")
-        assert into.is_dir()
-        return self.pictures[source.name]
-
-    def say(self, *lines: str) -> str:
-        place, rest = self.file.tell(), iter(lines)
-
-        def read() -> str:
-            line = next(rest, None)
-            if line is None:
-                raise EOFError
-            return line
-
-        self.chat.run(read)
-        self.file.seek(place)
-        return self.file.read()
-
-    @property
-    def shown(self) -> list[tuple[Picture, ...]]:
-        return [each.pictures for each in self.chat.messages if each.role == "user"]
+def shown(table: Table) -> list[tuple[Picture, ...]]:
+    return [message.pictures for message in table.asked]
 
 
 @pytest.fixture
@@ -69,23 +36,23 @@ def pictures(tmp_path: Path) -> list[Picture]:
 def table(tmp_path: Path, pictures: list[Picture]) -> Table:
     tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
     model = shallow("llama", vocabulary=VOCABULARY)
-    return Table(seeing(model, tokenizer, "llama"), pictures)
+    return Table(seeing(model, tokenizer, "llama"), files=named(pictures))
 
 
 def test_a_picture_goes_with_the_next_message(table: Table, pictures: list[Picture]) -> None:
     printed = table.say("/image 0.jpg", "So?", "And?", "/image 1.jpg", "/image 0.jpg", "Those?")
     assert "0.jpg: 12 x 8 pixels, 6 tokens" in printed
-    assert table.shown == [(pictures[0],), (), (pictures[1], pictures[0])]
+    assert shown(table) == [(pictures[0],), (), (pictures[1], pictures[0])]
     table.say("/regenerate")
-    assert table.shown[-1] == (pictures[1], pictures[0])
+    assert shown(table)[-1] == (pictures[1], pictures[0])
     table.attachments.close()
 
 
 def test_a_picture_waits_until_it_was_shown(table: Table, pictures: list[Picture]) -> None:
     table.say("So?", "/image 0.jpg", "/regenerate")
-    assert table.shown == [()]
+    assert shown(table) == [()]
     table.say("And?")
-    assert table.shown == [(), (pictures[0],)]
+    assert shown(table) == [(), (pictures[0],)]
     for line, why in [("/image", "picture's name is missing"), ("/image 7.jpg", "Look for it")]:
         assert why in table.say(line)
     table.attachments.close()
@@ -96,9 +63,9 @@ def test_a_model_that_cannot_see_says_so_at_once(tmp_path: Path, pictures: list[
         shallow("llama", vocabulary=VOCABULARY), seeing_tokenizer(tmp_path / "t"), "llama"
     )
     object.__setattr__(target, "tower", None)
-    table = Table(target, pictures)
+    table = Table(target, files=named(pictures))
     assert "cannot see" in table.say("/image 0.jpg", "So?")
-    assert table.shown == [()]
+    assert shown(table) == [()]
     table.attachments.close()
 
 

@@ -1,0 +1,114 @@
+"""A chat in the terminal whose lines are given and whose printing is kept."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from engine.cli.attaching import Attachments
+from engine.cli.chat import TerminalChat
+from engine.cli.sessions import LocalSession
+from engine.conversation.loading import LoadedModel
+from engine.draft_length.policy import Fixed
+from engine.events import Done, Event
+from engine.request import ChatMessage, Request
+from models.errors import Problem
+
+SHORT = Request(max_tokens=12)
+
+
+class Watched(LocalSession):
+    """A session that keeps its events, and presses a key after those that `press` picks: Ctrl-C, if
+    the signal is not another."""
+
+    def __init__(self, target: LoadedModel, **options: Any) -> None:
+        super().__init__(target, policy=Fixed(3), **options)
+        self.answers: list[list[Event]] = []
+        self.press: Callable[[Event], bool] = lambda event: False
+        self.signal = signal.SIGINT
+
+    def answer(
+        self, messages: Sequence[ChatMessage], *args: Any, **options: Any
+    ) -> Iterator[Event]:
+        events = super().answer(messages, *args, **options)
+        self.answers.append([])
+        return self._watch(events)
+
+    def _watch(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            self.answers[-1].append(event)
+            if self.press(event):
+                signal.raise_signal(self.signal)
+            yield event
+
+
+class Table:
+    """A chat, its session and all that it printed.
+
+    `files`: what `/attach` and `/image` read, by name, instead of the disk.
+    """
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        *,
+        system: str = "",
+        request: Request = SHORT,
+        files: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.session = Watched(target, **options)
+        self.file = StringIO()
+        self.files = files or {}
+        console = Console(file=self.file, width=200)
+        self.attachments = Attachments(self.session, console)
+        readers: dict[str, Any] = {} if files is None else {"read": self._read, "see": self._read}
+        self.chat = TerminalChat(
+            self.session, console, request, self.attachments, system=system, **readers
+        )
+
+    def _read(self, path: Path, *_: object, **options: object) -> Any:
+        if path.name not in self.files:
+            raise Problem(f"There is no file {path.name}.", "Look for it.")
+        return self.files[path.name]
+
+    def say(self, *lines: str | type[BaseException]) -> str:
+        """Run the chat on these lines, then the end of the input; returns what it printed."""
+        place, rest = self.file.tell(), iter(lines)
+
+        def read() -> str:
+            line = next(rest, EOFError)
+            if isinstance(line, str):
+                return line
+            raise line
+
+        handler = signal.getsignal(signal.SIGINT)
+        self.chat.run(read)
+        assert signal.getsignal(signal.SIGINT) is handler
+        self.file.seek(place)
+        printed = self.file.read()
+        assert "\x1b" not in printed
+        return printed
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        return self.chat.messages
+
+    @property
+    def roles(self) -> list[str]:
+        return [message.role for message in self.messages]
+
+    @property
+    def done(self) -> Done:
+        """The end of the last answer."""
+        done = self.session.answers[-1][-1]
+        assert isinstance(done, Done)
+        return done
+
+    @property
+    def asked(self) -> list[ChatMessage]:
+        """The user's messages, as the model got them."""
+        return [message for message in self.messages if message.role == "user"]
