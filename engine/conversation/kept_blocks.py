@@ -15,16 +15,14 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Buffer, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from time import time_ns
 
-from models.errors import Problem
 from models.files import cache_folder, locked, replacing, write_text
-from models.safetensors_file import SafetensorsWriter, TensorLayout, header_size, read_header
 
 MOST_BYTES = 8_000_000_000
 _MOST_OF_THE_DISK = 0.1
@@ -33,9 +31,8 @@ _STEP_NS = 1_000_000  # by which a block counts as used before the one in front 
 _SUFFIX = ".safetensors"
 _STATE = "-state"
 _DOCUMENTS = "documents.json"
-_DIGEST = "sha256"
-_DIGEST_LAYOUT = TensorLayout("U8", (32,))
-_HEADER_BYTES = 256  # of a tensor, at most
+_DIGEST_BYTES = 32  # at the end of a file
+_PIECE_BYTES = 1 << 20
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
 # Slipstream can make everything here again: see https://bford.info/cachedir
@@ -106,16 +103,16 @@ class KeptBlocks:
                 os.utime(path, ns=(now, used_ns(place, now=now)))
         return found
 
-    def read(self, path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview] | None:
-        """The tensors in a file, of these layouts; None if the file does not have them."""
-        try:
-            return _read(path, layouts)
-        except Problem:
-            with suppress(OSError):
-                path.unlink()
-        except OSError:
-            pass
-        return None
+    def is_whole(self, path: Path) -> bool:
+        """Whether a file is as it was written. Deletes it if it is damaged."""
+        with suppress(OSError):
+            size_bytes = path.stat().st_size - _DIGEST_BYTES
+            with path.open("rb") as file:
+                file.seek(max(size_bytes, 0))
+                if _digest(path, path.stem, size_bytes) == file.read(_DIGEST_BYTES):
+                    return True
+            path.unlink()
+        return False
 
     def begin(self, documents: Sequence[str]) -> Path:
         """Make the folder for the blocks of documents with these digests; without one, for those
@@ -134,27 +131,20 @@ class KeptBlocks:
         return folder
 
     def write(
-        self,
-        path: Path,
-        layouts: Sequence[TensorLayout],
-        tensors: Iterable[Buffer],
-        *,
-        used_ns: int,
+        self, path: Path, save: Callable[[Path], None], *, size_bytes: int, used_ns: int
     ) -> bool:
-        """Write a block with this time of use. False if the folder is gone, because one of its
-        documents was deleted. Raises OSError."""
+        """Let `save` write a block of about `size_bytes`, with this time of use. False if the
+        folder is gone, because one of its documents was deleted. Raises OSError."""
         with locked(self._folder, seconds=_LOCK_SECONDS):
             if not (path.parent / _DOCUMENTS).is_file():
                 return False
-            self._make_room(sum(layout.size_bytes for layout in layouts))
+            self._make_room(size_bytes)
             with replacing(path) as partial:
-                with SafetensorsWriter(partial, _named(layouts)) as file:
-                    partial.chmod(0o600)
-                    digest = hashlib.sha256(path.stem.encode())
-                    for name, tensor in zip(list(file.remaining), tensors, strict=False):
-                        digest.update(tensor)
-                        file.write(name, tensor)
-                    file.write(_DIGEST, digest.digest())
+                partial.touch(mode=0o600)
+                save(partial)
+                digest = _digest(partial, path.stem, partial.stat().st_size)
+                with partial.open("ab") as file:
+                    file.write(digest)
                 os.utime(partial, ns=(used_ns, used_ns))
         return True
 
@@ -225,29 +215,14 @@ def _folder_name(documents: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(documents).encode()).hexdigest()[:32]
 
 
-def _named(layouts: Sequence[TensorLayout]) -> dict[str, TensorLayout]:
-    """The tensors of a file. The last one is the digest of the others, and of the file's name."""
-    return {f"{i:05}": layout for i, layout in enumerate(layouts)} | {_DIGEST: _DIGEST_LAYOUT}
-
-
-def _read(path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview]:
-    """The tensors in a file. Raises OSError, and Problem if it is not as it was written."""
-    expected = _named(layouts)
-    most = sum(layout.size_bytes + _HEADER_BYTES for layout in expected.values())
+def _digest(path: Path, name: str, size_bytes: int) -> bytes:
+    """The digest of a block's name and of the first `size_bytes` of its file. Raises OSError."""
+    digest, left = hashlib.sha256(name.encode()), size_bytes
     with path.open("rb") as file:
-        data = memoryview(file.read(most + 1))
-    head = header_size(bytes(data[:8]), len(data), file_name=path.name)
-    body = data[8 + head :]
-    found = read_header(bytes(data[8 : 8 + head]), len(body), file_name=path.name)
-    if {name: tensor.layout for name, tensor in found.items()} == expected:
-        tensors = [body[found[name].start : found[name].stop] for name in expected]
-        *own, digest = tensors
-        expected_digest = hashlib.sha256(path.stem.encode())
-        for tensor in own:
-            expected_digest.update(tensor)
-        if expected_digest.digest() == digest:
-            return own
-    raise Problem(f"{path.name} is not what was written.", "Delete it.")
+        while left > 0 and (piece := file.read(min(left, _PIECE_BYTES))):
+            digest.update(piece)
+            left -= len(piece)
+    return digest.digest()
 
 
 def _existing(folder: Path) -> Path:

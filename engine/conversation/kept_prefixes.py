@@ -3,13 +3,13 @@
 A prompt about documents begins as the last one about them did, and an agent's prompts begin with
 the same instructions: its system prompt and its tools. Their caches are kept in blocks of
 `PREFILL_ROWS` tokens, as the prefill reads them. They are used as far as the next prompt is the
-same, token for token, so they are what a fresh prefill would make: bit for bit if a row does not
-depend on the rows beside it, and otherwise because the same rows are read together.
+same, token for token, so they equal those of a fresh prefill: bit for bit if a row does not
+depend on the other rows of its pass, and otherwise because the same rows are read together.
 
-Of a prompt about documents all blocks are kept, of another one those of its instructions. What
-differs in the next prompt is not worth its bytes: a model of 8 billion parameters has 147 kB for
-each token, so instructions of 18,000 tokens take 2.7 GB, once, and an hour of an agent's work as
-much again and again.
+Of a prompt about documents all blocks are kept, of other prompts the blocks of the instructions.
+The rest differs in the next prompt and is not worth its bytes: a model of 8 billion parameters has
+147 kB for each token, so instructions of 18,000 tokens take 2.7 GB, once, and an hour of an agent's
+work as much again and again.
 
 Sliding windows and recurrent states cannot be cut, so they are kept at one place: the last border
 of blocks that the next prompt will also have. `Unkept` says why nothing is kept. Hidden states and
@@ -22,54 +22,45 @@ import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from time import time_ns
 
 import mlx.core as mx
 import mlx_lm
-import numpy as np
 
 from engine.conversation.kept_blocks import KeptBlocks, block_names, state_name, used_ns
 from engine.conversation.loading import LoadedModel
-from engine.core.cache import Timeline
 from engine.core.decoder import Decoder
 from engine.cpu.blas import choose_blas
-from engine.device import backend, raw_bytes
+from engine.device import backend
 from engine.virtual_ids import whole_blocks
 from models.errors import Problem
 from models.limits import PREFILL_ROWS
-from models.safetensors_file import TensorLayout
 
 FEWEST_BLOCKS = 2  # fewer are read about as fast as they are found
-_VERSION = 1
-_TYPES = {
-    mx.float32: ("F32", np.uint32),
-    mx.float16: ("F16", np.uint16),
-    mx.bfloat16: ("BF16", np.uint16),
-    mx.uint32: ("U32", np.uint32),
-}
+_VERSION = 2
 
 
 class Unkept(Enum):
     """Why nothing is kept of a prompt; the value says it in a line."""
 
     LAYERS = (
-        "This model cannot take up again what it has read: documents and long instructions are "
-        "read anew each time."
+        "This model's caches cannot be saved, so documents and long instructions are read again "
+        "each time."
     )
     NO_FILES = (
-        "The files of this model cannot be told from others: documents and long instructions are "
-        "read anew."
+        "This model's files cannot be identified, so documents and long instructions are read "
+        "again each time."
     )
     ON_SEVERAL_MACS = (
-        "What several Macs have read together is not kept: documents and long instructions are "
-        "read anew."
+        "Prompts read on several Macs cannot be saved, so documents and long instructions are "
+        "read again each time."
     )
     NO_ROOM = (
-        "The disk has no room for what was read of documents and long instructions, or may not be "
-        "written to: they are read anew."
+        "The disk has no room for the prompt cache, or cannot be written to, so documents and "
+        "long instructions are read again each time."
     )
 
 
@@ -127,33 +118,6 @@ class KeptPrefixes:
             self._decoder.block,
         ]
         return json.dumps(described)
-
-    def layouts(self, *, quantized: bool) -> list[TensorLayout] | None:
-        """The tensors of a block; None if this model's caches cannot be kept."""
-        timeline, settings = self._probe(), self._decoder.timeline.quantized
-        if quantized:
-            timeline.length = settings.start if settings else 0
-            timeline.open()
-        held = timeline.held(0, 1)
-        if any(part.ndim != 4 for part in held):
-            return None
-        return _layouts(held, [PREFILL_ROWS] * len(held))
-
-    def state_layouts(self, length: int) -> list[TensorLayout] | None:
-        """The tensors of what is held after `length` tokens beside the blocks; None if that cannot
-        be kept."""
-        states = self._probe().states(1)
-        return None if states is None else _layouts(states, self._decoder.timeline.seen(length))
-
-    def _probe(self) -> Timeline:
-        """A timeline that has read a token, which is not computed."""
-        decoder = self._decoder
-        timeline = Timeline.of(
-            decoder.model, quantized=decoder.timeline.quantized, block=decoder.block
-        )
-        decoder.model(mx.zeros((1, 1), dtype=mx.int32), cache=timeline.layers)
-        timeline.advance(1)
-        return timeline
 
 
 class KeptPrefix:
@@ -233,34 +197,38 @@ class KeptPrefix:
         end = len(found) * PREFILL_ROWS
         if end <= held:
             return
-        states = self._tensors(state, self._of.state_layouts(end)) if state else []
+        states = [] if state is None else self._arrays(state)
         if states is None:
             return
-        layouts = self._of.layouts(quantized=quantized)
-        parts: list[list[mx.array]] = [[] for _ in layouts or ()]
-        length = 0
+        blocks, length = list[list[mx.array]](), 0
         for path in found:
-            tensors = self._tensors(path, layouts)
-            if tensors is None:
+            arrays = self._arrays(path)
+            if arrays is None:
                 break
-            for part, tensor in zip(parts, tensors, strict=True):
-                part.append(tensor)
+            blocks.append(arrays)
             length += PREFILL_ROWS
-            if length > held and not has_states:  # which are of use once all are read
+            if length > held and not has_states:  # states are of use once all blocks are read
                 yield length
         if length > held and (length == end or not has_states):
-            arrays = list[mx.array]()
+            parts, whole = [list(part) for part in zip(*blocks, strict=True)], list[mx.array]()
+            blocks.clear()  # so that memory holds only one part twice
             for part in parts:
-                arrays.append(mx.concatenate(part, axis=2))
-                mx.eval(arrays[-1])
+                whole.append(mx.concatenate(part, axis=2))
+                mx.eval(whole[-1])
                 part.clear()
-            self._decoder.fill(length, arrays, states, quantized=quantized)
+            self._decoder.fill(length, whole, states, quantized=quantized)
 
-    def _tensors(self, path: Path, layouts: list[TensorLayout] | None) -> list[mx.array] | None:
-        """The tensors in a file; None if it does not have them."""
-        if layouts is None or (tensors := self._blocks.read(path, layouts)) is None:
+    def _arrays(self, path: Path) -> list[mx.array] | None:
+        """The arrays in a file, in their order; None if it is damaged or gone."""
+        if not self._blocks.is_whole(path):
             return None
-        return [_array(*each) for each in zip(tensors, layouts, strict=True)]
+        try:
+            named: dict[str, mx.array] = mx.load(str(path))  # type: ignore[assignment]
+        except (OSError, RuntimeError):
+            return None  # another process deleted it
+        arrays = [named[name] for name in sorted(named)]
+        mx.eval(arrays)
+        return arrays
 
     def write(self) -> bool:
         """Write the next block that is not on disk and that the decoder holds now. Returns whether
@@ -281,41 +249,45 @@ class KeptPrefix:
         names = self._names(quantized=quantized)[:blocks] if blocks >= FEWEST_BLOCKS else []
         if not names:
             return
-        layouts, states = self._of.layouts(quantized=quantized), timeline.states(length)
-        state_layouts = self._of.state_layouts(length)
-        if layouts is None or state_layouts is None:
+        if any(part.ndim != 4 for part in timeline.held(0, 1)) or (
+            timeline.states(timeline.length) is None
+        ):
             self.unkept = Unkept.LAYERS
             return
+        states = timeline.states(length)
         if states is None or (has_states and length < self.border):
-            return  # what is at the border is no longer known
+            return  # the states at the border are gone
         if quantized and timeline.quantized and length <= timeline.quantized.start:
             return  # the blocks before are of use to prompts that read on from there
-        block_bytes = sum(layout.size_bytes for layout in layouts)
-        state_bytes = sum(layout.size_bytes for layout in state_layouts)
-        room = (self._blocks.most_bytes - state_bytes) // max(block_bytes, 1)
+        block_bytes = sum(array.nbytes for array in timeline.held(0, PREFILL_ROWS))
+        room = self._blocks.most_bytes - sum(array.nbytes for array in states)
+        room //= max(block_bytes, 1)
         if room < (blocks if has_states else FEWEST_BLOCKS):
             self.unkept = Unkept.NO_ROOM
             return
         names = names[:room]
-        began_ns = time_ns()  # before those that are there are used again
+        began_ns = time_ns()  # before the blocks on disk are used again
         there, whole = len(self._blocks.find(names)), len(self._blocks.find(names, state=True))
         if whole > len(names) if has_states else len(names) - there < FEWEST_BLOCKS:
             return
         folder = self._blocks.begin(sorted(self.documents))
 
-        def write(i: int, name: str, layouts: list[TensorLayout], arrays: list[mx.array]) -> bool:
-            path, used = folder / f"{name}.safetensors", used_ns(i, now=began_ns)
-            return self._blocks.write(path, layouts, map(raw_bytes, arrays), used_ns=used)
+        def write(i: int, name: str, arrays: Sequence[mx.array]) -> bool:
+            return self._blocks.write(
+                folder / f"{name}.safetensors",
+                partial(_save, arrays),
+                size_bytes=sum(array.nbytes for array in arrays),
+                used_ns=used_ns(i, now=began_ns),
+            )
 
         for i in range(there, len(names)):
             if self._decoder.as_afresh(length) < (i + 1) * PREFILL_ROWS:
                 return
-            held = timeline.held(i * PREFILL_ROWS, (i + 1) * PREFILL_ROWS)
-            if not write(i, names[i], layouts, held):
+            if not write(i, names[i], timeline.held(i * PREFILL_ROWS, (i + 1) * PREFILL_ROWS)):
                 return
             yield True
         if has_states:
-            write(len(names) - 1, state_name(names[-1]), state_layouts, states)
+            write(len(names) - 1, state_name(names[-1]), states)
             yield True
 
     def _names(self, *, quantized: bool) -> list[str]:
@@ -331,20 +303,10 @@ class KeptPrefix:
         return block_names(of, self._tokens, rows=PREFILL_ROWS)
 
 
-def _layouts(
-    arrays: Sequence[mx.array], positions: Sequence[int | None]
-) -> list[TensorLayout] | None:
-    """The layouts of arrays that have so many positions in place of those that they have; None if a
-    number type is not known."""
-    if any(array.dtype not in _TYPES for array in arrays):
-        return None
-    layouts = list[TensorLayout]()
-    for array, count in zip(arrays, positions, strict=True):
-        shape = array.shape if count is None else (*array.shape[:2], count, array.shape[3])
-        layouts.append(TensorLayout(_TYPES[array.dtype][0], shape))
-    return layouts
-
-
-def _array(data: memoryview, layout: TensorLayout) -> mx.array:
-    kind, (_, raw) = next(each for each in _TYPES.items() if each[1][0] == layout.dtype)
-    return mx.array(np.frombuffer(data, raw).reshape(layout.shape)).view(kind)
+def _save(arrays: Sequence[mx.array], path: Path) -> None:
+    """Write arrays to a file, for `KeptPrefix._arrays`. Raises OSError."""
+    mx.eval(arrays)
+    try:
+        mx.save_safetensors(str(path), {f"{i:05}": array for i, array in enumerate(arrays)})
+    except RuntimeError as error:  # MLX's file writer found no room
+        raise OSError(str(error)) from error
