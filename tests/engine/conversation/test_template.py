@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, encode_prompt, render, with_thinking
-from engine.replies.parser import ReplyParser
-from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
 from engine.replies.syntax import syntax_of
 from engine.replies.tools import Tool
 from engine.request import ChatMessage, Prompt, ToolCall
@@ -315,14 +313,9 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) ->
     assert json.dumps(WEATHER) in system
     assert system.endswith("Be brief.\n")
     assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\nAnd now?\n"
-    read = ReplyParser(syntax_of(PLAIN), tools=(Tool("weather"),))
-    reply = rest[0].partition("[assistant]")[2].rstrip("\n")
-    parts = [*read.push(reply), *read.finish()]
-    assert [type(part) for part in parts if not isinstance(part, CallArguments)] == [
-        ContentPart,
-        CallBegan,
-        CallEnded,
-    ]
+    said = rest[0].partition("[assistant]")[2].rstrip("\n")
+    reply = read(syntax_of(PLAIN), said, tools=(Tool("weather"),))
+    assert (reply.content, reply.calls) == ("I look.", [("weather", {"city": "Rome"})])
 
 
 def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer: Any) -> None:

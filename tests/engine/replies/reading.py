@@ -1,25 +1,17 @@
 """What the tests of replies share: a reply read at once, cut anywhere, and put together again."""
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from engine.replies.parser import ReplyParser
-from engine.replies.parts import (
-    CallArguments,
-    CallBegan,
-    CallBroken,
-    CallEnded,
-    ContentPart,
-    Part,
-    ReasoningPart,
-    joined,
-)
+from engine.events import CallPiece
+from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
-from engine.stretches import divided
+from engine.stretches import Kind
 
 WEATHER = Tool(
     "get_weather",
@@ -43,13 +35,14 @@ TOOLS = (WEATHER, TIME)
 
 @dataclass
 class Reply:
+    """`parts`: what was read, in order, neighbours of a kind joined; of a call its name and
+    arguments. `broken`: the number of calls that began and are none."""
+
     content: str = ""
     reasoning: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     broken: int = 0
-    pieces: list[Part] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    ending: str = ""
+    parts: list[tuple[Kind, str]] = field(default_factory=list)
 
 
 def read(
@@ -59,44 +52,71 @@ def read(
     tools: Sequence[Tool] = TOOLS,
     inside_reasoning: bool = False,
 ) -> Reply:
-    """The whole reply; checks that its parts come in an order that makes sense."""
-    parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside_reasoning)
-    parts = [part for piece in pieces for part in parser.push(piece)] + parser.finish()
-    reply = Reply(pieces=parts, parts=joined(parts), ending=parser.ending)
-    name, arguments, began = "", "", -1
-    for part in parts:
-        match part:
-            case ContentPart(text):
-                assert not name
-                assert text
-                reply.content += text
-            case ReasoningPart(text):
-                assert not name
-                assert text
-                reply.reasoning += text
-            case CallBegan(index, name):
-                assert index == began + 1
-                began, arguments = index, ""
-            case CallArguments(index, text):
-                assert index == began
-                assert text
-                arguments += text
-            case CallEnded(index):
-                assert index == began
-                value = json.loads(arguments)
-                assert isinstance(value, dict)
-                reply.calls.append((name, value))
-                name = ""
-            case CallBroken(index):
-                assert index == began
-                reply.broken += 1
-                name = ""
-    assert not name
-    text, stretches = "".join(pieces), parser.stretches()
-    assert sum(one.length for one in stretches) == len(text)
-    for kind, found in (("content", reply.content), ("reasoning", reply.reasoning)):
-        assert "".join(part for each, part in divided(text, stretches) if each == kind) == found
+    """The whole reply; checks that its stretches cover it and its calls are whole."""
+    ending = syntax.reasoning.opening if inside_reasoning and syntax.reasoning else ""
+    reader = ReplyReader(syntax, tools=tools, prompt_ending=ending)
+    stretches, calls = [], list[CallPiece]()
+    for piece in pieces:
+        stretches += reader.push(piece)
+        calls += reader.calls()
+    stretches += reader.finish()
+    calls += reader.calls()
+    text, place, reply, left = "".join(pieces), 0, Reply(), deque(calls)
+    for stretch in stretches:
+        assert stretch.length
+        part = text[place : place + stretch.length]
+        place += stretch.length
+        match stretch.kind:
+            case "content":
+                reply.content += part
+            case "reasoning":
+                reply.reasoning += part
+            case "call":
+                part = _call(reply, left)
+        if stretch.kind != "mark":
+            before = reply.parts[-1:]
+            if stretch.kind != "call" and before and before[0][0] == stretch.kind:
+                reply.parts[-1] = (stretch.kind, before[0][1] + part)
+            else:
+                reply.parts.append((stretch.kind, part))
+    assert place == len(text)
+    assert not left
+    begun = certain_calls(syntax, pieces, tools=tools, prompt_ending=ending)
+    reply.broken = sum(bool(piece.name) for piece in begun) - len(reply.calls)
     return reply
+
+
+def certain_calls(
+    syntax: ReplySyntax,
+    pieces: str | Sequence[str],
+    *,
+    tools: Sequence[Tool] = TOOLS,
+    prompt_ending: str = "",
+) -> list[CallPiece]:
+    """The pieces of calls as they come where a grammar makes calls certain."""
+    reader = ReplyReader(syntax, tools=tools, certain=True, prompt_ending=prompt_ending)
+    found: list[CallPiece] = []
+    for piece in pieces:
+        reader.push(piece)
+        found += reader.calls()
+    reader.finish()
+    return [*found, *reader.calls()]
+
+
+def _call(reply: Reply, left: deque[CallPiece]) -> str:
+    """The name and the arguments of the next call, which is added to the reply."""
+    first = left.popleft()
+    assert first.name
+    assert first.index == len(reply.calls)
+    arguments = ""
+    while not (piece := left.popleft()).ended:
+        assert piece.index == first.index
+        assert piece.arguments
+        arguments += piece.arguments
+    value = json.loads(arguments)
+    assert isinstance(value, dict)
+    reply.calls.append((first.name, value))
+    return f"{first.name} {arguments}"
 
 
 def cut(text: str, places: Sequence[int]) -> list[str]:

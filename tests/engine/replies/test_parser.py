@@ -8,11 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart, ReasoningPart
+from engine.events import CallPiece
+from engine.replies.reading import ReplyReader
 from engine.replies.syntax import REASONING, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
-from tests.engine.replies.reading import TOOLS, cut, read
+from engine.stretches import Kind, Stretch, divided, joined, said
+from tests.engine.replies.reading import TOOLS, certain_calls, cut, read
 from tests.support.mostly_slow import examples
 
 THINK = REASONING[0]
@@ -98,6 +100,10 @@ def altered(draw: st.DrawFn, reply: str) -> str:
     return "".join(words[: draw(st.none() | st.integers(0, len(words)))])
 
 
+def stretches(reader: ReplyReader, pieces: list[str]) -> list[Stretch]:
+    return [one for piece in pieces for one in reader.push(piece)] + reader.finish()
+
+
 FAMILIES = [syntax.family for syntax, _ in REPLIES]
 every_family = pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=FAMILIES)
 
@@ -124,12 +130,8 @@ def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -
     skipped = "|".join(map(re.escape, syntax.row.skipped)) or "(?!)"
     marks = f"(?:</?think>|.?/?THINK.|<.channel>thought|<channel.>|{skipped})*"
     told = ""
-    for part in read(syntax, text).pieces:
-        match part:
-            case ContentPart(words) | ReasoningPart(words):
-                told += marks + re.escape(_black(words))
-            case CallEnded():
-                told += ".+"
+    for kind, words in read(syntax, text).parts:
+        told += ".+" if kind == "call" else marks + re.escape(_black(words))
     assert re.fullmatch(told + marks, _black(text), re.DOTALL)
 
 
@@ -149,7 +151,7 @@ def test_nothing_of_harmony_is_lost_but_its_headers(data: st.DataObject) -> None
     ends = "<.(?:end|call|return).>"
     if "to=" not in text:
         wanted = re.sub(f"{headers}|{ends}", "", _black(text), flags=re.DOTALL)
-        told = "".join(p.text for p in found.parts if isinstance(p, ContentPart | ReasoningPart))
+        told = "".join(words for _, words in found.parts)
         assert re.sub(ends, "", _black(told)) == wanted
 
 
@@ -184,14 +186,12 @@ def test_calls_that_are_written_are_read(calls: list[tuple[Any, dict[str, Any]]]
         reply = read(syntax, text)
         assert reply.calls == wanted
         assert reply.content == ""
-        assert reply.ending == "tool_calls"
 
 
 def test_reasoning_text_and_calls() -> None:
     reply = read(HERMES, f"<think>\nHm.\n</think>\n\nI look.\n{CALL}\n{CALL}\n")
     assert (reply.reasoning, reply.content) == ("Hm.", "I look.")
     assert reply.calls == [BONN, BONN]
-    assert reply.ending == "tool_calls"
 
 
 def test_text_behind_a_call_is_content() -> None:
@@ -228,7 +228,7 @@ def test_what_is_no_call_is_content() -> None:
         "I call.\n\n<tool_call>",
     ):
         reply = read(HERMES, text)
-        assert (reply.calls, reply.content, reply.ending) == ([], text, "stop")
+        assert (reply.calls, reply.content) == ([], text)
 
 
 def test_the_calls_before_and_behind_a_broken_one_are_calls() -> None:
@@ -240,8 +240,10 @@ def test_the_calls_before_and_behind_a_broken_one_are_calls() -> None:
 
 def test_arguments_come_as_they_are_written_but_for_their_end() -> None:
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "Bonn"'
-    reply = read(HERMES, [text[:-3]])
-    assert reply.parts[:2] == [CallBegan(0, "get_time"), CallArguments(0, '{"zone": "B')]
+    assert certain_calls(HERMES, [text[:-3]]) == [
+        CallPiece(0, name="get_time"),
+        CallPiece(0, arguments='{"zone": "B'),
+    ]
 
 
 def test_an_end_mark_may_be_missing_and_two_calls_share_marks() -> None:
@@ -365,6 +367,92 @@ def test_deep_and_long_arguments() -> None:
 
 def test_the_last_piece_of_the_arguments_comes_with_the_end() -> None:
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "x"}'
-    told = read(HERMES, [text]).parts
-    assert CallArguments(0, '{"zone": "x"') in told
-    assert not any(isinstance(part, CallEnded) for part in told)
+    told = certain_calls(HERMES, [text])
+    assert CallPiece(0, arguments='{"zone": "x"') in told
+    assert not any(piece.ended for piece in told)
+
+
+@every_family
+@given(data=st.data())
+def test_a_reply_is_read_on_from_anywhere(
+    syntax: ReplySyntax, reply: str, data: st.DataObject
+) -> None:
+    text, inside = data.draw(altered(reply)), data.draw(st.sampled_from(["", "<think>\n"]))
+    whole = stretches(ReplyReader(syntax, prompt_ending=inside), [text])
+    place = data.draw(st.integers(0, len(text)))
+    rest = ReplyReader(syntax, prompt_ending=inside, written=text[:place])
+    going_on = list(divided(text[place:], joined(stretches(rest, [text[place:]]))))
+    letters = [(kind, letter) for kind, part in divided(text, joined(whole)) for letter in part]
+    assert [(kind, letter) for kind, part in going_on for letter in part] == letters[place:]
+
+
+def test_what_a_person_reads_of_a_reply() -> None:
+    for syntax, ending, text, thought, answer in (
+        (HARMONY, "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final"
+         "<|message|>Four.", "Hm.", "Four."),
+        (HERMES, "<think>\n", "Hm.\n</think>\n\nFour.", "Hm.", "Four."),
+        (HERMES, "", "<think>\n\n</think>\n\nFour.", "", "Four."),
+        (ReplySyntax(), "", "<think>Hm.</think>Four.", "", "<think>Hm.</think>Four."),
+    ):  # fmt: skip
+        found = joined(stretches(ReplyReader(syntax, prompt_ending=ending), [text]))
+        assert said(text, found, "reasoning") == thought
+        assert said(text, found) == answer
+
+
+@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["tools", "no tools"])
+@every_family
+def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(
+    syntax: ReplySyntax, reply: str, tools: tuple[Tool, ...]
+) -> None:
+    if syntax.family == "llama" and tools:
+        return  # half an object may be anything
+    whole = joined(stretches(ReplyReader(syntax, tools=tools), [reply]))
+    for end in range(len(reply)):
+        reader, text = ReplyReader(syntax, tools=tools), reply[:end]
+        found = joined([*reader.push(text), *reader.finish(cut=True)])
+        assert sum(one.length for one in found) == (end if found else 0)
+        kinds: tuple[Kind, ...] = ("content", "reasoning")
+        for kind in kinds:
+            assert said(reply, whole, kind).startswith(said(text, found, kind).rstrip()), text
+
+
+@every_family
+@given(data=st.data())
+def test_calls_that_a_grammar_makes_certain_are_those_that_are_read_at_once(
+    syntax: ReplySyntax, reply: str, data: st.DataObject
+) -> None:
+    text = reply[: data.draw(st.integers(0, len(reply)))]
+    pieces = cut(text, data.draw(st.lists(st.integers(0, 400), max_size=12)))
+    given_: dict[int, str] = {}
+    told = certain_calls(syntax, pieces)
+    for piece in told:
+        given_[piece.index] = given_.get(piece.index, "") + piece.arguments
+    ended = [piece.index for piece in told if piece.ended]
+    names = {piece.index: piece.name for piece in told if piece.name}
+    wanted = read(syntax, [text]).calls
+    assert [(names[n], json.loads(given_[n])) for n in ended] == wanted
+
+
+CUT_OFF = (
+    (HERMES, '<tool_call>\n{"name": "get_weather", "arguments": {"days": 12}}\n</tool_call>'),
+    (LLAMA, '{"name": "get_weather", "parameters": {"days": 12}}'),
+    (XML, "<tool_call>\n<function=get_weather>\n<parameter=days>\n12\n</parameter>\n</function>"),
+    (MISTRAL, '[TOOL_CALLS]get_weather[ARGS]{"days": 12}'),
+    (
+        HARMONY,
+        '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"days": 12}',
+    ),
+)
+
+
+@pytest.mark.parametrize(("syntax", "call"), CUT_OFF, ids=[one.family for one, _ in CUT_OFF])
+def test_a_call_that_a_grammar_makes_certain_is_no_content_wherever_it_is_cut(
+    syntax: ReplySyntax, call: str
+) -> None:
+    for end in range(1, len(call) + 1):
+        for pieces in ([call[:end]], list(call[:end])):
+            reader = ReplyReader(syntax, tools=TOOLS, certain=True)
+            found = [one for piece in pieces for one in reader.push(piece)]
+            found += reader.finish(cut=True)
+            assert sum(one.length for one in found) == end
+            assert said(call[:end], joined(found)) == "", call[:end]

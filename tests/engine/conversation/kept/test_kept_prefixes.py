@@ -358,7 +358,7 @@ def test_mutants_fail_the_conversation(
     mutant: Callable[[Patch], None], targets: Any, folder: Path, monkeypatch: Patch
 ) -> None:
     mutant(monkeypatch)
-    with pytest.raises((AssertionError, ValueError), match="differ|unpack"):
+    with pytest.raises((AssertionError, ValueError), match=r"differ|unpack"):
         conversation(targets("llama wide"), folder)
 
 
