@@ -382,7 +382,7 @@ class AnswerText:
 
     def finish(self, *, cut: bool = False) -> tuple[str, list[int], tuple[Stretch, ...]]:
         """Return the text that was held back, up to a stop string, its lengths and stretches.
-        `cut`: the model was not ready; see `ReplyParser.finish`."""
+        `cut`: the model was not ready; see `ReplyReader.finish`."""
         text, lengths = self._stream.finish()
         self._lengths += lengths
         self._read(text)

@@ -1,25 +1,33 @@
 """Collects the calls of a reply: numbers them, and holds each one's last character to its end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
+from engine.events import CallPiece
 from engine.replies.incoming import Incoming
-from engine.replies.parts import CallArguments, CallBegan, CallBroken, CallEnded, Part
 from engine.replies.tools import Tool, named
 
 
 class Calls:
-    """Turns what a reader of calls reads into parts. `tools`: those that may be called.
+    """Turns what a reader of calls reads into pieces. `tools`: those that may be called. A call is
+    told once it is whole, or while it is written if it is `certain` to become so; `emit` is called
+    whenever text was told.
+
+    The last piece of the arguments comes with the end of the call, so arguments that parse are
+    always those of a whole call, never of one that was cut off.
 
     Attributes: `whole`, the number of calls that have ended; `begun`, whether a call is under way.
     """
 
     def __init__(
-        self, incoming: Incoming, emit: Callable[[Part], None], tools: Sequence[Tool]
+        self, incoming: Incoming, emit: Callable[[], None], tools: Sequence[Tool], *, certain: bool
     ) -> None:
         self._incoming, self._emit, self._tools = incoming, emit, tools
-        self._next = 0
-        self.begun = False
+        self._certain = certain
+        self._open: list[CallPiece] = []  # of a call that may be none
+        self._told: list[CallPiece] = []
         self._held = ""
+        self.begun = False
         self.whole = 0
 
     def tool(self, name: str) -> Tool:
@@ -30,28 +38,49 @@ class Calls:
 
     def begin(self, name: str) -> None:
         self.begun = True
-        self._emit(CallBegan(self._next, name))
+        self._add(CallPiece(self.whole, name=name))
 
     def arguments(self, text: str) -> None:
         """Add to the arguments. Their last character is held back until the end of the call."""
         text = self._held + text
         self._held = text[-1:]
         if text[:-1]:
-            self._emit(CallArguments(self._next, text[:-1]))
+            self._add(CallPiece(self.whole, arguments=text[:-1]))
 
     def end(self) -> None:
-        self._emit(CallArguments(self._next, self._held))
-        self._emit(CallEnded(self._next))
-        self._close()
+        self._add(CallPiece(self.whole, arguments=self._held))
+        self._add(CallPiece(self.whole, ended=True))
+        self.begun, self._held = False, ""
         self.whole += 1
         self._incoming.remember()  # the text that follows is no part of this call
 
     def give_up(self) -> None:
         """Discard the call in progress: the text was not a call."""
-        if self.begun:
-            self._emit(CallBroken(self._next))
-            self._close()
-
-    def _close(self) -> None:
+        if self.begun and self._certain:
+            self._emit()
+        self._open.clear()
         self.begun, self._held = False, ""
-        self._next += 1
+
+    def take(self) -> tuple[CallPiece, ...]:
+        """Return the pieces that were told since the last call of this."""
+        found = tuple(_joined(self._told))
+        self._told.clear()
+        return found
+
+    def _add(self, piece: CallPiece) -> None:
+        self._open.append(piece)
+        if piece.ended or self._certain:
+            self._told += self._open
+            self._open.clear()
+            self._emit()
+
+
+def _joined(pieces: Sequence[CallPiece]) -> Iterator[CallPiece]:
+    """Join pieces of the same arguments."""
+    for arguments, group in groupby(pieces, key=lambda piece: bool(piece.arguments)):
+        several = list(group)
+        if arguments:
+            text = "".join(piece.arguments for piece in several)
+            yield CallPiece(several[0].index, arguments=text)
+        else:
+            yield from several

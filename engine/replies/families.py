@@ -1,6 +1,6 @@
 """The table of families: the marks in which their models write tool calls and reasoning.
 
-`engine.replies.parser` reads by these rows, `engine.replies.writing` writes and
+`engine.replies.reading` reads by these rows, `engine.replies.writing` writes and
 `engine.replies.call_grammars` enforces by the first row of a family. Marks are as templates write
 them; readers accept any white space in them. In marks {gap} stands for white space that may be
 missing, {id} for the id of a call, {type} for the JSON type of a value, {text} for whether a value

@@ -1,6 +1,6 @@
 """Grammars that enforce tool calls in a reply, or JSON in place of prose.
 
-They are Lark in llguidance's dialect. `engine.replies.parser` reads every reply that they allow as
+They are Lark in llguidance's dialect. `engine.replies.reading` reads every reply that they allow as
 calls of these tools. `engine.replies.call_grammars` has the calls of each family.
 """
 

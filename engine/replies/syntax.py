@@ -1,6 +1,6 @@
 """Finds how a model writes calls and reasoning, from its chat template.
 
-Knows the marks. `engine.replies.parser` reads them, `engine.replies.grammars` enforces them.
+Knows the marks. `engine.replies.reading` reads them, `engine.replies.grammars` enforces them.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Writes a tool call as a family of models does: what `engine.replies.parser` reads."""
+"""Writes a tool call as a family of models does: what `engine.replies.reading` reads."""
 
 import json
 from collections.abc import Mapping

@@ -11,28 +11,19 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, render
-from engine.replies.parser import ReplyParser
-from engine.replies.parts import (
-    CallArguments,
-    CallBegan,
-    CallBroken,
-    ContentPart,
-    Part,
-    ReasoningPart,
-    joined,
-)
 from engine.replies.syntax import ReplySyntax, syntax_of
-from engine.replies.tools import Tool, tools_of
+from engine.replies.tools import tools_of
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_template_messages import HISTORIES, told_in_order
+from tests.engine.replies.reading import read
 from tests.support.engine.tiny import byte_tokenizer
 
 TOOLS = (
@@ -206,17 +197,16 @@ def _read_again(tokenizer: Any) -> Iterator[tuple[str, str]]:
         text = text[: ends[0]] if ends else text
         inside = syntax.begins_inside(begun[:begin])
         tools = tools_of(TOOLS)
-        at_once = _parts(syntax, [text], tools, inside=inside)
-        content, reasoning, calls = _told(at_once)
+        found = read(syntax, [text], tools=tools, inside_reasoning=inside)
         wanted = [(call.name, json.loads(call.arguments)) for call in reply.tool_calls]
-        if _parts(syntax, text, tools, inside=inside) != at_once:
+        if read(syntax, text, tools=tools, inside_reasoning=inside) != found:
             yield name, "read otherwise letter by letter"
-        elif [(tool, _value(given)) for tool, given in calls] != wanted:
-            yield name, f"{syntax.family}: calls {calls} in {text!r}"
-        elif reply.reasoning in text and reasoning.strip() != reply.reasoning:
-            yield name, f"{syntax.family}: reasoning {reasoning!r} in {text!r}"
-        elif reply.content and not content.lstrip().startswith(reply.content):
-            yield name, f"{syntax.family}: content {content!r} in {text!r}"
+        elif found.calls != wanted:
+            yield name, f"{syntax.family}: calls {found.calls} in {text!r}"
+        elif reply.reasoning in text and found.reasoning.strip() != reply.reasoning:
+            yield name, f"{syntax.family}: reasoning {found.reasoning!r} in {text!r}"
+        elif reply.content and not found.content.lstrip().startswith(reply.content):
+            yield name, f"{syntax.family}: content {found.content!r} in {text!r}"
         else:
             yield name, ""
 
@@ -227,42 +217,6 @@ def _syntax(tokenizer: Any) -> ReplySyntax:
     marks = set(_MARK.findall(template))
     able = abilities_for(tokenizer, tools=True)
     return syntax_of(template, tokens=marks, special=marks, knows_tools=able.knows_tools)
-
-
-def _parts(
-    syntax: ReplySyntax,
-    pieces: Iterable[str],
-    tools: Sequence[Tool],
-    *,
-    inside: bool,
-) -> list[Part]:
-    parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside)
-    parts = [part for piece in pieces for part in parser.push(piece)]
-    return joined(parts + parser.finish())
-
-
-def _told(parts: Sequence[Part]) -> tuple[str, str, list[tuple[str, str]]]:
-    """The content, the reasoning, and the calls with their arguments."""
-    content = "".join(part.text for part in parts if isinstance(part, ContentPart))
-    reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
-    given: dict[int, str] = {}
-    for part in parts:
-        match part:
-            case CallArguments(index, text):
-                given[index] = given.get(index, "") + text
-            case CallBroken(index):
-                given.pop(index, None)
-    names = {part.index: part.name for part in parts if isinstance(part, CallBegan)}
-    broken = {part.index for part in parts if isinstance(part, CallBroken)}
-    calls = [(name, given.get(n, "")) for n, name in names.items() if n not in broken]
-    return content, reasoning, calls
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 if __name__ == "__main__":
