@@ -15,10 +15,10 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from engine.conversation.session import Answer, Session, common
+from engine.conversation.session import Answer, Control, Session, common
 from engine.core.batch import read_together
 from engine.core.decoder import CHUNK_SECONDS
 from engine.core.forks import first_fork
@@ -39,16 +39,14 @@ _LEAD_SECONDS = 0.1  # by which one answer of a race gets ahead of the other bef
 class Job:
     """An answer that is asked for.
 
-    Attributes: `cancelled`, `hurried` and `compare` as for `Session.begin`; `first`, whether it
-    begins before jobs that are not; `rival`, the generation of the plain answer in a race, or "".
+    Attributes: `control`, whose clock is not used in a race; `first`, whether it begins before jobs
+    that are not; `rival`, the generation of the plain answer in a race, or "".
     """
 
     generation: str
     prompt: Prompt
     request: Request
-    cancelled: Callable[[], bool]
-    hurried: Callable[[], bool] = lambda: False
-    compare: Callable[[], bool] = lambda: False
+    control: Control = field(default_factory=Control)
     first: bool = False
     rival: str = ""
 
@@ -61,26 +59,14 @@ class _Running:
     """
 
     def __init__(
-        self,
-        job: Job,
-        answer: Answer,
-        session: Session,
-        company: Company,
-        clock: Callable[[], float] = perf_counter,
+        self, job: Job, answer: Answer, session: Session, company: Company, control: Control
     ) -> None:
         self.job, self.answer, self.session = job, answer, session
         self.reading = True
         self.needs: Pass | None = None
         self.pass_seconds = 0.0
         self._company = company
-        self._items = session.begin(
-            answer,
-            cancelled=job.cancelled,
-            hurried=job.hurried,
-            compare=job.compare,
-            company=company,
-            clock=clock,
-        )
+        self._items = session.begin(answer, control, company=company)
 
     @property
     def tokens(self) -> int:
@@ -126,7 +112,8 @@ class _Racer(_Running):
         self.done: Done | None = None
         self._before, self._since = 0.0, 0.0
         self._has_turn = False
-        super().__init__(job, answer, session, Company(), self._clock)
+        control = replace(job.control, clock=self._clock)
+        super().__init__(job, answer, session, Company(), control)
 
     def turn(self, until: float) -> Iterator[Event]:
         """Its events, up to the round with which its rounds have taken `until` seconds.
@@ -285,7 +272,7 @@ class Scheduler:
 
     def _begin(self) -> Iterator[Event]:
         """Begin the jobs that wait, as far as there is room."""
-        for waiting in [each for each in self._waiting if each[0].cancelled()]:
+        for waiting in [each for each in self._waiting if each[0].control.cancelled()]:
             self._waiting.remove(waiting)
             yield Done(waiting[0].generation, "cancelled", Stats())
         before = [each[0].generation for each in self._waiting]
@@ -307,7 +294,8 @@ class Scheduler:
                 rival = plain.prepare(job.prompt, job.request, generation=job.rival)
                 self._running += _Racer(job, rival, plain), _Racer(job, answer, session)
             else:
-                self._running.append(_Running(job, answer, session, self._company))
+                running = _Running(job, answer, session, self._company, job.control)
+                self._running.append(running)
         for place, (job, _) in enumerate(self._waiting):
             if before[place] != job.generation:
                 yield Waiting(job.generation, place)

@@ -12,7 +12,6 @@ from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from engine.conversation.answer_events import AnswerEvents
 from engine.conversation.eyes import Eyes, refuse_unseen, without_earlier
@@ -68,6 +67,30 @@ from models.installed.resolve import Drafters, resolve_drafters
 
 _DEFAULT = Request()
 _DROPPED = "{} computed NaN or infinity, and drafts no more: choose another drafter."
+
+
+def never() -> bool:
+    """Return False."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The questions that an answer asks while it is written.
+
+    `cancelled` and `hurried` are asked at least once a round: whether it ends, and whether
+    reasoning that is under way ends. `compare`: whether plain passes are measured after its last
+    text, if the answer has too few plain rounds to tell its speed-up; asked as long as they take.
+    `clock` gives the seconds of the rounds; it may rest while the answer does.
+    """
+
+    cancelled: Callable[[], bool] = never
+    hurried: Callable[[], bool] = never
+    compare: Callable[[], bool] = never
+    clock: Callable[[], float] = perf_counter
+
+
+_UNDISTURBED = Control()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +201,7 @@ class Session:
         self,
         *,
         progress: Callable[[float], None] = lambda share: None,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancelled: Callable[[], bool] = never,
         again: bool = False,
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
@@ -261,17 +284,17 @@ class Session:
         *,
         tools: str = "",
         generation: str = "",
-        cancelled: Callable[[], bool] = lambda: False,
-        hurried: Callable[[], bool] = lambda: False,
-        compare: Callable[[], bool] = lambda: False,
+        cancelled: Callable[[], bool] = never,
+        hurried: Callable[[], bool] = never,
+        compare: Callable[[], bool] = never,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat, with `tools` as in `Prompt`: see `begin`."""
+        """Answer a chat, with `tools` as in `Prompt`, and no other answers meanwhile: see
+        `Control`."""
         prompt = replace(chat(messages), tools=tools)
         answer = self.prepare(prompt, request, generation=generation)
-        return self._alone(
-            answer, cancelled=cancelled, hurried=hurried, compare=compare, clock=clock
-        )
+        control = Control(cancelled, hurried, compare, clock)
+        return alone(self.decoder, self.begin(answer, control))
 
     def complete(
         self,
@@ -279,16 +302,11 @@ class Session:
         request: Request = _DEFAULT,
         *,
         generation: str = "",
-        cancelled: Callable[[], bool] = lambda: False,
-        compare: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = perf_counter,
+        cancelled: Callable[[], bool] = never,
     ) -> Iterator[Event]:
-        """Continue `prompt`, token ids: see `begin`."""
+        """Continue `prompt`, token ids, with no other answers meanwhile."""
         answer = self.prepare(Prompt(tokens=tuple(prompt)), request, generation=generation)
-        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
-
-    def _alone(self, answer: "Answer", **options: Any) -> Iterator[Event]:
-        return alone(self.decoder, self.begin(answer, **options))
+        return alone(self.decoder, self.begin(answer, Control(cancelled)))
 
     def room(self, request: Request) -> int:
         """The tokens that a chat may have before messages are left out for the answer's sake."""
@@ -296,14 +314,7 @@ class Session:
 
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
-        messages = prompt.messages
-        if messages and messages[-1].tool_calls and not _says_something(messages[-1]):
-            raise Problem(
-                "The last message calls tools, and their results are missing.",
-                "Send the result of each call, or what the user says next.",
-            )
-        if messages and not any(map(_says_something, messages)):
-            raise Problem("The prompt is empty.", "Write something to answer.")
+        _refuse_unanswerable(prompt.messages)
         tokenizer, eyes = self.target.tokenizer, self._shared.eyes
         prompt = with_thinking(tokenizer, prompt, request.thinking)
         prompt = prompt if eyes else without_earlier(prompt)
@@ -329,21 +340,7 @@ class Session:
             raise Problem("The prompt is empty.", "Write something to answer.")
         if len(tokens) >= context:
             raise TooLong(len(tokens), context)
-        sampling = request.sampling or self.target.sampling
-        task = Task(
-            sampling=sampling,
-            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
-            max_tokens=min(request.max_tokens, context - len(tokens)),
-            ends=self.target.ends,
-            accept=self._shared.accept,
-            logprobs=request.logprobs,
-        )
         constraint = self._constraint(read, request, tokens)
-        if constraint is not None:
-            task = replace(task, constraint=constraint)
-        texts = self._shared.token_texts
-        rules = with_thought(task.constraint, tokenizer, texts, prompt, request, tokens)
-        task = replace(task, constraint=rules)
         tools = tools_of(prompt.tools) if request.may_call else ()
         reader = self._reader(read, tokens, tools, certain=constraint is not None)
         text = AnswerText(
@@ -358,13 +355,36 @@ class Session:
             tokens,
             gap,
             sources,
-            task,
+            self._task(prompt, request, tokens, constraint),
             text,
             prediction=encode_text(request.prediction) if request.prediction else [],
             keep_as=frozenset(request.keep_as)
             if request.keep_as or request.keep_instructions
             else None,
             recurring=partial(self._recurring, read, tokens, about=bool(request.keep_as)),
+        )
+
+    def _task(
+        self,
+        prompt: Prompt,
+        request: Request,
+        tokens: list[int],
+        constraint: Constraint | None,
+    ) -> Task:
+        """The task of the loop: to answer a prompt of these tokens under this grammar."""
+        sampling = request.sampling or self.target.sampling
+        task = Task(
+            sampling=sampling,
+            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
+            max_tokens=min(request.max_tokens, self.target.context_length - len(tokens)),
+            ends=self.target.ends,
+            accept=self._shared.accept,
+            logprobs=request.logprobs,
+        )
+        rules = task.constraint if constraint is None else constraint
+        tokenizer, texts = self.target.tokenizer, self._shared.token_texts
+        return replace(
+            task, constraint=with_thought(rules, tokenizer, texts, prompt, request, tokens)
         )
 
     def _recurring(self, prompt: Prompt, tokens: list[int], *, about: bool) -> int:
@@ -432,28 +452,18 @@ class Session:
     def begin(
         self,
         answer: "Answer",
+        control: Control = _UNDISTURBED,
         *,
-        cancelled: Callable[[], bool] = lambda: False,
-        hurried: Callable[[], bool] = lambda: False,
-        compare: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = perf_counter,
         company: Company | None = None,
     ) -> Generator[Event | Pass]:
         """The events of an answer, and the passes that it asks for: see `engine.speculate`.
 
-        `cancelled` is called at least once a round, and so is `hurried`: once it returns True,
-        reasoning that is under way ends. The speed of an answer with drafts is compared
-        with plain rounds. If it has too few of its own, plain passes are measured after its last
-        text while `compare` returns True. `clock` gives the seconds of the rounds; it may rest
-        while the answer does. `company`: the other answers that are written meanwhile.
-
-        May be closed early, which is the same as cancelling.
+        `company`: the other answers that are written meanwhile. May be closed early, which is the
+        same as cancelling.
         """
-        task = replace(answer.task, company=company or Company(), clock=clock)
+        task = replace(answer.task, company=company or Company(), clock=control.clock)
         with self.decoder.busy():
-            done = yield from self._write(
-                replace(answer, task=task), cancelled=cancelled, hurried=hurried, compare=compare
-            )
+            done = yield from self._write(replace(answer, task=task), control)
         yield done
 
     def plain_passes(
@@ -472,31 +482,57 @@ class Session:
         sampling = request.sampling or self.target.sampling
         return plain_passes(self.decoder, self._tokens, sampling, passes=passes, going_on=going_on)
 
-    def _write(
-        self,
-        answer: "Answer",
-        *,
-        cancelled: Callable[[], bool],
-        hurried: Callable[[], bool],
-        compare: Callable[[], bool],
-    ) -> Generator[Event | Pass, None, Done]:
+    def _write(self, answer: "Answer", control: Control) -> Generator[Event | Pass, None, Done]:
         """The events of an answer and its passes; returns the last event."""
         generation, task, earlier = answer.generation, answer.task, self._shared.earlier
-        drafter = self.drafter
-        if answer.prediction:
-            prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
-            drafter = Cascade(prediction, drafter)
         stats, contention, self.disturbed = Stats(), self._costs.watch(), False
         if earlier is not None:
             earlier.refresh()
         for prefill in self._prefill(answer):
             stats = update(stats, prefill)
             yield prefill
-            if cancelled():
+            if control.cancelled():
                 return Done(generation, "cancelled", stats)
 
-        ending: DoneReason = "length"
+        drafter = self.drafter
+        if answer.prediction:
+            prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
+            drafter = Cascade(prediction, drafter)
         telling = AnswerEvents(generation, self._shared.token_texts, answer.text, answer.sources.of)
+        ending, stats = yield from self._rounds(answer, drafter, telling, control, stats)
+        self.decoder.free_pool(len(self._tokens))
+        yield from telling.finish(cut=ending != "stop")
+        if earlier is not None and ending != "cancelled" and not control.cancelled():
+            # Before `Done`: a chat that is deleted after it is forgotten here, too.
+            lead = text_begins(answer.tokens, max(len(answer.tokens) - LEAD, 0))
+            earlier.learn(self._tokens[lead:])
+        self.disturbed = self._costs.learn(
+            self.policy, contention, accompanied=task.company.in_turns
+        )
+        few = stats.proposed and stats.plain < ENOUGH_PLAIN_ROUNDS
+        if few and ending != "cancelled" and control.compare() and not control.cancelled():
+            reference = self.plain_passes(
+                Request(sampling=task.sampling),
+                going_on=lambda: control.compare() and not control.cancelled(),
+            )
+            stats = replace(stats, reference_seconds=reference)
+        ending = "stop" if answer.text.stopped else ending
+        self.drafter.dropped |= drafter.dropped
+        dropped, self._told = drafter.dropped - self._told, drafter.dropped
+        remark = _DROPPED.format(" and ".join(sorted(dropped))) if dropped else ""
+        return Done(generation, ending, stats, cut=answer.text.cut, remark=remark)
+
+    def _rounds(
+        self,
+        answer: "Answer",
+        drafter: Drafter,
+        telling: AnswerEvents,
+        control: Control,
+        stats: Stats,
+    ) -> Generator[Event | Pass, None, tuple[DoneReason, Stats]]:
+        """The events of an answer's rounds, and their passes. Returns why the answer ended, and
+        `stats` with these events counted."""
+        task = answer.task
         last = task.clock()
         loop = draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
         with closing(while_it_works(loop, task.company)) as items:
@@ -513,34 +549,13 @@ class Session:
                 last = now
                 if isinstance(item, RoundVerdict):
                     self._stalls.push(len(item.p), item.verify_seconds)
-                if isinstance(task.constraint, Thought) and hurried():
+                if isinstance(task.constraint, Thought) and control.hurried():
                     task.constraint.end()
                 if answer.text.stopped or item.committed[-1] in task.ends:
-                    ending = "stop"
-                    break
-                if cancelled():
-                    ending = "cancelled"
-                    break
-        self.decoder.free_pool(len(self._tokens))
-        yield from telling.finish(cut=ending != "stop")
-        if earlier is not None and ending != "cancelled" and not cancelled():
-            # Before `Done`: a chat that is deleted after it is forgotten here, too.
-            lead = text_begins(answer.tokens, max(len(answer.tokens) - LEAD, 0))
-            earlier.learn(self._tokens[lead:])
-        self.disturbed = self._costs.learn(
-            self.policy, contention, accompanied=task.company.in_turns
-        )
-        few = stats.plain < ENOUGH_PLAIN_ROUNDS
-        if stats.proposed and few and ending != "cancelled" and compare() and not cancelled():
-            reference = self.plain_passes(
-                Request(sampling=task.sampling), going_on=lambda: compare() and not cancelled()
-            )
-            stats = replace(stats, reference_seconds=reference)
-        ending = "stop" if answer.text.stopped else ending
-        self.drafter.dropped |= drafter.dropped
-        dropped, self._told = drafter.dropped - self._told, drafter.dropped
-        remark = _DROPPED.format(" and ".join(sorted(dropped))) if dropped else ""
-        return Done(generation, ending, stats, cut=answer.text.cut, remark=remark)
+                    return "stop", stats
+                if control.cancelled():
+                    return "cancelled", stats
+        return "length", stats
 
     def keep(self) -> bool:
         """Write some of the latest prompt to disk, if its request asked for it and there is time: a
@@ -613,6 +628,16 @@ class Session:
             return True
         candidates = candidates_for(self.decoder, self.drafter, prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
+
+
+def _refuse_unanswerable(messages: Sequence[ChatMessage]) -> None:
+    if messages and messages[-1].tool_calls and not _says_something(messages[-1]):
+        raise Problem(
+            "The last message calls tools, and their results are missing.",
+            "Send the result of each call, or the user's next message.",
+        )
+    if messages and not any(map(_says_something, messages)):
+        raise Problem("The prompt is empty.", "Write something to answer.")
 
 
 def _says_something(message: ChatMessage) -> bool:

@@ -8,7 +8,9 @@ that it lacks the ability. Knows no tokenizer; `engine.conversation.template` re
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from engine.replies.families import FamilyRow, ReasoningMarks
@@ -136,95 +138,123 @@ class TemplateAbilities:
 
 def abilities_of(render: Render) -> TemplateAbilities:
     """Try a template."""
+    return _Trial(render).abilities()
 
-    def shown(
+
+class _Trial:
+    """A template that is tried."""
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+        self._tools = [_tool()]
+        for self._arguments, self._content in (*_FORMS, _FORMS[0]):
+            self._history = self._shown(self._calls(_VALUE))
+            in_python = f"'{_ARGUMENT}': '{_VALUE}'"  # its notation of an object
+            if _VALUE in self._history and in_python not in self._history:
+                break
+        self._called = (_VALUE,) if _VALUE in self._history else ()
+
+    def abilities(self) -> TemplateAbilities:
+        user, again, answer = _said("user", _ASKED), _said("user", _AGAIN), _answered()
+        plain = self._shown([user], tools=False)
+        answered = self._shown([user, answer])
+        wide = self._arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})
+        texts = [
+            answer_in(self._shown(messages[:2]), answered)
+            for messages in (
+                self._calls(_VALUE),
+                self._calls(_VALUE, _OTHER),
+                _called([wide], content=self._content),
+            )
+        ]
+        thought, between, behind = _written(self._shown([user, _reasoned()], tools=False), plain)
+        text, _, behind_text = _written(self._shown([user, answer], tools=False), plain, _ANSWER)
+        begun = partial(self._shown, [user], tools=False, begin=True)
+        return TemplateAbilities(
+            **self._of_roles(),
+            **self._of_calls(),
+            same_role=self._takes(user, again, words=(_ASKED, _AGAIN))
+            and self._takes(user, answer, _answered(_SECOND), again, words=(_ANSWER, _SECOND)),
+            empty_answers=self._takes(user, _answered(""), again, words=(_ASKED, _AGAIN)),
+            names_in_ids=bool(texts[0])
+            and _TOOL not in texts[0]
+            and self._shown(self._calls(_VALUE)).count(_ID) > 1,
+            switches=tuple(_switches(begun)),
+            efforts=tuple(_efforts(begun)),
+            beginning=_behind(begun(), plain),
+            to_reasoning=thought,
+            to_text=text,
+            between=between,
+            behind=behind_text or behind,
+            notation=_notation(texts, reasoning=reasoning_marks(thought, between)),
+        )
+
+    def _of_roles(self) -> dict[str, Any]:
+        """The abilities `system` and `assistant_first`."""
+        user, system, answer = _said("user", _ASKED), _said("system", _SYSTEM), _answered()
+        steps = self._calls(_VALUE)
+        told = [self._shown([system, user], tools=False)]
+        told += [self._shown([system, *steps[:count]], begin=True) for count in (1, 3)]
+        return {
+            "system": bool(told[0]) and all(_SYSTEM in text for text in told if text),
+            "assistant_first": _SYSTEM + _ANSWER
+            not in self._shown([system, answer, user], tools=False)
+            and self._takes(answer, user, words=(_ANSWER, _ASKED))
+            and self._takes(*steps[1:], words=self._called),
+        }
+
+    def _of_calls(self) -> dict[str, Any]:
+        """The abilities for tools, calls and results."""
+        steps, again = self._calls(_VALUE), _said("user", _AGAIN)  # question, call, result, ...
+        called = self._called
+        several = self._shown(self._calls(_VALUE, _OTHER))
+        tools = _TOOL in self._shown(steps[:1], begin=True)
+        return {
+            "tools": tools,
+            "calls": bool(called),
+            "calls_without_tools": all(word in self._shown(steps, tools=False) for word in called),
+            "several_calls": all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
+            # A template that knows no tools may show results as messages of any role.
+            "results": _RESULT in self._history and (tools or bool(called)),
+            "lone_calls": self._takes(*steps[:2], words=called)
+            and self._takes(*steps[:2], again, words=(*called, _AGAIN)),
+            "user_after_results": self._takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
+            "arguments": "text" if self._arguments is json.dumps else "object",
+            "text_beside_calls": self._keeps_text(with_call=True) or not called,
+            "text_before_calls": self._keeps_text(with_call=False),
+            "empty_beside_calls": self._content is not None,
+        }
+
+    def _shown(
+        self,
         messages: Sequence[Message],
+        variables: Mapping[str, Any] = MappingProxyType({}),
         *,
-        tools: Sequence[Message] = (),
-        variables: Mapping[str, Any] | None = None,
+        tools: bool = True,
         begin: bool = False,
     ) -> str:
         try:
-            return render(messages, tools, variables or {}, begin)
+            return self._render(messages, self._tools if tools else (), variables, begin)
         except Exception:  # whatever the program raises
             return ""
 
-    user, tools = _said("user", _ASKED), [_tool()]
-    for arguments, content in _FORMS:
-        history = shown(_called([arguments({_ARGUMENT: _VALUE})], content=content), tools=tools)
-        if (
-            _VALUE in history and f"'{_ARGUMENT}': '{_VALUE}'" not in history
-        ):  # which is Python's notation
-            break
-    else:
-        arguments, content = _FORMS[0]
-        history = shown(_called([arguments({_ARGUMENT: _VALUE})], content=content), tools=tools)
-    called = (_VALUE,) if _VALUE in history else ()
-    twice = [arguments({_ARGUMENT: value}) for value in (_VALUE, _OTHER)]
-    several = shown(_called(twice, content=content), tools=tools)
-    one = twice[:1]
-    wide = [arguments({_ARGUMENT: _VALUE, OTHER_KEY: _OTHER})]
-    system, answer, again = (
-        _said("system", _SYSTEM),
-        _said("assistant", _ANSWER),
-        _said("user", _AGAIN),
-    )
-    answered = shown([user, answer], tools=tools)
-    texts = [
-        answer_in(shown(_called(calls, content=content)[:2], tools=tools), answered)
-        for calls in (one, twice, wide)
-    ]
-    steps = _called(one, content=content)  # question, call, result, answer, question
-
-    def takes(*messages: Message, words: Sequence[str]) -> bool:
-        text = shown(messages, tools=tools, begin=True)
+    def _takes(self, *messages: Message, words: Sequence[str]) -> bool:
+        text = self._shown(messages, begin=True)
         return all(word in text for word in words)
 
-    def keeps_text(*, beside: str | None = content, before: str = "") -> bool:
-        """Whether a second call is shown with a text, which stands before it."""
-        second = _called(twice[1:], content=beside, before=before)
-        text = shown([*steps[:3], *second[1:]], tools=tools)
+    def _keeps_text(self, *, with_call: bool) -> bool:
+        """Whether a second call is shown after a text: of its own message, or of the one before."""
+        content = _ANSWER_TOO if with_call else self._content
+        before = "" if with_call else _ANSWER_TOO
+        second = _called([self._arguments({_ARGUMENT: _OTHER})], content=content, before=before)
+        text = self._shown([*self._calls(_VALUE)[:3], *second[1:]])
         return _OTHER in text.partition(_ANSWER_TOO)[2]
 
-    plain = shown([user])
-    thought, between, behind = _written(shown([user, _reasoned()]), plain)
-    text, _, behind_text = _written(shown([user, answer]), plain, _ANSWER)
-    told = [shown([system, user])]
-    told += [shown([system, *steps[:count]], tools=tools, begin=True) for count in (1, 3)]
-    shows_tools = _TOOL in shown([user], tools=tools, begin=True)
-    return TemplateAbilities(
-        system=bool(told[0]) and all(_SYSTEM in text for text in told if text),
-        tools=shows_tools,
-        calls=bool(called),
-        calls_without_tools=all(word in shown(steps) for word in called),
-        several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
-        # A template that knows no tools may show results as messages of any role.
-        results=_RESULT in history and (shows_tools or bool(called)),
-        same_role=takes(user, again, words=(_ASKED, _AGAIN))
-        and takes(user, answer, _said("assistant", _SECOND), again, words=(_ANSWER, _SECOND)),
-        assistant_first=_SYSTEM + _ANSWER not in shown([system, answer, user])
-        and takes(answer, user, words=(_ANSWER, _ASKED))
-        and takes(*steps[1:], words=called),
-        empty_answers=takes(user, _said("assistant", ""), again, words=(_ASKED, _AGAIN)),
-        lone_calls=takes(*steps[:2], words=called)
-        and takes(*steps[:2], again, words=(*called, _AGAIN)),
-        user_after_results=takes(*steps[:3], again, words=(_RESULT, _AGAIN)),
-        arguments="text" if arguments is json.dumps else "object",
-        names_in_ids=bool(texts[0])
-        and _TOOL not in texts[0]
-        and shown(steps, tools=tools).count(_ID) > 1,
-        text_beside_calls=keeps_text(beside=_ANSWER_TOO) or not called,
-        text_before_calls=keeps_text(before=_ANSWER_TOO),
-        empty_beside_calls=content is not None,
-        switches=tuple(_switches(lambda variables: shown([user], variables=variables, begin=True))),
-        efforts=tuple(_efforts(lambda variables: shown([user], variables=variables, begin=True))),
-        beginning=_behind(shown([user], begin=True), plain),
-        to_reasoning=thought,
-        to_text=text,
-        between=between,
-        behind=behind_text or behind,
-        notation=_notation(texts, reasoning=reasoning_marks(thought, between)),
-    )
+    def _calls(self, *values: str) -> list[Message]:
+        """A question, an answer that calls the tool with each value, the results, an answer to
+        them, and a question."""
+        given = [self._arguments({_ARGUMENT: value}) for value in values]
+        return _called(given, content=self._content)
 
 
 def _notation(texts: Sequence[str], *, reasoning: ReasoningMarks | None) -> FamilyRow | None:
@@ -279,8 +309,12 @@ def _said(role: str, content: str) -> Message:
     return {"role": role, "content": content}
 
 
+def _answered(content: str = _ANSWER) -> Message:
+    return _said("assistant", content)
+
+
 def _reasoned() -> Message:
-    return _said("assistant", _ANSWER) | {"reasoning_content": _THOUGHT, "thinking": _THOUGHT}
+    return _answered() | {"reasoning_content": _THOUGHT, "thinking": _THOUGHT}
 
 
 def _tool() -> Message:

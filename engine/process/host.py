@@ -33,7 +33,7 @@ from engine.conversation.loading import LoadedModel, attends_to, load
 from engine.conversation.pair import make_policy, require_pair
 from engine.conversation.proof import settle
 from engine.conversation.scheduler import Job, Scheduler
-from engine.conversation.session import Session
+from engine.conversation.session import Control, Session
 from engine.conversation.template import abilities_for
 from engine.conversation.text import ending_of
 from engine.core.cache import QuantizedCaches
@@ -484,9 +484,11 @@ class Host:
             command.id,
             command.prompt,
             command.request,
-            cancelled=lambda: self._queue.cancelled(command.id),
-            hurried=lambda: self._queue.hurried(command.id) and not command.race,
-            compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
+            Control(
+                cancelled=lambda: self._queue.cancelled(command.id),
+                hurried=lambda: self._queue.hurried(command.id) and not command.race,
+                compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
+            ),
             first=bool(command.conversation),
             rival=protocol.rival_of(command.id) if command.race else "",
         )

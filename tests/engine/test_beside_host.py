@@ -235,7 +235,7 @@ def test_a_race_charges_each_answer_for_its_own_passes(model: SlowPasses, tokeni
     session = conversation(model, tokenizer, Known(SCRIPT), 3)
     scheduler = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
     request = Request(max_tokens=24, sampling=Sampling(temperature=0.0))
-    race = Job("drafted", Prompt(tokens=tuple(PROMPT)), request, lambda: False, rival="plain")
+    race = Job("drafted", Prompt(tokens=tuple(PROMPT)), request, rival="plain")
     seconds = {"plain": list[float](), "drafted": list[float]()}
     assert list(scheduler.add(race)) == []
     began = time.perf_counter()
@@ -259,7 +259,7 @@ def test_of_several_answers_none_leaves_work_to_the_turn_of_another(
     request = Request(max_tokens=16, sampling=Sampling(temperature=0.0))
     left = list[float]()
     for name in ("first", "second"):
-        list(scheduler.add(Job(name, Prompt(tokens=tuple(PROMPT)), request, lambda: False)))
+        list(scheduler.add(Job(name, Prompt(tokens=tuple(PROMPT)), request)))
     while scheduler.busy:
         for event in scheduler.step():
             if isinstance(event, Verdict):

@@ -216,7 +216,10 @@ def _syntax(tokenizer: Any) -> ReplySyntax:
     template = tokenizer.chat_template
     marks = set(_MARK.findall(template))
     able = abilities_for(tokenizer, tools=True)
-    return syntax_of(template, tokens=marks, special=marks, knows_tools=able.knows_tools)
+    found = able.notation if able.knows_tools else None
+    return syntax_of(
+        template, tokens=marks, special=marks, knows_tools=able.knows_tools, found=found
+    )
 
 
 if __name__ == "__main__":

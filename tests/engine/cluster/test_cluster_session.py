@@ -45,7 +45,7 @@ def answered_in_turns(target: LoadedModel) -> dict[str, list[int]]:
     answers: dict[str, list[Any]] = {str(n): [] for n in range(3)}
     request = Request(max_tokens=30, sampling=Sampling(temperature=0.9, seed=3, repeatable=True))
     for number, prompt in enumerate(prompts):
-        job = Job(str(number), asked(prompt), request, lambda: False)
+        job = Job(str(number), asked(prompt), request)
         for event in scheduler.add(job):
             answers[event.generation].append(event)
     while scheduler.busy:

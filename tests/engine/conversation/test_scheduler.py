@@ -14,7 +14,7 @@ import engine.conversation.scheduler
 import engine.conversation.session
 import engine.speculate
 from engine.conversation.scheduler import Job, Scheduler
-from engine.conversation.session import Session
+from engine.conversation.session import Control, Session
 from engine.conversation.stats import NoRatio, against_plain
 from engine.core.batch import can_share
 from engine.draft_length import DraftChoice, MeasuredRound
@@ -61,7 +61,7 @@ def job(
     first: bool = False,
 ) -> Job:
     prompt = asked(question or QUESTIONS[number % len(QUESTIONS)])
-    return Job(str(number), prompt, request, cancelled=cancelled, first=first)
+    return Job(str(number), prompt, request, Control(cancelled), first=first)
 
 
 def scheduler(
@@ -282,7 +282,7 @@ def test_what_cannot_be_answered_fails_at_once(make: Callable[..., Session]) -> 
         "too long": chat([ChatMessage("user", "long " * 5_000)]),
     }
     for cause, prompt in prompts.items():
-        (failed,) = of.add(Job("bad", prompt, GREEDY, cancelled=lambda: False))
+        (failed,) = of.add(Job("bad", prompt, GREEDY))
         assert isinstance(failed, Failed)
         assert failed.cause == cause
         assert not of.busy
@@ -385,7 +385,7 @@ def test_the_next_turn_finds_its_conversation_again(make: Callable[..., Session]
         question = ChatMessage("user", QUESTIONS[number])
         reply = ChatMessage("assistant", text_of(first[str(number)]))
         turn = chat([question, reply, ChatMessage("user", "Go on")])
-        events = run(of, [Job("next", turn, GREEDY, cancelled=lambda: False)])["next"]
+        events = run(of, [Job("next", turn, GREEDY)])["next"]
         assert reused(events) >= len(of.session.encode(chat([question])))
 
 
@@ -396,7 +396,7 @@ GOES_ON, TURNS_OFF = [*LONG, *[66] * 20], [*LONG[:40], *[67] * 60]
 def continued(tokens: Sequence[int]) -> Job:
     """A prompt of tokens that is answered with two of them."""
     request = replace(GREEDY, max_tokens=2)
-    return Job("t", Prompt(tokens=tuple(tokens)), request, cancelled=lambda: False)
+    return Job("t", Prompt(tokens=tuple(tokens)), request)
 
 
 def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(

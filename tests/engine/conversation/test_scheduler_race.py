@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import engine.conversation.scheduler
 import engine.conversation.session
 from engine.conversation.scheduler import Job, Scheduler
-from engine.conversation.session import Session
+from engine.conversation.session import Control, Session
 from engine.conversation.stats import tally
 from engine.core.cache import QuantizedCaches
 from engine.drafters import NoDrafter
@@ -22,7 +22,7 @@ from engine.process.host import failure
 from engine.request import Prompt, Request, asked
 from tests.support.engine.sessions import loaded, new_session, tiny_model, tokens_of
 
-RACE = Job("drafted", asked("Tell me"), Request(max_tokens=18), lambda: False, rival="plain")
+RACE = Job("drafted", asked("Tell me"), Request(max_tokens=18), rival="plain")
 ROOM = 1 << 20
 
 
@@ -83,9 +83,8 @@ class Answering:
     def shared(self, prompt: Sequence[int]) -> int:
         return 0
 
-    def begin(
-        self, answer: "Answering", *, clock: Callable[[], float], **others: Any
-    ) -> Iterator[Event]:
+    def begin(self, answer: "Answering", control: Control, **others: Any) -> Iterator[Event]:
+        clock = control.clock
         last = clock()
         for number in range(self.rounds):
             self.world.work(self.seconds)
@@ -161,7 +160,7 @@ def heard(tokenizer: Any) -> Heard:
 
 
 def other(name: str) -> Job:
-    return Job(name, asked("How long?"), Request(max_tokens=12), lambda: False)
+    return Job(name, asked("How long?"), Request(max_tokens=12))
 
 
 def test_nothing_runs_beside_a_race(heard: Heard) -> None:

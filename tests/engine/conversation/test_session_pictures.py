@@ -297,7 +297,7 @@ def test_answers_side_by_side(architecture: str, tokenizer: Any, pictures: list[
     )
     seen: dict[str, list[Event]] = {str(number): [] for number in range(len(chats))}
     for number, messages in enumerate(chats):
-        assert not list(of.add(Job(str(number), chat(messages), GREEDY, lambda: False)))[1:]
+        assert not list(of.add(Job(str(number), chat(messages), GREEDY)))[1:]
     while of.busy:
         for event in of.step():
             seen[event.generation].append(event)
@@ -307,7 +307,7 @@ def test_answers_side_by_side(architecture: str, tokenizer: Any, pictures: list[
 def test_a_race_with_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
     session = new(tokenizer, "qwen3")
     of = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
-    job = Job("1", chat([said("So?", pictures[0])]), GREEDY, lambda: False, rival="plain")
+    job = Job("1", chat([said("So?", pictures[0])]), GREEDY, rival="plain")
     events = [*of.add(job)]
     while of.busy:
         events += of.step()
@@ -371,7 +371,7 @@ def test_a_picture_that_fails_fails_its_answer_alone(
     events = []
     for number, shown in enumerate([lost, pictures[1]]):
         prompt = chat([said("So?", shown)])
-        events += of.add(Job(str(number), prompt, GREEDY, lambda: False))
+        events += of.add(Job(str(number), prompt, GREEDY))
     while of.busy:
         events += of.step()
     assert [each.generation for each in events if isinstance(each, Failed)] == ["0"]
