@@ -25,11 +25,11 @@ OTHER_NAMES = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary
 _TOKENS = [[5, 9, 3, 77, 21, 64, 8, 120, 33, 2, 54, 90]]
 
 
-def arguments(config: Config) -> set[str]:
+def arguments(config):
     return {field.name for field in fields(_get_classes(config)[1])}
 
 
-def older(name: str) -> Config | None:
+def older(name):
     """The configuration with positions of its own, as transformers 4 writes it; None without."""
     config = copy.deepcopy(CONFIGURATIONS[name]) | {"vocab_size": 128}
     inner = config.get("text_config", config)
@@ -51,7 +51,7 @@ def older(name: str) -> Config | None:
     return config if inner.keys() & {"rope_theta", "rotary_emb_base"} else None
 
 
-def newer(config: Config) -> Config:
+def newer(config):
     """The same as transformers 5 writes it."""
     config = copy.deepcopy(config)
     inner = config.get("text_config", config)
@@ -72,12 +72,12 @@ def newer(config: Config) -> Config:
     return config
 
 
-def logits(config: Config) -> mx.array:
+def logits(config):
     model, args = _get_classes(config)
     built = model(args.from_dict(copy.deepcopy(config)))
     keys = iter(range(10_000))
 
-    def drawn(array: mx.array) -> mx.array:
+    def drawn(array):
         return 0.3 * mx.random.normal(array.shape, key=mx.random.key(next(keys))).astype(
             array.dtype
         )
@@ -93,7 +93,7 @@ POSITIONED = [name for name in CONFIGURATIONS if name not in LEFT_OUT and older(
     "name",
     mostly_slow(POSITIONED, quick=("llama", "gemma3_text", "qwen3_moe", "gpt_neox", "phi")),
 )
-def test_both_spellings_give_the_same_logits(name: str) -> None:
+def test_both_spellings_give_the_same_logits(name):
     old = older(name)
     assert old is not None
     new = newer(old)
@@ -131,7 +131,7 @@ def test_both_spellings_give_the_same_logits(name: str) -> None:
         ({"model_type": "llama", "rope_theta": 5.0}, {}),
     ],
 )
-def test_keys_are_found_under_their_older_names(newer: Config, older: Config) -> None:
+def test_keys_are_found_under_their_older_names(newer, older):
     for config, told in (
         (newer, as_mlx_lm_reads(newer)),
         (newer, as_mlx_lm_reads({"model_type": "llava", "text_config": newer})["text_config"]),
@@ -140,7 +140,7 @@ def test_keys_are_found_under_their_older_names(newer: Config, older: Config) ->
         assert told.get("rope_theta", config.get("rope_theta")) == config.get("rope_theta")
 
 
-def test_a_folder_of_transformers_5_gives_the_same_model(tmp_path: Path) -> None:
+def test_a_folder_of_transformers_5_gives_the_same_model(tmp_path):
     tiny.write_folder("llama", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text()) | {"rope_theta": BASE}
     found = []

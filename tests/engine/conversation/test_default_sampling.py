@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +21,7 @@ LARGE = {
 }
 
 
-def folder(path: Path, stated: object, config: Any = LARGE) -> ModelFolder:
+def folder(path, stated, config=LARGE):
     (path / "config.json").write_text(json.dumps(config))
     text = stated if isinstance(stated, str) else json.dumps(stated)
     (path / "generation_config.json").write_text(text)
@@ -66,12 +64,12 @@ STATED: tuple[tuple[object, Sampling], ...] = (
 )
 
 
-def test_the_folder_says_how_it_is_sampled(tmp_path: Path) -> None:
+def test_the_folder_says_how_it_is_sampled(tmp_path):
     found = [(stated, *default_sampling(folder(tmp_path, stated))) for stated, _ in STATED]
     assert found == [(*each, "") for each in STATED]
 
 
-def test_a_value_that_cannot_be_used_is_left_out_alone(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_used_is_left_out_alone(tmp_path):
     for stated, sampling, name in (
         ({"temperature": 0.7, "top_p": 7}, Sampling(temperature=0.7), "top_p 7"),
         ({"temperature": 0.7, "top_k": 2.5}, Sampling(temperature=0.7), "top_k 2.5"),
@@ -87,7 +85,7 @@ def test_a_value_that_cannot_be_used_is_left_out_alone(tmp_path: Path) -> None:
         assert (found, name in remark) == (sampling, True), stated
 
 
-def test_small_models_are_penalized_for_repeating_themselves(tmp_path: Path) -> None:
+def test_small_models_are_penalized_for_repeating_themselves(tmp_path):
     small = LARGE | {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30}
     assert default_sampling(folder(tmp_path, {}, small))[0] == BALANCED_SMALL
     assert SMALL > 30 * 576 * 1536
@@ -95,7 +93,7 @@ def test_small_models_are_penalized_for_repeating_themselves(tmp_path: Path) -> 
     assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small))[0] == stated
 
 
-def test_a_folder_without_files_is_balanced(tmp_path: Path) -> None:
+def test_a_folder_without_files_is_balanced(tmp_path):
     assert default_sampling(ModelFolder(tmp_path)) == (BALANCED, "")
 
 
@@ -111,6 +109,6 @@ KEYS = st.sampled_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, JSON))
-def test_whatever_the_file_says_there_is_a_sampling(tmp_path: Path, stated: dict[str, Any]) -> None:
+def test_whatever_the_file_says_there_is_a_sampling(tmp_path, stated):
     sampling, _ = default_sampling(folder(tmp_path, stated))
     assert sampling.greedy == (sampling.temperature == 0 and stated.get("do_sample") is not False)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from codecs import BOM_UTF8
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +36,21 @@ pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def memory(monkeypatch):
     """Sets how much memory is free: plenty, unless called."""
 
-    def set_free(size_bytes: int) -> None:
+    def set_free(size_bytes):
         monkeypatch.setattr(loading, "free_memory_bytes", lambda: size_bytes)
 
     set_free(PLENTY)
     return set_free
 
 
-def parameters(model: nn.Module) -> dict[str, mx.array]:
+def parameters(model):
     return dict(tree_flatten(model.parameters()))
 
 
-def expanded(folder: Path, to: Path, *, mode: str = "affine") -> nn.Module:
+def expanded(folder, to, *, mode="affine"):
     """The model in `folder` with its weights as float32, expanded here and loaded by mlx-lm."""
     packed = mx.load(str(folder / "model.safetensors"))
     assert isinstance(packed, dict)
@@ -96,9 +95,7 @@ STORED = [
     ("architecture", "dtype", "bits", "precision"),
     mostly_slow(STORED, quick=[*STORED[:4], *STORED[-3::2]]),
 )
-def test_on_the_cpu_weights_become_float32(
-    architecture: str, dtype: mx.Dtype, bits: int | None, precision: str, tmp_path: Path
-) -> None:
+def test_on_the_cpu_weights_become_float32(architecture, dtype, bits, precision, tmp_path):
     tiny.write_folder(architecture, tmp_path / "model", layers=2, dtype=dtype, bits=bits)
     loaded = load(ModelFolder(tmp_path / "model"))
     assert loaded.precision == precision
@@ -111,13 +108,13 @@ def test_on_the_cpu_weights_become_float32(
 
 
 @pytest.mark.cpu
-def test_layers_of_different_widths(tmp_path: Path) -> None:
+def test_layers_of_different_widths(tmp_path):
     folder = tmp_path / "model"
     tiny.write_folder("llama", folder, layers=2)
     model = tiny.build("llama", vocabulary=260, layers=2)
     head = {"group_size": 32, "bits": 8}
 
-    def wide_head(path: str, layer: nn.Module) -> bool | dict[str, int]:
+    def wide_head(path, layer):
         return head if path == "lm_head" else hasattr(layer, "to_quantized")
 
     nn.quantize(model, group_size=32, bits=4, class_predicate=wide_head)
@@ -133,7 +130,7 @@ def test_layers_of_different_widths(tmp_path: Path) -> None:
 
 
 @pytest.mark.cpu
-def test_microscaled_weights(tmp_path: Path) -> None:
+def test_microscaled_weights(tmp_path):
     folder = tmp_path / "model"
     tiny.write_folder("llama", folder, layers=2)
     model = tiny.build("llama", vocabulary=260, layers=2)
@@ -154,13 +151,7 @@ def test_microscaled_weights(tmp_path: Path) -> None:
     ("dtype", "bits", "precision"),
     [(mx.bfloat16, None, "bfloat16"), (mx.float16, 4, "4-bit"), (mx.float32, 8, "8-bit")],
 )
-def test_without_memory_weights_stay_packed(
-    dtype: mx.Dtype,
-    bits: int | None,
-    precision: str,
-    tmp_path: Path,
-    memory: Callable[[int], None],
-) -> None:
+def test_without_memory_weights_stay_packed(dtype, bits, precision, tmp_path, memory):
     tiny.write_folder("llama", tmp_path, layers=2, dtype=dtype, bits=bits)
     memory(0)
     loaded = load(ModelFolder(tmp_path))
@@ -175,9 +166,7 @@ def test_without_memory_weights_stay_packed(
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("bits", [None, 3, 4, 8])
-def test_half_of_the_free_memory_is_enough(
-    bits: int | None, tmp_path: Path, memory: Callable[[int], None]
-) -> None:
+def test_half_of_the_free_memory_is_enough(bits, tmp_path, memory):
     tiny.write_folder("llama", tmp_path, layers=2, dtype=mx.bfloat16, bits=bits)
     values = sum(
         array.size for array in parameters(tiny.build("llama", vocabulary=260, layers=2)).values()
@@ -188,7 +177,7 @@ def test_half_of_the_free_memory_is_enough(
     assert "float32" in load(ModelFolder(tmp_path)).precision
 
 
-def test_on_metal_weights_stay_as_they_are(tmp_path: Path) -> None:
+def test_on_metal_weights_stay_as_they_are(tmp_path):
     tiny.write_folder("llama", tmp_path, layers=2, bits=4)
     with computing_as(GPU):
         loaded = load(ModelFolder(tmp_path))
@@ -196,31 +185,31 @@ def test_on_metal_weights_stay_as_they_are(tmp_path: Path) -> None:
     assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
 
 
-def test_free_memory() -> None:
+def test_free_memory():
     assert 0 <= free_memory_bytes() < 1 << 50
 
 
 # Beside the weights
 
 
-def change_json(path: Path, **changes: Any) -> None:
+def change_json(path, **changes):
     known = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(known | changes))
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written") / "model"
     tiny.write_folder("llama", folder, layers=1)
     return folder
 
 
 @pytest.fixture
-def folder(written: Path, tmp_path: Path) -> Path:
+def folder(written, tmp_path):
     return Path(shutil.copytree(written, tmp_path / "model"))
 
 
-def test_a_loaded_model(folder: Path) -> None:
+def test_a_loaded_model(folder):
     loaded = load(ModelFolder(folder))
     assert loaded.folder.path == folder
     assert loaded.ends == {256}
@@ -229,14 +218,14 @@ def test_a_loaded_model(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
-def test_every_end_that_the_model_states(name: str, folder: Path) -> None:
+def test_every_end_that_the_model_states(name, folder):
     # Families whose turns end with a token of their own state it there, and nowhere else.
     for value, ends in ((258, {256, 258}), ([256, 258, 259], {256, 258, 259})):
         change_json(folder / name, eos_token_id=value)
         assert load(ModelFolder(folder)).ends == ends
 
 
-def test_the_ends_of_all_files_are_joined(folder: Path) -> None:
+def test_the_ends_of_all_files_are_joined(folder):
     # Qwen's base models end a text where the config of a chat made of them does not.
     change_json(folder / "config.json", eos_token_id=[258, 259])
     change_json(folder / "generation_config.json", eos_token_id=258)
@@ -261,13 +250,13 @@ TEMPLATES = {
 }
 
 
-def test_an_answer_ends_at_the_token_that_the_template_puts_behind_it(folder: Path) -> None:
+def test_an_answer_ends_at_the_token_that_the_template_puts_behind_it(folder):
     for template, ends in TEMPLATES.items():
         change_json(folder / "tokenizer_config.json", chat_template=template)
         assert load(ModelFolder(folder)).ends == ends, template
 
 
-def test_json_files_with_byte_order_marks(folder: Path) -> None:
+def test_json_files_with_byte_order_marks(folder):
     (folder / "generation_config.json").write_text('{"eos_token_id": 258, "temperature": 0.3}')
     for path in folder.glob("*.json"):
         path.write_bytes(BOM_UTF8 + path.read_bytes())
@@ -279,23 +268,23 @@ def test_json_files_with_byte_order_marks(folder: Path) -> None:
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
 
 
-def test_an_old_system_is_remarked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_system_is_remarked(folder, monkeypatch):
     assert load(ModelFolder(folder)).remark == ""
     monkeypatch.setattr("engine.conversation.loading.macos_to_update", lambda: "26.1")
     assert "update it to 26.2" in load(ModelFolder(folder)).remark
 
 
-def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder: Path) -> None:
+def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder):
     change_json(folder / "generation_config.json", temperature=0.3, top_p=7)
     loaded = load(ModelFolder(folder))
     assert loaded.sampling == Sampling(temperature=0.3)
     assert "top_p 7" in loaded.remark
 
 
-def test_plain_and_drafted_answers_end_alike(folder: Path) -> None:
+def test_plain_and_drafted_answers_end_alike(folder):
     prompt = list(range(60, 90))
 
-    def written(drafted: list[int]) -> list[int]:
+    def written(drafted):
         session = Session(load(ModelFolder(folder)))
         session.policy = Fixed(4)
         session.drafter = Known([*prompt, *drafted], vocabulary=260) if drafted else NoDrafter()
@@ -308,7 +297,7 @@ def test_plain_and_drafted_answers_end_alike(folder: Path) -> None:
     assert written([]) == written(whole) == whole[: whole.index(end) + 1]
 
 
-def test_context_length(folder: Path) -> None:
+def test_context_length(folder):
     config = json.loads((folder / "config.json").read_text())
     del config["max_position_embeddings"]
     for key in ("max_position_embeddings", "n_positions"):
@@ -316,7 +305,7 @@ def test_context_length(folder: Path) -> None:
         assert load(ModelFolder(folder)).context_length == 77
 
 
-def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
+def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path):
     tiny.write_folder("mamba", tmp_path, layers=2)
     assert load(ModelFolder(tmp_path)).context_length > 1_000_000
 
@@ -324,7 +313,7 @@ def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
 # Folders that are no models
 
 
-def told(folder: Path) -> str:
+def told(folder):
     """What is said of a folder; nothing if it can be loaded."""
     try:
         load(ModelFolder(folder))
@@ -333,7 +322,7 @@ def told(folder: Path) -> str:
     return ""
 
 
-def test_architectures_that_are_none(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_architectures_that_are_none(folder, capfd):
     for model_type in ("nonesuch", "olmo", "cache", "base", "", "..", "a.b", "x/y"):
         change_json(folder / "config.json", model_type=model_type)
         with pytest.raises(Problem, match="cannot be loaded") as problem:
@@ -356,7 +345,7 @@ KEYS = (
 
 
 @pytest.mark.parametrize("key", mostly_slow(KEYS, quick=["num_attention_heads", "quantization"]))
-def test_a_config_with_junk_is_a_problem_or_a_model(key: str, folder: Path) -> None:
+def test_a_config_with_junk_is_a_problem_or_a_model(key, folder):
     for value in JUNK:
         if (key, value) == ("num_hidden_layers", 1 << 40):
             continue  # builds layers until the memory is full
@@ -365,7 +354,7 @@ def test_a_config_with_junk_is_a_problem_or_a_model(key: str, folder: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-def test_tokenizer_files_with_junk(name: str, folder: Path) -> None:
+def test_tokenizer_files_with_junk(name, folder):
     for data in (b"", b"[", b"{}", b"[]", b"3", b"\xff\xfe", b'{"model": 3}'):
         (folder / name).write_bytes(data)
         said = told(folder)
@@ -373,7 +362,7 @@ def test_tokenizer_files_with_junk(name: str, folder: Path) -> None:
         assert may_do or "cannot be loaded" in said, data
 
 
-def test_a_tokenizer_config_with_junk(folder: Path) -> None:
+def test_a_tokenizer_config_with_junk(folder):
     path = folder / "tokenizer_config.json"
     whole = path.read_text()
     for junk in ("chat_template_type", "tool_parser_type", "eos_token"):
@@ -382,12 +371,12 @@ def test_a_tokenizer_config_with_junk(folder: Path) -> None:
         assert "cannot be loaded" in told(folder), junk
 
 
-def test_a_generation_config_with_junk_is_passed_over(folder: Path) -> None:
+def test_a_generation_config_with_junk_is_passed_over(folder):
     (folder / "generation_config.json").write_text("[")
     assert load(ModelFolder(folder)).ends == {256}
 
 
-def test_weights_that_are_missing(folder: Path) -> None:
+def test_weights_that_are_missing(folder):
     weights = mx.load(str(folder / "model.safetensors"))
     assert isinstance(weights, dict)
     del weights["model.layers.0.mlp.up_proj.weight"]

@@ -13,28 +13,24 @@ LENGTHS = st.lists(st.integers(1, 400), min_size=1, max_size=60)
 DROPPING: st.SearchStrategy[Overflow] = st.sampled_from(["rolling", "middle"])
 
 
-def read(system: int, turns: list[int], gap: range) -> int:
+def read(system, turns, gap):
     """The tokens of the system prompt and of the turns that are not left out."""
     return system + sum(length for place, length in enumerate(turns) if place not in gap)
 
 
 @pytest.mark.parametrize("overflow", get_args(Overflow))
 @given(system=st.integers(0, 300), turns=LENGTHS, spare=st.integers(0, 100))
-def test_nothing_is_left_out_while_all_fit(
-    overflow: Overflow, system: int, turns: list[int], spare: int
-) -> None:
+def test_nothing_is_left_out_while_all_fit(overflow, system, turns, spare):
     assert not left_out(system, turns, overflow=overflow, limit=system + sum(turns) + spare)
 
 
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 2000))
-def test_a_conversation_that_stops_is_read_whole(system: int, turns: list[int], limit: int) -> None:
+def test_a_conversation_that_stops_is_read_whole(system, turns, limit):
     assert not left_out(system, turns, overflow="stop", limit=limit)
 
 
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 2000), DROPPING)
-def test_the_others_fit_or_only_the_last_turn_is_read(
-    system: int, turns: list[int], limit: int, overflow: Overflow
-) -> None:
+def test_the_others_fit_or_only_the_last_turn_is_read(system, turns, limit, overflow):
     gap = left_out(system, turns, overflow=overflow, limit=limit)
     assert gap.stop < len(turns)
     alone = gap == range(len(turns) - 1)
@@ -42,7 +38,7 @@ def test_the_others_fit_or_only_the_last_turn_is_read(
 
 
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 2000))
-def test_where_the_gap_is(system: int, turns: list[int], limit: int) -> None:
+def test_where_the_gap_is(system, turns, limit):
     rolling = left_out(system, turns, overflow="rolling", limit=limit)
     assert rolling.start == 0
     middle = left_out(system, turns, overflow="middle", limit=limit)
@@ -52,9 +48,7 @@ def test_where_the_gap_is(system: int, turns: list[int], limit: int) -> None:
 
 
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 400), st.integers(1, 2000), DROPPING)
-def test_the_gap_stays_until_it_no_longer_suffices(
-    system: int, turns: list[int], more: int, limit: int, overflow: Overflow
-) -> None:
+def test_the_gap_stays_until_it_no_longer_suffices(system, turns, more, limit, overflow):
     """So that the next prompt begins as this one did, and the cache is of use."""
     assume(max(*turns, more) + system + turns[0] <= limit)
     before = left_out(system, turns, overflow=overflow, limit=limit)
@@ -72,15 +66,13 @@ def test_the_gap_stays_until_it_no_longer_suffices(
     ("overflow", "stops"),
     [("rolling", [0] * 10 + [5] * 5 + [10] * 5), ("middle", [0] * 10 + [6] * 5 + [11] * 5)],
 )
-def test_the_gap_grows_in_large_steps(overflow: Overflow, stops: list[int]) -> None:
+def test_the_gap_grows_in_large_steps(overflow, stops):
     grown = [left_out(0, [100] * count, overflow=overflow, limit=1000) for count in range(1, 21)]
     assert [gap.stop if gap else 0 for gap in grown] == stops
 
 
 @given(st.integers(0, 50), LENGTHS, st.integers(1, 399), DROPPING)
-def test_an_answer_changes_nothing_that_is_left_out(
-    system: int, turns: list[int], answer: int, overflow: Overflow
-) -> None:
+def test_an_answer_changes_nothing_that_is_left_out(system, turns, answer, overflow):
     """The turn that made the gap wider is longer once it is answered; none takes half the room."""
     before = left_out(system, turns[:-1], overflow=overflow, limit=1000)
     asked = left_out(system, turns, overflow=overflow, limit=1000)

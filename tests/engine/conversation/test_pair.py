@@ -3,20 +3,19 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter, make_policy
 from engine.core.decoder import Decoder
 from engine.device import GPU
-from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
+from engine.draft_length import LONGEST, DraftCandidate
 from engine.draft_length.policy import Automatic, Fixed
 from engine.draft_length.trees import MOST
-from engine.drafters import Drafter, DrafterRefused, NoDrafter
+from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import HeadDrafter, save_head
@@ -36,28 +35,28 @@ from tests.support.engine.backends import computing_as
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import task, write
 from tests.support.engine.parity.drafters import DRAFTERS
-from tests.support.engine.parity.subjects import PROMPT, Subject
+from tests.support.engine.parity.subjects import PROMPT
 from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "target"
     tiny.write_folder("llama", folder)
     return load(ModelFolder(folder))
 
 
 @pytest.fixture
-def other(target: LoadedModel, tmp_path: Path) -> Path:
+def other(target, tmp_path):
     """A folder with another model of the same tokens."""
     folder = tmp_path / "other model"
     tiny.write_folder("qwen2", folder, seed=1, layers=1)
     return folder
 
 
-def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
+def make(name, target, **options):
     drafters = resolve_drafters(name, target.folder)
     return make_drafter(drafters, target=target, decoder=Decoder(target.model), **options)
 
@@ -77,12 +76,12 @@ NAMES: tuple[tuple[str, type, str], ...] = (
 )
 
 
-def test_names(target: LoadedModel) -> None:
+def test_names(target):
     made = [(name, make(name, target)) for name, *_ in NAMES]
     assert [(name, type(drafter), drafter.name) for name, drafter in made] == [*NAMES]
 
 
-def test_an_early_exit_is_half_way_unless_told(target: LoadedModel) -> None:
+def test_an_early_exit_is_half_way_unless_told(target):
     for name, layers in {"early-exit": 2, "early-exit:1": 1, "early-exit:3": 3}.items():
         drafter = make(name, target)
         assert isinstance(drafter, EarlyExitDrafter)
@@ -90,7 +89,7 @@ def test_an_early_exit_is_half_way_unless_told(target: LoadedModel) -> None:
     assert len(target.model.layers) == 4, "the target keeps its own"
 
 
-def test_a_folder(target: LoadedModel, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder(target, other, monkeypatch):
     for name in (str(other), f"  {other} "):
         drafter = make(name, target)
         assert type(drafter) is ModelDrafter
@@ -103,19 +102,17 @@ def test_a_folder(target: LoadedModel, other: Path, monkeypatch: pytest.MonkeyPa
     assert type(make("./other model", target)) is ModelDrafter
 
 
-def test_a_folder_named_like_a_drafter_needs_its_path(
-    target: LoadedModel, other: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_named_like_a_drafter_needs_its_path(target, other, monkeypatch):
     other.rename(other.with_name("lookup"))
     monkeypatch.chdir(other.parent)
     assert type(make("lookup", target)) is LookupDrafter
     assert type(make("./lookup", target)) is ModelDrafter
 
 
-def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
+def test_the_given_loader_is_asked(target, other):
     asked: list[Path] = []
 
-    def loader(folder: ModelFolder, **options: int) -> LoadedModel:
+    def loader(folder, **options):
         asked.append(folder.path)
         return load(folder, **options)
 
@@ -132,7 +129,7 @@ NO_NAMES = (
 )  # fmt: skip
 
 
-def test_names_that_are_none(target: LoadedModel) -> None:
+def test_names_that_are_none(target):
     for name in NO_NAMES:
         with pytest.raises(Problem, match="no drafter and no folder") as problem:
             pytest.fail(f"{name!r} is {make(name, target)}")
@@ -140,21 +137,19 @@ def test_names_that_are_none(target: LoadedModel) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
-def distilled(target: LoadedModel, folder: Path) -> Path:
+def distilled(target, folder):
     """A head for `target`, as good as if it had been trained."""
     known = target.folder.fingerprint
     save_head(untrained(target.model), folder, target="target", fingerprint=known)
     return folder
 
 
-def test_a_head_is_found_by_the_weights_of_its_target(
-    target: LoadedModel, other: Path, home: Path
-) -> None:
+def test_a_head_is_found_by_the_weights_of_its_target(target, other, home):
     distilled(target, home / "drafters" / "any name")
     assert type(make("head", target)) is HeadDrafter
     assert make("lookup+head", target).name == "lookup+head"
@@ -162,7 +157,7 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     assert make("auto", load(ModelFolder(other))).name == "suffix"
 
 
-def test_on_a_mac_a_head_computes_in_its_targets_number_type(home: Path, tmp_path: Path) -> None:
+def test_on_a_mac_a_head_computes_in_its_targets_number_type(home, tmp_path):
     """Heads are kept as float16, most targets are bfloat16, and both together become float32."""
     tiny.write_folder("llama", tmp_path / "half", dtype=mx.bfloat16)
     with computing_as(GPU):
@@ -177,16 +172,14 @@ def test_on_a_mac_a_head_computes_in_its_targets_number_type(home: Path, tmp_pat
     assert cache.keys.dtype == cache.values.dtype == mx.bfloat16
 
 
-def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
+def test_a_target_without_a_head(target, home):
     assert make("auto", target).name == "suffix"
     with pytest.raises(Problem, match="no drafter head for target") as problem:
         make("head", target)
     assert "slipstream distil --target" in problem.value.remedy
 
 
-def test_a_heads_folder_is_named_like_a_models(
-    target: LoadedModel, other: Path, tmp_path: Path
-) -> None:
+def test_a_heads_folder_is_named_like_a_models(target, other, tmp_path):
     folder = distilled(target, tmp_path / "my head")
     assert type(make(str(folder), target)) is HeadDrafter
     with pytest.raises(DrafterRefused) as refused:
@@ -197,7 +190,7 @@ def test_a_heads_folder_is_named_like_a_models(
 NO_SIZES = ("5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,")
 
 
-def test_a_lookahead_of_no_size(target: LoadedModel) -> None:
+def test_a_lookahead_of_no_size(target):
     for sizes in NO_SIZES:
         with pytest.raises(Problem, match="Lookahead cannot") as problem:
             resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # nothing is loaded yet
@@ -205,7 +198,7 @@ def test_a_lookahead_of_no_size(target: LoadedModel) -> None:
         assert "lookahead:W,N,G" in problem.value.remedy
 
 
-def test_an_early_exit_out_of_range(target: LoadedModel) -> None:
+def test_an_early_exit_out_of_range(target):
     for layers in (0, 4, 99):
         with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as problem:
             make(f"lookup+early-exit:{layers}", target)
@@ -213,7 +206,7 @@ def test_an_early_exit_out_of_range(target: LoadedModel) -> None:
         assert "from 1 to 3" in problem.value.remedy
 
 
-def exchange(folder: Path, *names: str) -> None:
+def exchange(folder, *names):
     """Let the tokens of these names take each other's numbers."""
     path = folder / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
@@ -223,7 +216,7 @@ def exchange(folder: Path, *names: str) -> None:
     path.write_text(json.dumps(tokenizer))
 
 
-def test_a_model_with_other_tokens_drafts_through_text(target: LoadedModel, other: Path) -> None:
+def test_a_model_with_other_tokens_drafts_through_text(target, other):
     exchange(other, "Z", "A", "é")
     for name in (str(other), f"lookup+{other}"):
         assert make(name, target).name == name.replace(str(other), "model")
@@ -236,13 +229,13 @@ def test_a_model_with_other_tokens_drafts_through_text(target: LoadedModel, othe
     assert run.proposed > 0
 
 
-def test_another_special_token_is_another_tokenizer(target: LoadedModel, other: Path) -> None:
+def test_another_special_token_is_another_tokenizer(target, other):
     path = other / "tokenizer.json"
     path.write_text(path.read_text().replace('"<user>"', '"<human>"'))
     assert type(make(str(other), target)) is OtherTokenizerDrafter
 
 
-def test_too_few_shared_tokens(target: LoadedModel, other: Path) -> None:
+def test_too_few_shared_tokens(target, other):
     """The first that differs is named, before weights are read. So where nothing says what tokens
     spell."""
     path = other / "tokenizer.json"
@@ -258,9 +251,7 @@ def test_too_few_shared_tokens(target: LoadedModel, other: Path) -> None:
             make(str(other), target, load=lambda folder, **options: pytest.fail("it was loaded"))
 
 
-def test_one_that_drafts_in_parallel_needs_the_same_tokens(
-    target: LoadedModel, other: Path
-) -> None:
+def test_one_that_drafts_in_parallel_needs_the_same_tokens(target, other):
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps(config | {"pard_token": 259}))
     assert type(make(str(other), target)) is ParallelDrafter
@@ -270,7 +261,7 @@ def test_one_that_drafts_in_parallel_needs_the_same_tokens(
 
 
 @pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])
-def test_a_path_that_is_no_model(what: str, target: LoadedModel, other: Path) -> None:
+def test_a_path_that_is_no_model(what, target, other):
     match what:
         case "a file":
             path, lacks = other / "model.safetensors", "no model folder"
@@ -284,9 +275,7 @@ def test_a_path_that_is_no_model(what: str, target: LoadedModel, other: Path) ->
         make(str(path), target)
 
 
-def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
-    target: LoadedModel, tmp_path: Path
-) -> None:
+def test_a_model_with_fewer_logits_drafts_only_what_it_knows(target, tmp_path):
     # Rows that pad the output layer: the target has some, the drafter has none.
     folder = Path(shutil.copytree(target.folder.path, tmp_path / "padded"))
     config = json.loads((folder / "config.json").read_text()) | {"vocab_size": 300}
@@ -297,17 +286,17 @@ def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
     assert type(make(str(folder), target)) is ModelDrafter
 
 
-def lengths(policy: DraftLengthPolicy) -> int:
+def lengths(policy):
     return policy.choose([DraftCandidate("any", 1000)], most=1000, context=0).length
 
 
-def test_draft_lengths() -> None:
+def test_draft_lengths():
     for length in (0, 1, 7, LONGEST):
         assert lengths(make_policy(str(length))) == length
     assert isinstance(make_policy("auto"), Automatic)
 
 
-def test_trees() -> None:
+def test_trees():
     wide = DraftCandidate("any", LONGEST, alternatives=8)
     for tokens in (1, 8, MOST):
         choice = make_policy(f"tree:{tokens}").choose([wide], most=1000, context=0)
@@ -318,7 +307,7 @@ WRONG = ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan", "chain:8"]
 WRONG_TREES = ["tree", "tree:", "tree:0", "tree:65", "tree:-1", "tree: 8", "tree:8:2", "Tree:8"]
 
 
-def test_draft_lengths_that_are_none() -> None:
+def test_draft_lengths_that_are_none():
     for length in (*WRONG, *WRONG_TREES):
         with pytest.raises(Problem, match="draft length cannot be") as problem:
             pytest.fail(f"{length!r} is {make_policy(length)}")
@@ -335,9 +324,7 @@ def test_draft_lengths_that_are_none() -> None:
     ),
     ids=lambda subject: subject.name,
 )
-def test_a_folder_of_any_packaging_is_told_fits_and_drafts(
-    subject: Subject, target: LoadedModel, tmp_path: Path
-) -> None:
+def test_a_folder_of_any_packaging_is_told_fits_and_drafts(subject, target, tmp_path):
     """The tiny drafters that are compared with other programs, as a person would name them."""
     folder = describe_drafter(subject.write(tmp_path / "drafter"))
     assert check(folder.description, subject.target) == ""

@@ -4,10 +4,8 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -24,7 +22,7 @@ from engine.drafters.head_network import save_head
 from engine.events import Failed
 from engine.process.host import CommandQueue, Host
 from engine.process.protocol import Load, Loaded, Response, SetDrafter
-from models.drafters.folders import DrafterFolder, describe_drafter, is_drafter
+from models.drafters.folders import describe_drafter, is_drafter
 from models.errors import Problem
 from models.files import models_folder
 from models.installed.resolve import resolve_drafters
@@ -33,7 +31,6 @@ from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
-from models.records import Fit
 from models.starter import STARTER
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import byte_tokenizer, configs, write_folder
@@ -45,30 +42,30 @@ NO_ROOM = replace(PLENTY, available_bytes=100_000)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "llama"
     write_folder("llama", path)
     return path
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
+def machine(monkeypatch):
     """Sets what machine this is."""
     return lambda machine: monkeypatch.setattr(pair, "this_machine", lambda: machine)
 
 
-def require(folder: Path, drafter: str, **options: Any) -> Fit | None:
+def require(folder, drafter, **options):
     target = ModelFolder(folder)
     return require_pair(target, resolve_drafters(drafter, target), **options)
 
 
-def needed(folder: Path, drafter: str, **options: Any) -> Fit:
+def needed(folder, drafter, **options):
     found = require(folder, drafter, machine=PLENTY, **options)
     assert found is not None
     return found
 
 
-def test_drafters_are_found_as_they_are_written(folder: Path, tmp_path: Path) -> None:
+def test_drafters_are_found_as_they_are_written(folder, tmp_path):
     alone = needed(folder, "none")
     assert alone.drafter == ""
     assert {needed(folder, word) for word in ("lookup", "auto", "early-exit:2")} == {alone}
@@ -79,9 +76,7 @@ def test_drafters_are_found_as_they_are_written(folder: Path, tmp_path: Path) ->
     assert needed(folder, f"lookup + {other}").needed_bytes > alone.needed_bytes
 
 
-def test_a_head_is_found_by_its_target(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_is_found_by_its_target(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     place = tmp_path / "drafters" / "llama-head"
     head = untrained(load(ModelFolder(folder)).model)
@@ -91,7 +86,7 @@ def test_a_head_is_found_by_its_target(
     assert needed(folder, "lookup").drafter == ""
 
 
-def test_a_pair_without_room_is_refused(folder: Path) -> None:
+def test_a_pair_without_room_is_refused(folder):
     with pytest.raises(Problem, match=r"There is no room for llama: it needs .* at 4,096 tokens"):
         require(folder, "none", machine=NO_ROOM)
     weights = needed(folder, "none").weights_bytes
@@ -102,30 +97,25 @@ def test_a_pair_without_room_is_refused(folder: Path) -> None:
     assert require(folder, "none", machine=enough, context=tokens) is not None
 
 
-def test_what_is_given_back_before_counts(folder: Path) -> None:
+def test_what_is_given_back_before_counts(folder):
     need = needed(folder, "none").needed_bytes
     with pytest.raises(Problem):
         require(folder, "none", machine=NO_ROOM, freed_bytes=need // 2)
     assert require(folder, "none", machine=NO_ROOM, freed_bytes=2 * need) is not None
 
 
-def test_a_folder_that_is_no_model_is_for_loading_to_refuse(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model_is_for_loading_to_refuse(tmp_path):
     assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
-def test_a_config_that_does_not_tell_is_let_through(folder: Path, tmp_path: Path) -> None:
+def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
     byte_tokenizer(tmp_path)
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "odd"}))
     assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
-def test_the_command_line_refuses_before_loading(
-    folder: Path,
-    machine: Callable[[Machine], None],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_line_refuses_before_loading(folder, machine, monkeypatch, capfd):
     monkeypatch.setattr("engine.cli.sessions.load", lambda folder: pytest.fail("it was loaded"))
     machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
     with pytest.raises(SystemExit) as ended:
@@ -136,9 +126,7 @@ def test_the_command_line_refuses_before_loading(
     assert "tokens would fit" in capfd.readouterr().err
 
 
-def test_a_shorter_conversation_is_let_through(
-    folder: Path, machine: Callable[[Machine], None], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shorter_conversation_is_let_through(folder, machine, capfd):
     machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
     session = open_session(AnswerOptions(target=str(folder), drafter="none", context=256))
     assert session.target.context_length == 256
@@ -146,14 +134,12 @@ def test_a_shorter_conversation_is_let_through(
         session.complete([1] * 256)
 
 
-def host_of() -> tuple[Host, list[Response]]:
+def host_of():
     answers: list[Response] = []
     return Host(CommandQueue(answers.append), answers.append), answers
 
 
-def test_the_host_refuses_and_keeps_what_is_loaded(
-    folder: Path, tmp_path: Path, machine: Callable[[Machine], None]
-) -> None:
+def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
     other = tmp_path / "other"
     write_folder("llama", other)
     host, answers = host_of()
@@ -171,9 +157,7 @@ def test_the_host_refuses_and_keeps_what_is_loaded(
     assert not any(isinstance(answer, Failed) for answer in answers)
 
 
-def test_the_host_counts_what_it_would_give_back(
-    folder: Path, machine: Callable[[Machine], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_host_counts_what_it_would_give_back(folder, machine, monkeypatch):
     host, answers = host_of()
     host._do(Load("1", str(folder), "none", "0"))
     machine(NO_ROOM)
@@ -183,7 +167,7 @@ def test_the_host_counts_what_it_would_give_back(
 
 
 @pytest.mark.cpu
-def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_holds_weights_once(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "free_memory_bytes", lambda: 1 << 40)
     before_device = mx.default_device()
     mx.set_default_device(mx.cpu)
@@ -204,15 +188,7 @@ def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # Measured: random models, large enough that their arrays count, and the pairs that are at hand
 
 
-def random_model(
-    folder: Path,
-    architecture: str,
-    *,
-    layers: int = 8,
-    bits: int | None = None,
-    width: int = 512,
-    vocabulary: int = 8192,
-) -> Path:
+def random_model(folder, architecture, *, layers=8, bits=None, width=512, vocabulary=8192):
     """Write a random model of some 10 to 30 million weights, bfloat16 or quantized."""
     config = {
         "model_type": architecture,
@@ -242,13 +218,11 @@ def random_model(
     return folder
 
 
-def _opened(folder: Path) -> ModelFolder | DrafterFolder:
+def _opened(folder):
     return describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
 
 
-def assert_measured(
-    target: Path, drafter: Path | None, context: int, *, word: str = "", length: int = LONGEST_DRAFT
-) -> None:
+def assert_measured(target, drafter, context, *, word="", length=LONGEST_DRAFT):
     """What is reckoned for the pair is what a process of its own needs at most, which drafts
     `length` tokens in each round."""
     size = weigh(_opened(drafter)) if drafter else None
@@ -275,9 +249,7 @@ def assert_measured(
         ("lfm2", None, 2100, False),
     ],
 )
-def test_random_pairs_need_what_is_said(
-    architecture: str, bits: int | None, context: int, drafts: bool, tmp_path: Path
-) -> None:
+def test_random_pairs_need_what_is_said(architecture, bits, context, drafts, tmp_path):
     target = random_model(tmp_path / "target", architecture, bits=bits)
     drafter = None
     if drafts:
@@ -287,7 +259,7 @@ def test_random_pairs_need_what_is_said(
 
 
 @pytest.mark.slow
-def test_the_longest_copies_need_what_is_said(tmp_path: Path) -> None:
+def test_the_longest_copies_need_what_is_said(tmp_path):
     """A round reads as many rows as the longest copy has tokens, and one more."""
     target = random_model(tmp_path / "target", "llama", layers=2, width=128, vocabulary=65_536)
     assert_measured(target, None, 1100, word="suffix", length=LONGEST_COPY)
@@ -296,7 +268,7 @@ def test_the_longest_copies_need_what_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.starter
 @pytest.mark.parametrize("context", [1024, 2048])
-def test_the_starter_pair_needs_what_is_said(context: int) -> None:
+def test_the_starter_pair_needs_what_is_said(context):
     target = models_folder() / STARTER.name
     if not target.is_dir():
         pytest.skip("the starter model is not here")
@@ -305,7 +277,7 @@ def test_the_starter_pair_needs_what_is_said(context: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_pair_of_one_family_needs_what_is_said() -> None:
+def test_the_pair_of_one_family_needs_what_is_said():
     target, drafter = (models_folder() / f"qwen2.5-coder-{size}" for size in ("1.5b", "0.5b"))
     if not (target.is_dir() and drafter.is_dir()):
         pytest.skip("Qwen2.5-Coder is not here")

@@ -1,11 +1,8 @@
 """A pair is called exact where this machine has shown it, by made-up devices: that round by rows,
 that are slow, that do not come back, that stall."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -13,7 +10,6 @@ import mlx.nn as nn
 import pytest
 
 from engine.conversation import proof
-from engine.conversation.loading import LoadedModel
 from engine.conversation.proof import Stalls, settle
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
@@ -22,7 +18,7 @@ from engine.device import CPU, GPU
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Fixed
 from engine.events import Done, Verdict
-from engine.exactness import ANY_ROWS, Wish
+from engine.exactness import ANY_ROWS
 from engine.metal import alone, few_rows
 from engine.request import Request, Sampling
 from tests.support.engine.backends import computing_as, on_a_mac
@@ -39,23 +35,21 @@ PROMPT = list(range(3, 23))
 
 
 @contextmanager
-def ticking(
-    *, shapes: str = "", slower: float = 0.0, depths: tuple[int, ...] = (9,)
-) -> Iterator[None]:
+def ticking(*, shapes="", slower=0.0, depths=(9,)):
     """The proof looks at these depths, with a clock on which each pass takes a second, and so much
     more with our kernel. A trial has left it for these `shapes`."""
     now, ours = 0.0, False
     read, install = Decoder.read, proof.Way.install
 
-    def clock() -> float:
+    def clock():
         return now
 
-    def reading(decoder: Decoder, tokens: mx.array) -> mx.array:
+    def reading(decoder, tokens):
         nonlocal now
         now += 1.0 + slower * ours
         return read(decoder, tokens)
 
-    def installing(way: proof.Way, model: nn.Module) -> None:
+    def installing(way, model):
         nonlocal ours
         ours = way.by_rows
         install(way, model)
@@ -70,19 +64,19 @@ def ticking(
         yield
 
 
-def _put(seen: list[bool], value: bool, model: nn.Module, *_: Any) -> None:
+def _put(seen, value, model, *_):
     seen.append(value)
     alone.remove(model)
 
 
 @contextmanager
-def exact_kernels() -> Iterator[list[bool]]:
+def exact_kernels():
     """Our kernels, made up: while they are installed each row is multiplied alone. Yields whether
     they are, last."""
     installed = [False]
 
-    def one_by_one(stock: Any) -> Any:
-        def call(layer: nn.Module, x: mx.array) -> mx.array:
+    def one_by_one(stock):
+        def call(layer, x):
             rows = mx.split(x, x.shape[-2], axis=-2) if installed[-1] else [x]
             return mx.concatenate([stock(layer, row) for row in rows], axis=-2)
 
@@ -98,7 +92,7 @@ def exact_kernels() -> Iterator[list[bool]]:
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _as_before():
     """Tests share their models."""
     yield
     for architecture in FAMILIES:
@@ -106,12 +100,12 @@ def _as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def target(tokenizer: Any) -> LoadedModel:
+def target(tokenizer):
     with computing_as(GPU):
         return loaded(tiny_model("llama"), tokenizer)
 
 
-def write(target: LoadedModel, length: int) -> tuple[list[int], list[float]]:
+def write(target, length):
     """The tokens of a greedy answer, and their log probabilities, drafted by a model."""
     session = Session(target)
     if length:
@@ -128,7 +122,7 @@ def write(target: LoadedModel, length: int) -> tuple[list[int], list[float]]:
 
 
 @pytest.mark.cpu
-def test_the_cpu_is_exact_by_itself(tokenizer: Any, tmp_path: Path) -> None:
+def test_the_cpu_is_exact_by_itself(tokenizer, tmp_path):
     target = loaded(tiny_model("llama"), tokenizer)
     found = settle(target, "auto", store=CalibrationStore(tmp_path))
     assert (found.rows, found.in_parts) == (ANY_ROWS, False)
@@ -136,9 +130,7 @@ def test_the_cpu_is_exact_by_itself(tokenizer: Any, tmp_path: Path) -> None:
     assert found.in_words() == "exact: this device computes every row alike"
 
 
-def test_a_device_that_rounds_by_rows_is_told_of_with_the_first_layer(
-    target: LoadedModel, tmp_path: Path
-) -> None:
+def test_a_device_that_rounds_by_rows_is_told_of_with_the_first_layer(target, tmp_path):
     store = CalibrationStore(tmp_path)
     with on_a_mac(), ticking():
         found = settle(target, "auto", store=store)
@@ -155,9 +147,7 @@ def test_a_device_that_rounds_by_rows_is_told_of_with_the_first_layer(
         assert settle(target, "off", store=store).why == "nothing was checked"
 
 
-def test_a_device_that_does_not_round_is_exact_by_itself(
-    target: LoadedModel, tmp_path: Path
-) -> None:
+def test_a_device_that_does_not_round_is_exact_by_itself(target, tmp_path):
     with computing_as(GPU), ticking():
         found = settle(target, "auto", store=CalibrationStore(tmp_path))
     assert (found.rows, found.cost, found.why) == (MOST, 1.0, "")
@@ -169,8 +159,8 @@ def test_a_device_that_does_not_round_is_exact_by_itself(
     [("auto", 0.0, MOST, True), ("auto", 0.125, 0, False), ("on", 0.125, MOST, True)],
 )
 def test_our_kernels_are_used_where_they_are_exact_and_cost_nothing_or_at_any_cost(
-    target: LoadedModel, wish: Wish, slower: float, rows: int, installed: bool, tmp_path: Path
-) -> None:
+    target, wish, slower, rows, installed, tmp_path
+):
     with on_a_mac(), exact_kernels() as kernels, ticking(shapes="x", slower=slower):
         found = settle(target, wish, store=CalibrationStore(tmp_path))
         assert (found.rows, kernels[-1], target.promise.ours) == (rows, installed, installed)
@@ -179,7 +169,7 @@ def test_our_kernels_are_used_where_they_are_exact_and_cost_nothing_or_at_any_co
             assert write(target, 4) == write(target, 0)
 
 
-def test_kernels_that_round_are_not_used(target: LoadedModel, tmp_path: Path) -> None:
+def test_kernels_that_round_are_not_used(target, tmp_path):
     with on_a_mac(), ticking(shapes="x"), mock.patch.object(alone, "install"):
         found = settle(target, "auto", store=CalibrationStore(tmp_path))
     assert (found.rows, found.kernel) == (0, f"our kernel: tried; {ROUNDS}")
@@ -187,8 +177,8 @@ def test_kernels_that_round_are_not_used(target: LoadedModel, tmp_path: Path) ->
 
 @pytest.mark.parametrize("failure", [SystemExit, RuntimeError("a lost device")])
 def test_what_does_not_come_back_is_not_tried_again_until_that_is_asked_for(
-    target: LoadedModel, failure: Any, tmp_path: Path
-) -> None:
+    target, failure, tmp_path
+):
     store, looking = CalibrationStore(tmp_path), mock.Mock(side_effect=failure)
     lost = isinstance(failure, type)
     with on_a_mac(), ticking():
@@ -202,9 +192,7 @@ def test_what_does_not_come_back_is_not_tried_again_until_that_is_asked_for(
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(FAMILIES, quick=["llama"]))
-def test_drafts_change_no_bit_of_an_exact_text(
-    architecture: str, tokenizer: Any, tmp_path: Path
-) -> None:
+def test_drafts_change_no_bit_of_an_exact_text(architecture, tokenizer, tmp_path):
     with on_a_mac(), ticking(depths=(9, 40)):
         target = loaded(tiny_model(architecture), tokenizer)
         plain = write(target, 0)
@@ -213,9 +201,7 @@ def test_drafts_change_no_bit_of_an_exact_text(
         assert all(write(target, length) == plain for length in (1, 4))
 
 
-def test_what_cannot_be_checked_is_read_row_by_row_or_not_promised(
-    target: LoadedModel, tmp_path: Path
-) -> None:
+def test_what_cannot_be_checked_is_read_row_by_row_or_not_promised(target, tmp_path):
     store, caches = CalibrationStore(tmp_path), QuantizedCaches(bits=8)
     with on_a_mac():
         assert settle(target, "auto", store=store, quantized=caches).why.startswith("the caches")
@@ -224,9 +210,7 @@ def test_what_cannot_be_checked_is_read_row_by_row_or_not_promised(
 
 
 @pytest.mark.parametrize(("wish", "rows"), [("auto", 0), ("on", 1)])
-def test_two_stalls_in_a_row_give_our_kernels_up_and_say_so_once(
-    target: LoadedModel, wish: Wish, rows: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_stalls_in_a_row_give_our_kernels_up_and_say_so_once(target, wish, rows, capsys):
     promise = target.promise
     with on_a_mac(), exact_kernels() as kernels:
         promise.wish, promise.ours = wish, True
@@ -243,7 +227,7 @@ def test_two_stalls_in_a_row_give_our_kernels_up_and_say_so_once(
     assert capsys.readouterr().err.count("Our own kernel is off") == 1
 
 
-def test_a_race_begins_with_what_both_read_alike(tokenizer: Any) -> None:
+def test_a_race_begins_with_what_both_read_alike(tokenizer):
     """Behind an answer the caches hold rows that were read one by one, or a few at once."""
     for device, kept in ((CPU, True), (GPU, False)):
         with computing_as(device):
@@ -256,9 +240,7 @@ def test_a_race_begins_with_what_both_read_alike(tokenizer: Any) -> None:
 @needs_a_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
-def test_metal_s_own_text_is_exact_by_our_kernel_and_not_by_mlx_s(
-    kind: str, tokenizer: Any, tmp_path: Path
-) -> None:
+def test_metal_s_own_text_is_exact_by_our_kernel_and_not_by_mlx_s(kind, tokenizer, tmp_path):
     model = model_of(kind)
     shapes = tuple(few_rows.shapes_of(model))
     install = partial(few_rows.install, run=SHIM.metal_kernel)
@@ -276,10 +258,10 @@ def test_metal_s_own_text_is_exact_by_our_kernel_and_not_by_mlx_s(
     assert ours.how == "passes over up to 6 rows, by our kernel for few rows"
 
 
-def test_rounding_that_the_logits_hide_is_seen(target: LoadedModel, tmp_path: Path) -> None:
+def test_rounding_that_the_logits_hide_is_seen(target, tmp_path):
     read = Decoder.read
 
-    def hiding(decoder: Decoder, tokens: mx.array) -> mx.array:
+    def hiding(decoder, tokens):
         return 0 * read(decoder, tokens)
 
     with on_a_mac(), mock.patch.object(Decoder, "read", hiding), ticking():

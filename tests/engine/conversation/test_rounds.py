@@ -7,7 +7,6 @@ from engine.conversation.stats import tally
 from engine.events import (
     Draft,
     DraftedToken,
-    Event,
     Source,
     Text,
     TokenVerdict,
@@ -21,7 +20,7 @@ from tests.support.engine.sessions import tokens_of
 
 
 @given(events=runs())
-def test_rounds_agree_with_the_figures(events: list[Event]) -> None:
+def test_rounds_agree_with_the_figures(events):
     stats, found = tally(events), judged(events)
     fates = [token.fate for one in found for token in one.tokens]
     assert fates.count("accepted") == stats.accepted
@@ -35,7 +34,7 @@ def test_rounds_agree_with_the_figures(events: list[Event]) -> None:
 
 
 @given(events=runs())
-def test_every_event_says_one_thing(events: list[Event]) -> None:
+def test_every_event_says_one_thing(events):
     for event, happening in zip(events, joined(events), strict=True):
         match event:
             case Draft():
@@ -51,17 +50,17 @@ def test_every_event_says_one_thing(events: list[Event]) -> None:
                 assert happening is event
 
 
-def draft(number: int, *texts: str, source: Source | None = None) -> Draft:
+def draft(number, *texts, source=None):
     drafted = tuple(DraftedToken(7, text, 0.5) for text in texts)
     return Draft("g", number, drafted, "model", source=source)
 
 
-def verdict(number: int, proposed: int, accepted: int, own: WrittenToken | None) -> Verdict:
+def verdict(number, proposed, accepted, own):
     judgements = tuple(TokenVerdict(n / 10, n / 5) for n in range(proposed))
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
 
 
-def test_a_round_by_hand() -> None:
+def test_a_round_by_hand():
     rounds = Rounds()
     drafted = rounds.push(draft(3, "The", " cat", " sat"))
     assert drafted == Round(
@@ -92,7 +91,7 @@ def test_a_round_by_hand() -> None:
     assert (ended.own, ended.committed) == (own, (accepted, own))
 
 
-def test_a_drafters_own_confidence_stays_with_its_token() -> None:
+def test_a_drafters_own_confidence_stays_with_its_token():
     rounds = Rounds()
     drafted = rounds.push(Draft("g", 1, (DraftedToken(7, "a", 0.5, 0.25),), "DSpark"))
     ended = rounds.push(verdict(1, 1, 1, None))
@@ -101,7 +100,7 @@ def test_a_drafters_own_confidence_stays_with_its_token() -> None:
         assert [token.confidence for token in item.tokens] == [0.25]
 
 
-def test_a_round_keeps_the_source_of_its_draft() -> None:
+def test_a_round_keeps_the_source_of_its_draft():
     source = Source(2, 40)
     drafted, ended = joined([draft(1, "so", source=source), verdict(1, 1, 1, None)])
     assert isinstance(drafted, Round)
@@ -109,13 +108,13 @@ def test_a_round_keeps_the_source_of_its_draft() -> None:
     assert drafted.source == ended.source == source
 
 
-def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
+def test_drafts_behind_an_end_of_text_were_not_rejected():
     (one,) = judged([draft(1, "so", "<end>", "and"), verdict(1, 3, 2, None)])
     assert [token.fate for token in one.tokens] == ["accepted", "accepted", "discarded"]
     assert one.own is None
 
 
-def test_a_round_of_a_tree_by_hand() -> None:
+def test_a_round_of_a_tree_by_hand():
     tokens = ((" a", -1, 0.5), (" the", -1, 0.5), (" cat", 1, 0.5), (" dog", 1, 0.5))
     drafted, ended = tree_round(1, *tokens, path=(1, 3))
     assert drafted.tree == ended.tree == Tree((-1, -1, 1, 1))
@@ -128,9 +127,7 @@ def test_a_round_of_a_tree_by_hand() -> None:
 
 
 @given(events=traces())
-def test_branches_have_every_token_once_and_begin_at_earlier_ones(
-    events: tuple[Event, ...],
-) -> None:
+def test_branches_have_every_token_once_and_begin_at_earlier_ones(events):
     for one in joined(events):
         if not isinstance(one, Round) or not one.drafted:
             continue
@@ -146,8 +143,8 @@ def test_branches_have_every_token_once_and_begin_at_earlier_ones(
         assert found[0][: len(accepted)] == accepted
 
 
-def test_the_most_promising_branch_has_the_most_tokens_to_expect() -> None:
-    def first(*tokens: tuple[str, int, float]) -> list[str]:
+def test_the_most_promising_branch_has_the_most_tokens_to_expect():
+    def first(*tokens):
         return [token.text for token in tree_round(1, *tokens)[0].best_path]
 
     assert first(("short", -1, 0.4), ("long", -1, 0.5), ("on", 1, 0.9)) == ["long", "on"]
@@ -157,13 +154,13 @@ def test_the_most_promising_branch_has_the_most_tokens_to_expect() -> None:
     assert first(("copied", -1, 1.0), ("too", -1, 1.0), ("longer", 1, 1.0)) == ["copied"]
 
 
-def test_a_draft_of_another_round_is_not_judged() -> None:
+def test_a_draft_of_another_round_is_not_judged():
     own = WrittenToken(3, "x", 0.9, "plain")
     (one,) = judged([draft(1, "lost"), verdict(2, 0, 0, own)])
     assert (one.drafted, one.drafter) == ((), "")
 
 
-def test_a_draft_is_judged_once() -> None:
+def test_a_draft_is_judged_once():
     own = WrittenToken(3, "x", 0.9, "plain")
     events = [draft(1, "a"), verdict(1, 1, 1, own), Text("g", "x"), verdict(1, 1, 1, own)]
     assert [len(one.drafted) for one in judged(events)] == [1, 0]

@@ -2,9 +2,7 @@
 
 import gc
 import itertools
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 from unittest import mock
 from weakref import WeakSet
 
@@ -17,7 +15,7 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
 from engine.conversation.stats import NoRatio, against_plain
 from engine.core.batch import can_share
-from engine.draft_length import DraftChoice, MeasuredRound
+from engine.draft_length import MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
@@ -52,28 +50,17 @@ QUESTIONS = (
 ROOM = 1 << 20
 
 
-def job(
-    number: int,
-    request: Request = GREEDY,
-    *,
-    question: str = "",
-    cancelled: Callable[[], bool] = lambda: False,
-    first: bool = False,
-) -> Job:
+def job(number, request=GREEDY, *, question="", cancelled=lambda: False, first=False):
     prompt = asked(question or QUESTIONS[number % len(QUESTIONS)])
     return Job(str(number), prompt, request, Control(cancelled), first=first)
 
 
-def scheduler(
-    session: Session, *, parallel: int = 8, batching: bool = True, room: int = ROOM
-) -> Scheduler:
+def scheduler(session, *, parallel=8, batching=True, room=ROOM):
     shared = batching and can_share(session.target.model)
     return Scheduler(session, parallel=parallel, room=room, batching=shared, fail=failure)
 
 
-def run(
-    of: Scheduler, jobs: Sequence[Job], seen: dict[str, list[Event]] | None = None
-) -> dict[str, list[Event]]:
+def run(of, jobs, seen=None):
     """The events of all jobs, asked for at once, by generation; `seen` has them as they come."""
     seen = {} if seen is None else seen
     seen.update({each.generation: [] for each in jobs})
@@ -86,11 +73,11 @@ def run(
     return seen
 
 
-def answers(events: dict[str, list[Event]]) -> dict[str, list[int]]:
+def answers(events):
     return {generation: tokens_of(own) for generation, own in events.items()}
 
 
-def alone(make: Callable[[], Session], jobs: Sequence[Job]) -> dict[str, list[int]]:
+def alone(make, jobs):
     """What each job gets from a session that nobody else uses."""
     told = {}
     for each in jobs:
@@ -100,7 +87,7 @@ def alone(make: Callable[[], Session], jobs: Sequence[Job]) -> dict[str, list[in
 
 
 @pytest.fixture
-def make(tokenizer: Any) -> Callable[..., Session]:
+def make(tokenizer):
     return lambda architecture="llama", kind="model": new_session(tokenizer, architecture, kind)
 
 
@@ -122,9 +109,7 @@ QUICK = [
 @pytest.mark.parametrize(
     ("architecture", "kind", "count", "batching"), mostly_slow(CASES, quick=QUICK)
 )
-def test_together_is_alone(
-    make: Callable[..., Session], architecture: str, kind: str, count: int, batching: bool
-) -> None:
+def test_together_is_alone(make, architecture, kind, count, batching):
     for request in (GREEDY, SEEDED):
         jobs = [job(number, request) for number in range(count)]
         together = run(scheduler(make(architecture, kind), batching=batching), jobs)
@@ -134,12 +119,12 @@ def test_together_is_alone(
 
 
 @pytest.mark.slow
-def test_trees_share_passes(make: Callable[..., Session]) -> None:
+def test_trees_share_passes(make):
     """With other trees, and with what has none."""
     together: list[list[bool]] = []
     whole = engine.conversation.scheduler.read_together
 
-    def noting(decoders: Any, tokens: Any, trees: Any) -> Any:
+    def noting(decoders, tokens, trees):
         together.append([tree is not None for tree in trees])
         return whole(decoders, tokens, trees)
 
@@ -152,7 +137,7 @@ def test_trees_share_passes(make: Callable[..., Session]) -> None:
     assert any(isinstance(each, Verdict) and each.path for own in events.values() for each in own)
 
 
-def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session]) -> None:
+def test_a_seed_without_repeatability_would_not_do(make):
     """Draft lengths decide which noise meets which token: the test above would notice."""
     unkeyed = replace(SEEDED, sampling=replace(SEEDED.sampling, repeatable=False))
     jobs = [job(number, unkeyed) for number in range(4)]
@@ -164,9 +149,7 @@ def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session])
 
 
 @pytest.mark.parametrize("batching", [True, False])
-def test_one_that_is_cancelled_leaves_the_others_alone(
-    make: Callable[..., Session], batching: bool
-) -> None:
+def test_one_that_is_cancelled_leaves_the_others_alone(make, batching):
     seen: dict[str, list[Event]] = {}
     jobs = [job(number) for number in range(4)]
     jobs[1] = job(1, cancelled=lambda: len(tokens_of(seen["1"])) > 4)
@@ -182,9 +165,7 @@ def test_one_that_is_cancelled_leaves_the_others_alone(
 
 
 @pytest.mark.parametrize("batching", [True, False])
-def test_one_that_fails_leaves_the_others_alone(
-    make: Callable[..., Session], batching: bool
-) -> None:
+def test_one_that_fails_leaves_the_others_alone(make, batching):
     of = scheduler(make(), batching=batching)
     jobs = [job(number) for number in range(3)]
     broken = mock.patch.object(
@@ -202,12 +183,12 @@ def test_one_that_fails_leaves_the_others_alone(
     assert answers(again)["1"] == whole["1"], "what failed leaves nothing behind"
 
 
-def failing_in(module: Any, generation: str, jobs: Sequence[Job]) -> Callable[..., Any]:
+def failing_in(module, generation, jobs):
     """A loop that breaks in its third round, for the answer whose prompt is that of a job."""
     whole = module.draft_and_verify
     begun = itertools.count()
 
-    def loop(*arguments: Any) -> Any:
+    def loop(*arguments):
         breaks = str(next(begun)) == generation
         rounds = 0
         for item in whole(*arguments):
@@ -219,9 +200,7 @@ def failing_in(module: Any, generation: str, jobs: Sequence[Job]) -> Callable[..
     return loop
 
 
-def test_a_shared_pass_that_fails_is_made_one_by_one(
-    make: Callable[..., Session], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shared_pass_that_fails_is_made_one_by_one(make, capfd):
     of = scheduler(make())
     jobs = [job(number) for number in range(3)]
     failing = mock.patch.object(
@@ -235,21 +214,19 @@ def test_a_shared_pass_that_fails_is_made_one_by_one(
 
 
 @pytest.mark.parametrize("batching", [True, False])
-def test_a_policy_sees_all_rows_of_a_shared_pass(
-    make: Callable[..., Session], batching: bool
-) -> None:
+def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
     seen: list[MeasuredRound] = []
     asked_beside: list[int] = []
 
     class Watched(Fixed):
-        def another(self) -> Fixed:
+        def another(self):
             return Watched(3)
 
-        def choose(self, *arguments: Any, beside: int = 0, **options: Any) -> DraftChoice:
+        def choose(self, *arguments, beside=0, **options):
             asked_beside.append(beside)
             return super().choose(*arguments, beside=beside, **options)
 
-        def observe(self, measured: MeasuredRound) -> None:
+        def observe(self, measured):
             seen.append(measured)
 
     session = make()
@@ -267,7 +244,7 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(
     assert any(each.beside and not each.proposed for each in seen), "no plain round among them"
 
 
-def test_one_with_a_grammar_beside_others(make: Callable[..., Session]) -> None:
+def test_one_with_a_grammar_beside_others(make):
     digits = replace(GREEDY, grammar=Grammar("regex", "[0-9]{8}"))
     jobs = [job(0), job(1, digits), job(2)]
     events = run(scheduler(make()), jobs)
@@ -275,7 +252,7 @@ def test_one_with_a_grammar_beside_others(make: Callable[..., Session]) -> None:
     assert answers(events) == alone(make, jobs)
 
 
-def test_what_cannot_be_answered_fails_at_once(make: Callable[..., Session]) -> None:
+def test_what_cannot_be_answered_fails_at_once(make):
     of = scheduler(make())
     prompts = {
         "request": Prompt(),
@@ -293,7 +270,7 @@ def test_what_cannot_be_answered_fails_at_once(make: Callable[..., Session]) -> 
 
 
 @pytest.mark.slow
-def test_no_more_than_so_many_at_once(make: Callable[..., Session]) -> None:
+def test_no_more_than_so_many_at_once(make):
     of = scheduler(make(), parallel=2)
     jobs = [job(number) for number in range(5)]
     events = run(of, jobs)
@@ -304,7 +281,7 @@ def test_no_more_than_so_many_at_once(make: Callable[..., Session]) -> None:
     )
 
 
-def test_the_first_begin_before_others(make: Callable[..., Session]) -> None:
+def test_the_first_begin_before_others(make):
     of = scheduler(make(), parallel=1)
     order: list[str] = []
     for each in (job(0), job(1), job(2, first=True), job(3, first=True)):
@@ -314,7 +291,7 @@ def test_the_first_begin_before_others(make: Callable[..., Session]) -> None:
     assert order == ["2", "3", "0", "1"]
 
 
-def test_one_that_is_cancelled_while_it_waits(make: Callable[..., Session]) -> None:
+def test_one_that_is_cancelled_while_it_waits(make):
     of = scheduler(make(), parallel=1)
     events = run(of, [job(0), job(1, cancelled=lambda: True), job(2)])
     *before, done = events["1"]
@@ -324,7 +301,7 @@ def test_one_that_is_cancelled_while_it_waits(make: Callable[..., Session]) -> N
     assert tokens_of(events["2"])
 
 
-def test_what_has_no_room_waits(make: Callable[..., Session]) -> None:
+def test_what_has_no_room_waits(make):
     of = scheduler(make(), room=150)
     running: set[str] = set()
     most = 0
@@ -340,7 +317,7 @@ def test_what_has_no_room_waits(make: Callable[..., Session]) -> None:
     assert most == 2, "three prompts with their answers are longer than that"
 
 
-def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session]) -> None:
+def test_a_long_prompt_does_not_hold_the_others_up(make):
     """While it is read, each chunk of it is followed by a round of every other answer."""
     of = scheduler(make(kind="none"))
     events: list[Event] = []
@@ -356,7 +333,7 @@ def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session])
     assert all(any(e.generation == "0" for e in step) for step in reading)
 
 
-def test_a_short_prompt_does_not_wait_for_a_long_one(make: Callable[..., Session]) -> None:
+def test_a_short_prompt_does_not_wait_for_a_long_one(make):
     """Chunks of prompts come in turns, so the short one is answered while the long one is read."""
     of = scheduler(make())
     for each in (job(0, question="word " * 300), job(1, question="x")):
@@ -374,11 +351,11 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(make: Callable[..., Session
 # What was read before
 
 
-def reused(events: Sequence[Event]) -> int:
+def reused(events):
     return next(event.reused for event in events if isinstance(event, Prefill))
 
 
-def test_the_next_turn_finds_its_conversation_again(make: Callable[..., Session]) -> None:
+def test_the_next_turn_finds_its_conversation_again(make):
     of = scheduler(make())
     first = run(of, [job(0), job(3)])
     for number in (3, 0):
@@ -393,15 +370,13 @@ LONG = [65 + 7 * i % 26 for i in range(160)]
 GOES_ON, TURNS_OFF = [*LONG, *[66] * 20], [*LONG[:40], *[67] * 60]
 
 
-def continued(tokens: Sequence[int]) -> Job:
+def continued(tokens):
     """A prompt of tokens that is answered with two of them."""
     request = replace(GREEDY, max_tokens=2)
     return Job("t", Prompt(tokens=tuple(tokens)), request)
 
 
-def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(
-    make: Callable[..., Session],
-) -> None:
+def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(make):
     """As behind reasoning that a template drops: the next prompt leaves the text early."""
     of = scheduler(make("llama", "none"))
     run(of, [continued(LONG)])
@@ -409,14 +384,14 @@ def test_little_of_a_long_conversation_is_read_once_and_the_rest_is_kept(
     assert reused(run(of, [continued(GOES_ON)])["t"]) == 160
 
 
-def test_most_of_a_short_prompt_is_read_once(make: Callable[..., Session]) -> None:
+def test_most_of_a_short_prompt_is_read_once(make):
     """As where short questions have the template's own system prompt before them."""
     of = scheduler(make("llama", "none"))
     run(of, [continued(LONG)])
     assert reused(run(of, [continued([*LONG[:20], 67, 68, 69])])["t"]) == 20
 
 
-def test_most_of_a_conversation_is_cut(make: Callable[..., Session]) -> None:
+def test_most_of_a_conversation_is_cut(make):
     of = scheduler(make("llama", "none"))
     run(of, [continued(LONG)])
     first = of.session
@@ -425,9 +400,7 @@ def test_most_of_a_conversation_is_cut(make: Callable[..., Session]) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"parallel": 1}, {"room": 200}], ids=["one", "no room"])
-def test_where_no_other_conversation_fits_the_old_one_is_cut(
-    make: Callable[..., Session], limits: dict[str, int]
-) -> None:
+def test_where_no_other_conversation_fits_the_old_one_is_cut(make, limits):
     of = scheduler(make("llama", "none"), **limits)
     run(of, [continued(LONG)])
     first = of.session
@@ -436,14 +409,14 @@ def test_where_no_other_conversation_fits_the_old_one_is_cut(
     assert reused(run(of, [continued(GOES_ON)])["t"]) == 40
 
 
-def test_what_begins_like_none_leaves_all_as_they_are(make: Callable[..., Session]) -> None:
+def test_what_begins_like_none_leaves_all_as_they_are(make):
     of = scheduler(make("llama", "none"))
     run(of, [continued(LONG)])
     assert reused(run(of, [continued([68] * 50)])["t"]) == 0
     assert reused(run(of, [continued(GOES_ON)])["t"]) == 160
 
 
-def test_two_that_begin_alike_read_it_once(make: Callable[..., Session]) -> None:
+def test_two_that_begin_alike_read_it_once(make):
     of = scheduler(make("llama", "none"))
     question = QUESTIONS[3]
     events = run(of, [job(0, question=question), job(1, SEEDED, question=question)])
@@ -456,12 +429,12 @@ def test_two_that_begin_alike_read_it_once(make: Callable[..., Session]) -> None
     )
 
 
-def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> None:
+def test_no_more_sessions_than_answers_at_once(make):
     of = scheduler(make("llama", "none"), parallel=3)
     made = WeakSet[Session]()
     another = Session.another
 
-    def counting(session: Session) -> Session:
+    def counting(session):
         other = another(session)
         made.add(other)
         return other
@@ -474,7 +447,7 @@ def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> 
     assert isinstance(of.session.drafter, NoDrafter)
 
 
-def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]) -> None:
+def test_a_copy_drafts_from_what_the_other_has_read(make):
     """A head drafts from hidden states: it has those of the common prompt too."""
     of = scheduler(make("llama", "head"), batching=False)
     question = QUESTIONS[3]
@@ -486,12 +459,10 @@ def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]
 
 
 @pytest.mark.parametrize("kind", ["model", "none"])
-def test_an_answer_alone_is_never_waited_for(
-    make: Callable[..., Session], kind: str, beside_host: bool
-) -> None:
+def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
     """The passes are under way as soon as by a session that knows of no others."""
 
-    def calls(events: Callable[[Session], Iterator[Event]]) -> list[str]:
+    def calls(events):
         session = make(kind=kind)
         session.policy = Automatic() if kind == "none" else session.policy
         told = events(session)
@@ -511,7 +482,7 @@ def test_an_answer_alone_is_never_waited_for(
         assert waits.elsewhere == []
         return made
 
-    def scheduled(session: Session) -> Iterator[Event]:
+    def scheduled(session):
         of = scheduler(session)
         yield from of.add(job(0))
         while of.busy:
@@ -525,7 +496,7 @@ def test_an_answer_alone_is_never_waited_for(
 
 
 @pytest.mark.usefixtures("beside_host")
-def test_another_joins_a_plain_stretch(make: Callable[..., Session]) -> None:
+def test_another_joins_a_plain_stretch(make):
     """A pass under way is the last that the first makes by itself."""
     of = scheduler(make(kind="none"))
     seen: dict[str, list[Event]] = {"0": [], "1": []}
@@ -542,7 +513,7 @@ def test_another_joins_a_plain_stretch(make: Callable[..., Session]) -> None:
     assert sum(verdict.accompanied for verdict in rounds) > LENGTH // 2
 
 
-def test_what_others_took_is_no_measure_of_speed(make: Callable[..., Session]) -> None:
+def test_what_others_took_is_no_measure_of_speed(make):
     of = scheduler(make(), batching=False)
     shorter = replace(GREEDY, max_tokens=6)
     events = run(of, [job(0), job(1, shorter)])

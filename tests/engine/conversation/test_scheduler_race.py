@@ -1,6 +1,5 @@
 """A race is two answers in turns: each has its own time, and what slows the machine slows both."""
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from typing import Any
@@ -13,13 +12,13 @@ from hypothesis import strategies as st
 import engine.conversation.scheduler
 import engine.conversation.session
 from engine.conversation.scheduler import Job, Scheduler
-from engine.conversation.session import Control, Session
+from engine.conversation.session import Session
 from engine.conversation.stats import tally
 from engine.core.cache import QuantizedCaches
 from engine.drafters import NoDrafter
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 from engine.process.host import failure
-from engine.request import Prompt, Request, asked
+from engine.request import Request, asked
 from tests.support.engine.sessions import loaded, new_session, tiny_model, tokens_of
 
 RACE = Job("drafted", asked("Tell me"), Request(max_tokens=18), rival="plain")
@@ -29,23 +28,23 @@ ROOM = 1 << 20
 class World:
     """A machine whose `now` only goes on while something is computed, `load` times as slowly."""
 
-    def __init__(self, load: list[float], *, under_way: float = 0.0) -> None:
+    def __init__(self, load, *, under_way=0.0):
         """`under_way`: seconds that the device still works at the end of a turn."""
         self.now = 0.0
         self._load = load
         self._under_way = under_way
 
-    def work(self, seconds: float) -> None:
+    def work(self, seconds):
         spell = int(self.now) % len(self._load)
         self.now += seconds * self._load[spell]
 
-    def read(self) -> float:
+    def read(self):
         return self.now
 
-    def finish(self) -> None:
+    def finish(self):
         self.work(self._under_way)
 
-    def race(self, *, plain: tuple[int, float], drafted: tuple[int, float]) -> list[Event]:
+    def race(self, *, plain, drafted):
         """The events of a race in which each answer has so many rounds of so many seconds."""
         answering: Any = Answering(self, *drafted, rival=Answering(self, *plain))
         of = Scheduler(answering, parallel=1, room=ROOM, batching=False, fail=failure)
@@ -73,17 +72,17 @@ class Answering:
     generation: str = ""
     most_tokens: int = 1
 
-    def prepare(self, prompt: Prompt, request: Request, *, generation: str) -> "Answering":
+    def prepare(self, prompt, request, *, generation):
         self.generation = generation
         return self
 
-    def plain(self) -> "Answering | None":
+    def plain(self):
         return self.rival
 
-    def shared(self, prompt: Sequence[int]) -> int:
+    def shared(self, prompt):
         return 0
 
-    def begin(self, answer: "Answering", control: Control, **others: Any) -> Iterator[Event]:
+    def begin(self, answer, control, **others):
         clock = control.clock
         last = clock()
         for number in range(self.rounds):
@@ -94,11 +93,11 @@ class Answering:
         yield Done(self.generation, "stop", Stats())
 
 
-def _seconds(events: list[Event], name: str) -> float:
+def _seconds(events, name):
     return tally(event for event in events if event.generation == name).decode_seconds
 
 
-def test_the_clocks_rest_between_turns_and_miss_nothing() -> None:
+def test_the_clocks_rest_between_turns_and_miss_nothing():
     world = World([1.0])
     events = world.race(plain=(100, 0.02), drafted=(50, 0.025))
     assert _seconds(events, "plain") == pytest.approx(2.0)
@@ -110,7 +109,7 @@ def test_the_clocks_rest_between_turns_and_miss_nothing() -> None:
     assert len(turns) > 10, "they do not take turns"
 
 
-def test_what_is_still_under_way_belongs_to_the_turn_that_began_it() -> None:
+def test_what_is_still_under_way_belongs_to_the_turn_that_began_it():
     world = World([1.0], under_way=0.01)
     events = world.race(plain=(20, 0.05), drafted=(20, 0.05))
     counted = _seconds(events, "plain") + _seconds(events, "drafted")
@@ -119,7 +118,7 @@ def test_what_is_still_under_way_belongs_to_the_turn_that_began_it() -> None:
 
 
 @given(load=st.lists(st.floats(1.0, 8.0), min_size=2, max_size=9))
-def test_a_load_that_changes_meets_both(load: list[float]) -> None:
+def test_a_load_that_changes_meets_both(load):
     events = World(load).race(plain=(400, 0.02), drafted=(200, 0.02))
     spent = {"plain": 0.0, "drafted": 0.0}
     for event in events:
@@ -140,30 +139,30 @@ class Heard:
     of: Scheduler
     events: list[Event] = field(default_factory=list)
 
-    def ask(self, *jobs: Job) -> None:
+    def ask(self, *jobs):
         for job in jobs:
             self.events += self.of.add(job)
 
-    def run(self, until: Callable[[], bool] = lambda: False) -> list[Event]:
+    def run(self, until=lambda: False):
         while self.of.busy and not until():
             self.events += self.of.step()
         return self.events
 
-    def of_generation(self, name: str) -> list[Event]:
+    def of_generation(self, name):
         return [event for event in self.events if event.generation == name]
 
 
 @pytest.fixture
-def heard(tokenizer: Any) -> Heard:
+def heard(tokenizer):
     session = new_session(tokenizer)
     return Heard(Scheduler(session, parallel=4, room=ROOM, batching=False, fail=failure))
 
 
-def other(name: str) -> Job:
+def other(name):
     return Job(name, asked("How long?"), Request(max_tokens=12))
 
 
-def test_nothing_runs_beside_a_race(heard: Heard) -> None:
+def test_nothing_runs_beside_a_race(heard):
     heard.ask(other("before"))
     heard.run(until=lambda: any(isinstance(event, Verdict) for event in heard.events))
     heard.ask(RACE, other("behind"))
@@ -182,10 +181,10 @@ def test_nothing_runs_beside_a_race(heard: Heard) -> None:
         assert bool(events[-1].stats.proposed) == (events is drafted)
 
 
-def test_a_race_that_fails_ends_with_one_failure(heard: Heard) -> None:
+def test_a_race_that_fails_ends_with_one_failure(heard):
     whole, begun = engine.conversation.session.draft_and_verify, count()
 
-    def failing(*arguments: Any) -> Any:
+    def failing(*arguments):
         breaks = next(begun) == 1
         for number, item in enumerate(whole(*arguments)):
             if breaks and number == 9:
@@ -206,7 +205,7 @@ def test_a_race_that_fails_ends_with_one_failure(heard: Heard) -> None:
     assert again[: len(tokens_of(before))] == tokens_of(before), "what failed leaves nothing behind"
 
 
-def test_both_of_a_race_have_the_same_caches(tokenizer: Any) -> None:
+def test_both_of_a_race_have_the_same_caches(tokenizer):
     """Else they may differ, and one reads more memory than the other."""
     caches = QuantizedCaches(bits=8, group_size=32)
     session = Session(loaded(tiny_model("llama"), tokenizer), drafter="lookup", quantized=caches)

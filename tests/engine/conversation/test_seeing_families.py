@@ -1,7 +1,5 @@
 """Each family of models that see, as a whole tiny model with its own tower and text half."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -11,11 +9,11 @@ from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import is_virtual
 from models.errors import Problem
 from models.model_folder import inspect
@@ -30,10 +28,10 @@ TOLD = ChatMessage("assistant", "It is it.")
 
 
 @pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+def targets(tmp_path_factory):
     made: dict[str, LoadedModel] = {}
 
-    def target(family: str) -> LoadedModel:
+    def target(family):
         if family not in made:
             folder = write_seeing(family, tmp_path_factory.mktemp("target") / family)
             made[family] = load(inspect(folder))
@@ -43,14 +41,14 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+def pictures(tmp_path_factory):
     """Of several shapes; the last is cut into tiles by LFM2."""
     folder = tmp_path_factory.mktemp("pictures")
     sizes = [(9, 7), (9, 7), (5, 20), (30, 12)]
     return [picture(folder, number, across=x, down=y) for number, (x, y) in enumerate(sizes)]
 
 
-def drafters(session: Session) -> list[Drafter]:
+def drafters(session):
     model, target = session.target.model, session.decoder
     drafting = Decoder(noisy(model))
     return [
@@ -62,9 +60,7 @@ def drafters(session: Session) -> list[Drafter]:
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_sees_and_drafts(
-    family: str, targets: Callable[[str], LoadedModel], pictures: list[Picture]
-) -> None:
+def test_a_family_sees_and_drafts(family, targets, pictures):
     target = targets(family)
     chats = [
         [said("So?", pictures[0])],
@@ -72,7 +68,7 @@ def test_a_family_sees_and_drafts(
         [said("So?", pictures[1]), TOLD, said("And these?", *pictures[2:])],
     ]
 
-    def plainly(messages: list[ChatMessage]) -> list[int]:
+    def plainly(messages):
         session = Session(target)
         session.drafter, session.policy = NoDrafter(), Fixed(0)
         return tokens_of(list(session.answer(messages, GREEDY)))
@@ -88,9 +84,7 @@ def test_a_family_sees_and_drafts(
     assert_as_fresh(session.decoder, list(session.tokens), fresh)
 
 
-def test_the_prompt_is_that_of_the_family(
-    targets: Callable[[str], LoadedModel], pictures: list[Picture]
-) -> None:
+def test_the_prompt_is_that_of_the_family(targets, pictures):
     """With a placeholder for each row: what stands around them is text."""
     expected: dict[str, Any] = {
         "lfm2-vl": ("<|image_start|>", "<image>", "<|image_end|>"),
@@ -109,7 +103,7 @@ def test_the_prompt_is_that_of_the_family(
         assert text == f"<user>{before}{row * rows}{behind}So?<assistant>"
 
 
-def test_a_tower_that_is_left_out_is_told(tmp_path: Path) -> None:
+def test_a_tower_that_is_left_out_is_told(tmp_path):
     folder = write_seeing("qwen3_vl", tmp_path / "blind")
     weights: Any = mx.load(str(folder / "model.safetensors"))
     kept = {name: each for name, each in weights.items() if not name.startswith("vision_tower")}

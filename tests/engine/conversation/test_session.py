@@ -2,21 +2,16 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from engine.conversation.session import Session
-from engine.core.decoder import Decoder
 from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
-from engine.drafters import DraftArrays, Drafter
 from engine.events import Draft, Text
 from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
@@ -55,7 +50,7 @@ from tests.support.mostly_slow import mostly_slow
 # One answer
 
 
-def test_a_template_is_told_of_thinking(tmp_path: Path) -> None:
+def test_a_template_is_told_of_thinking(tmp_path):
     byte_tokenizer(tmp_path)
     own = load_tokenizer(tmp_path, eos_token_ids=[END])
     own.chat_template = "{{ '' if thinking is defined and thinking else 'calm' }}<assistant>"
@@ -71,7 +66,7 @@ def test_a_template_is_told_of_thinking(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "trees", "cascade"])
 )
-def test_laws_hold_for_samples(kind: str, tokenizer: Any) -> None:
+def test_laws_hold_for_samples(kind, tokenizer):
     for seed in range(2):
         session = new_session(tokenizer, "qwen3", kind)
         request = Request(sampling=Sampling(temperature=1.0, seed=seed), max_tokens=16)
@@ -81,7 +76,7 @@ def test_laws_hold_for_samples(kind: str, tokenizer: Any) -> None:
         assert tokens_of(list(again.answer(QUESTION, request))) == tokens_of(events)
 
 
-def test_without_a_sampling_the_models_own_holds(tokenizer: Any) -> None:
+def test_without_a_sampling_the_models_own_holds(tokenizer):
     own = Sampling(temperature=1.3, top_k=50, seed=7)
     session = new_session(tokenizer, "qwen3", "model")
     session.target = replace(session.target, sampling=own)
@@ -93,7 +88,7 @@ def test_without_a_sampling_the_models_own_holds(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 8])
-def test_whole_text_and_its_end(length: int, tokenizer: Any) -> None:
+def test_whole_text_and_its_end(length, tokenizer):
     text = "Grüße, 日本, and 🙂!"
     for wrong in ((), EVERYWHERE, now_and_then(2)):
         session = scripted(tokenizer, text.encode(), prompt=4, length=length, wrong=wrong)
@@ -105,7 +100,7 @@ def test_whole_text_and_its_end(length: int, tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 8])
-def test_max_tokens(length: int, tokenizer: Any) -> None:
+def test_max_tokens(length, tokenizer):
     for count in range(1, length + 3):
         session = scripted(tokenizer, b"abcdefghijklmnop", prompt=4, length=length)
         events = collect(session, session.complete(range(4), Request(max_tokens=count)))
@@ -114,7 +109,7 @@ def test_max_tokens(length: int, tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 4, 7])
-def test_character_split_across_tokens(length: int, tokenizer: Any) -> None:
+def test_character_split_across_tokens(length, tokenizer):
     """No half a character is ever shown, wherever the draft's edge lies in it."""
     for prefix in ("", "a", "ab", "abc"):
         session = scripted(tokenizer, f"{prefix}🙂é".encode(), prompt=4, length=length)
@@ -127,7 +122,7 @@ def test_character_split_across_tokens(length: int, tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 9])
-def test_stop_string_across_a_drafts_edge(length: int, tokenizer: Any) -> None:
+def test_stop_string_across_a_drafts_edge(length, tokenizer):
     for prefix, wrong in itertools.product(("", "a", "ab", "abc", "abcd"), ((), now_and_then(3))):
         text = f"{prefix}STOP and more"
         session = scripted(tokenizer, text.encode(), prompt=4, length=length, wrong=wrong)
@@ -138,7 +133,7 @@ def test_stop_string_across_a_drafts_edge(length: int, tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 5, 9])
-def test_stop_string_in_the_rejected_tail_does_not_stop(length: int, tokenizer: Any) -> None:
+def test_stop_string_in_the_rejected_tail_does_not_stop(length, tokenizer):
     session = scripted(tokenizer, b"abcdefghijkl", prompt=4, length=length, draft=b"abSTOP.STOP.")
     events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
     assert any("S" in token.text for e in events if isinstance(e, Draft) for token in e.tokens)
@@ -146,7 +141,7 @@ def test_stop_string_in_the_rejected_tail_does_not_stop(length: int, tokenizer: 
     assert done_of(events).cut == ""
 
 
-def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer: Any) -> None:
+def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer):
     """A draft may reach beyond the stop string, and end in the middle of a character."""
     session = scripted(tokenizer, "aXé more".encode(), prompt=4, length=2)
     events = collect(session, session.complete(range(4), Request(stops=["X"])))
@@ -154,7 +149,7 @@ def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer: Any
     assert done_of(events).cut == "X\ufffd"
 
 
-def test_session_goes_on_after_a_stop_string(tokenizer: Any) -> None:
+def test_session_goes_on_after_a_stop_string(tokenizer):
     session = scripted(tokenizer, b"abcdef o ghi", prompt=4, length=5)
     request = Request(stops=["o"])
     first, again = (collect(session, session.complete(range(4), request)) for _ in range(2))
@@ -171,9 +166,7 @@ each_kind = pytest.mark.parametrize(
 
 @each_kind
 @given(data=st.data())
-def test_every_committed_token_is_told_what_it_gave(
-    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
-) -> None:
+def test_every_committed_token_is_told_what_it_gave(tokenizer, data):
     """Whatever is written, however it is drafted, and wherever it ends."""
     encoded = tokenizer.encode("a naïve 世界 👩, b", add_special_tokens=False)
     ids = st.sampled_from(encoded) | broken_bytes(tokenizer)
@@ -204,7 +197,7 @@ def test_every_committed_token_is_told_what_it_gave(
         itertools.product(CORE, ["none", "model"]), quick=[("llama", "none"), ("qwen3_5", "model")]
     ),
 )
-def test_cancelling_leaves_the_session_whole(architecture: str, kind: str, tokenizer: Any) -> None:
+def test_cancelling_leaves_the_session_whole(architecture, kind, tokenizer):
     expected = answer_of(tokenizer, architecture)
     for patience in (0, 1, 3):
         session = new_session(tokenizer, architecture, kind)
@@ -232,9 +225,7 @@ def test_cancelling_leaves_the_session_whole(architecture: str, kind: str, token
         quick=[("llama", "lookup"), ("gemma3_text", "model")],
     ),
 )
-def test_closing_the_generator_leaves_the_session_whole(
-    architecture: str, kind: str, tokenizer: Any
-) -> None:
+def test_closing_the_generator_leaves_the_session_whole(architecture, kind, tokenizer):
     expected = answer_of(tokenizer, architecture)
     for count in range(1, 14, 4):
         session = new_session(tokenizer, architecture, kind)
@@ -250,20 +241,20 @@ def test_closing_the_generator_leaves_the_session_whole(
 # Prompts
 
 
-def test_calls_without_results_are_named(tokenizer: Any) -> None:
+def test_calls_without_results_are_named(tokenizer):
     session = new_session(tokenizer)
     calls = ChatMessage("assistant", "", tool_calls=(ToolCall("1", "add", "{}"),))
     with pytest.raises(Problem, match="calls tools"):
         session.answer([ChatMessage("user", "Add."), calls])
 
 
-def test_an_empty_newest_message_goes_on_from_what_was_said(tokenizer: Any) -> None:
+def test_an_empty_newest_message_goes_on_from_what_was_said(tokenizer):
     session = new_session(tokenizer)
     said = [*QUESTION, ChatMessage("assistant", "Yes."), ChatMessage("user", "")]
     assert done_of(list(session.answer(said, Request(max_tokens=2)))).reason in ("length", "stop")
 
 
-def test_empty_prompt_is_refused(tokenizer: Any) -> None:
+def test_empty_prompt_is_refused(tokenizer):
     session = new_session(tokenizer)
     for empty in ([], [ChatMessage("user", " \n")]):
         with pytest.raises(Problem, match="empty"):
@@ -273,7 +264,7 @@ def test_empty_prompt_is_refused(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
-def test_prompt_of_one_token(architecture: str, tokenizer: Any) -> None:
+def test_prompt_of_one_token(architecture, tokenizer):
     expected = None
     for kind in DRAFTERS:
         session = new_session(tokenizer, architecture, kind)
@@ -285,7 +276,7 @@ def test_prompt_of_one_token(architecture: str, tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["none", "model", "early-exit"])
-def test_context_limit(kind: str, tokenizer: Any) -> None:
+def test_context_limit(kind, tokenizer):
     """A prompt may fill it but for one token, and no answer goes beyond it."""
     context = 40
     target = loaded(tiny_model("llama"), tokenizer, context=context)
@@ -300,7 +291,7 @@ def test_context_limit(kind: str, tokenizer: Any) -> None:
             Session(target).complete([65] * too_long)
 
 
-def test_session_survives_a_refused_prompt(tokenizer: Any) -> None:
+def test_session_survives_a_refused_prompt(tokenizer):
     session = new_session(tokenizer)
     first = collect(session, session.answer(QUESTION, Request(max_tokens=10)))
     with pytest.raises(Problem):
@@ -309,21 +300,21 @@ def test_session_survives_a_refused_prompt(tokenizer: Any) -> None:
     assert tokens_of(again) == tokens_of(first)
 
 
-def test_session_survives_an_error_in_the_model(tokenizer: Any) -> None:
+def test_session_survives_an_error_in_the_model(tokenizer):
     session = new_session(tokenizer, "qwen3_5", "model")
     request = Request(max_tokens=24)
     expected = tokens_of(collect(session, session.answer(QUESTION, request)))
     read, passes = session.decoder.read, iter(range(100))
 
-    def failing(tokens: mx.array) -> mx.array:
+    def failing(tokens):
         if next(passes) == 3:
             raise RuntimeError("out of memory")
         return read(tokens)
 
-    session.decoder.read = failing  # type: ignore[method-assign]
+    session.decoder.read = failing
     with pytest.raises(RuntimeError, match="out of memory"):
         list(session.answer(QUESTION, request))
-    session.decoder.read = read  # type: ignore[method-assign]
+    session.decoder.read = read
 
     check_caches(session)
     assert tokens_of(collect(session, session.answer(QUESTION, request))) == expected
@@ -334,21 +325,19 @@ class Overflowing(Known):
 
     name = "overflowing"
 
-    def propose(self, *asked: Any) -> DraftArrays | None:
+    def propose(self, *asked):
         draft = super().propose(*asked)
         self.drafts = getattr(self, "drafts", 0) + 1
         if draft is None or self.drafts < 3:
             return draft
         return replace(draft, q=mx.full(draft.q.shape, mx.nan))
 
-    def beside(self, target: Decoder) -> Drafter:
+    def beside(self, target):
         return Overflowing(self._script)
 
 
 @pytest.mark.parametrize("beside_host", [False, True])
-def test_a_drafter_that_is_switched_off_is_named_once(
-    tokenizer: PreTrainedTokenizerFast, beside_host: bool
-) -> None:
+def test_a_drafter_that_is_switched_off_is_named_once(tokenizer, beside_host):
     """The answer goes on without it, and so do the next ones, another conversation's too."""
     prompt, text = list(range(8)), b"one two three four five six"
     request = Request(max_tokens=40, prediction="something else")

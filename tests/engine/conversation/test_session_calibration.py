@@ -3,8 +3,6 @@
 import itertools
 import os
 from functools import partial
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -13,7 +11,6 @@ import engine.conversation.pair_costs
 import engine.conversation.session
 import engine.speculate
 from engine.circumstances import Contention
-from engine.conversation.loading import LoadedModel
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.cpu.blas import MatrixLibrary
@@ -28,10 +25,10 @@ from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
 
 
 @pytest.fixture
-def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+def target(tokenizer, monkeypatch):
     times = itertools.count(0.0, 0.001)  # a machine that does nothing else
 
-    def clock() -> float:
+    def clock():
         return next(times)
 
     measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
@@ -42,11 +39,11 @@ def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
     return loaded(tiny_model("llama"), tokenizer)
 
 
-def known(session: Session) -> bool:
+def known(session):
     return isinstance(session.policy, Automatic) and session.policy.calibration is not None
 
 
-def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> None:
+def test_measured_once_and_read_again(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
     assert not known(first)
@@ -73,7 +70,7 @@ def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> No
     assert len(list(tmp_path.iterdir())) == 2  # another drafter, another file
 
 
-def test_measured_again_it_replaces_what_was_stored(target: LoadedModel, tmp_path: Path) -> None:
+def test_measured_again_it_replaces_what_was_stored(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     Session(target, drafter="lookup", calibrations=kept).calibrate()
     (path,) = tmp_path.iterdir()
@@ -86,14 +83,14 @@ def test_measured_again_it_replaces_what_was_stored(target: LoadedModel, tmp_pat
     assert path.stat().st_mtime_ns > 0
 
 
-def test_where_nothing_is_to_be_decided_nothing_is_measured(target: LoadedModel) -> None:
+def test_where_nothing_is_to_be_decided_nothing_is_measured(target):
     with mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring:
         Session(target).calibrate()
         Session(target, drafter="lookup", policy=Fixed(3)).calibrate()
         measuring.assert_not_called()
 
 
-def test_a_cancelled_measurement_is_not_kept(target: LoadedModel, tmp_path: Path) -> None:
+def test_a_cancelled_measurement_is_not_kept(target, tmp_path):
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
     session.calibrate(cancelled=lambda: True)
     assert not known(session)
@@ -107,9 +104,7 @@ class Busy(Contention):
     heavy = True
 
 
-def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(
-    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(target, tmp_path, monkeypatch):
     monkeypatch.setattr(engine.conversation.pair_costs, "gpu_is_busy", lambda: True)
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
     assert session.calibrate() == [Remark.BUSY_CALIBRATING]
@@ -118,9 +113,7 @@ def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_busy_machine_showed_is_used_and_not_kept(
-    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_busy_machine_showed_is_used_and_not_kept(target, tmp_path, monkeypatch):
     kept = CalibrationStore(tmp_path)
     calm = engine.conversation.pair_costs.Contention
     monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
@@ -144,7 +137,7 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
     assert path.read_bytes() == written
 
 
-def test_an_unsteady_calibration_is_used_and_not_kept(target: LoadedModel, tmp_path: Path) -> None:
+def test_an_unsteady_calibration_is_used_and_not_kept(target, tmp_path):
     unsteady = Calibration(PassCosts(24, (1, 4), (0.01, 0.02)), spread=0.5)
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
     with mock.patch.object(engine.conversation.pair_costs, "calibrate", return_value=unsteady):
@@ -155,9 +148,7 @@ def test_an_unsteady_calibration_is_used_and_not_kept(target: LoadedModel, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_costs_that_are_not_what_they_were_are_measured_again(
-    target: LoadedModel, tmp_path: Path
-) -> None:
+def test_costs_that_are_not_what_they_were_are_measured_again(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
     first.calibrate()
@@ -178,9 +169,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(
 
 
 @pytest.mark.cpu
-def test_the_slow_library_is_told_of_when_it_is_measured(
-    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slow_library_is_told_of_when_it_is_measured(target, tmp_path, monkeypatch):
     monkeypatch.setattr(
         engine.conversation.pair_costs, "choose_blas", lambda: MatrixLibrary("reference BLAS")
     )
@@ -203,8 +192,8 @@ def test_the_slow_library_is_told_of_when_it_is_measured(
     ids=["library", "threads", "power"],
 )
 def test_a_calibration_belongs_to_what_it_was_measured_with(
-    target: LoadedModel, tmp_path: Path, place: str, found: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    target, tmp_path, place, found, monkeypatch
+):
     kept = CalibrationStore(tmp_path)
     Session(target, drafter="lookup", calibrations=kept).calibrate()
     monkeypatch.setattr(place, found)
@@ -213,7 +202,7 @@ def test_a_calibration_belongs_to_what_it_was_measured_with(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_answer_is_the_same(target: LoadedModel) -> None:
+def test_the_answer_is_the_same(target):
     plain, drafted = Session(target), Session(target, drafter="early-exit")
     drafted.calibrate()
     ours, theirs = (
@@ -232,9 +221,7 @@ def test_the_answer_is_the_same(target: LoadedModel) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("architecture", "branches"), [("llama", True), ("qwen3_5", False)])
-def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
-    tokenizer: Any, architecture: str, branches: bool
-) -> None:
+def test_who_asks_for_trees_is_told_where_they_cannot_be_read(tokenizer, architecture, branches):
     session = Session(loaded(tiny_model(architecture), tokenizer), drafter="lookup")
     session.policy = FixedTree(8)
     assert session.calibrate() == ([] if branches else [Remark.ONLY_CHAINS])
@@ -248,7 +235,7 @@ def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
     assert any(draft.parents for draft in drafts) == branches
 
 
-def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> None:
+def test_it_is_tried_once_for_all_sessions_with_a_model(target):
     with mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial:
         session = Session(target, drafter="lookahead", policy=FixedTree(8))
         earlier = session.another()
@@ -260,7 +247,7 @@ def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> 
     trial.assert_called_once_with(target.model)
 
 
-def test_it_is_tried_before_anything_is_timed(target: LoadedModel, tmp_path: Path) -> None:
+def test_it_is_tried_before_anything_is_timed(target, tmp_path):
     """Else its passes are taken for a part of the first draft, whose drafter is parked for that."""
     kept = CalibrationStore(tmp_path)
     with (
@@ -279,7 +266,7 @@ def test_it_is_tried_before_anything_is_timed(target: LoadedModel, tmp_path: Pat
 
 
 @pytest.mark.parametrize("drafter", ["none", "early-exit", "lookup"])
-def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
+def test_it_is_not_tried_for_chains(target, drafter):
     with mock.patch.object(engine.conversation.session, "can_share") as trial:
         session = Session(target, drafter=drafter, policy=Fixed(4))
         assert session.calibrate() == []
@@ -288,7 +275,7 @@ def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
     trial.assert_not_called()
 
 
-def test_what_the_last_prompt_left_out_does_not_matter(target: LoadedModel) -> None:
+def test_what_the_last_prompt_left_out_does_not_matter(target):
     session = use(Session(target), "model", "llama")
     session.policy = Automatic()
     session.drafter.leave_out(lambda: [range(8, 40)])

@@ -2,8 +2,6 @@
 nothing."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,7 +12,7 @@ from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.suffix import SuffixDrafter
-from engine.events import Done, Draft, Event, Verdict
+from engine.events import Done, Draft, Verdict
 from engine.request import ChatMessage, Request, Sampling
 from models.installed.resolve import Drafters, NamedDrafter
 from tests.support.engine.sessions import (
@@ -35,31 +33,29 @@ REQUEST = Request(max_tokens=40)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     folder = tmp_path / "answers"
     earlier_answers.begin(folder)
     return folder
 
 
-def learning(tokenizer: Any, folder: Path | None, architecture: str = "llama") -> Session:
+def learning(tokenizer, folder, architecture="llama"):
     target = loaded(tiny_model(architecture), tokenizer)
     return Session(target, drafter=DRAFTERS, policy=Fixed(4), earlier=folder)
 
 
-def drafted(events: list[Event]) -> int:
+def drafted(events):
     return sum(len(event.tokens) for event in events if isinstance(event, Draft))
 
 
-def plain(tokenizer: Any, question: list[ChatMessage], architecture: str = "llama") -> list[int]:
+def plain(tokenizer, question, architecture="llama"):
     return tokens_of(list(new_session(tokenizer, architecture, "none").answer(question, REQUEST)))
 
 
 @pytest.mark.parametrize(
     "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5"], quick=["llama"])
 )
-def test_what_is_remembered_changes_no_token(
-    folder: Path, tokenizer: Any, architecture: str
-) -> None:
+def test_what_is_remembered_changes_no_token(folder, tokenizer, architecture):
     expected = {
         question[0].content: plain(tokenizer, question, architecture)
         for question in (QUESTION, OTHER)
@@ -75,14 +71,14 @@ def test_what_is_remembered_changes_no_token(
     assert min(passes[2:]) > 2 * passes[0], "it was asked before, and was copied"
 
 
-def test_samples_keep_their_laws(folder: Path, tokenizer: Any) -> None:
+def test_samples_keep_their_laws(folder, tokenizer):
     session = learning(tokenizer, folder, "qwen3")
     for seed in range(3):
         request = Request(sampling=Sampling(temperature=1.0, seed=seed), max_tokens=25)
         check_laws(list(session.answer(QUESTION, request)), tokenizer)
 
 
-def test_sessions_side_by_side_share_what_each_learns(folder: Path, tokenizer: Any) -> None:
+def test_sessions_side_by_side_share_what_each_learns(folder, tokenizer):
     first = learning(tokenizer, folder)
     second = first.another()
     list(first.answer(QUESTION, REQUEST))
@@ -92,7 +88,7 @@ def test_sessions_side_by_side_share_what_each_learns(folder: Path, tokenizer: A
     assert stats.committed > 3 * stats.rounds
 
 
-def test_what_was_forgotten_is_not_drafted_from(folder: Path, tokenizer: Any) -> None:
+def test_what_was_forgotten_is_not_drafted_from(folder, tokenizer):
     session = learning(tokenizer, folder)
     fresh = drafted(list(session.answer(QUESTION, REQUEST)))
     assert drafted(list(session.another().answer(QUESTION, REQUEST))) > fresh
@@ -100,20 +96,18 @@ def test_what_was_forgotten_is_not_drafted_from(folder: Path, tokenizer: Any) ->
     assert drafted(list(session.another().answer(QUESTION, REQUEST))) == fresh
 
 
-def test_a_cancelled_answer_is_not_learned(folder: Path, tokenizer: Any) -> None:
+def test_a_cancelled_answer_is_not_learned(folder, tokenizer):
     session = learning(tokenizer, folder)
     calls: Iterator[bool] = iter([False] * 12 + [True] * 1000)
     list(session.answer(QUESTION, REQUEST, cancelled=lambda: next(calls)))
     closed = session.answer(OTHER, REQUEST)
     while not isinstance(next(closed), Verdict):
         pass
-    closed.close()  # type: ignore[attr-defined]
+    closed.close()
     assert list(folder.iterdir()) == []
 
 
-def test_an_answer_that_is_cancelled_at_its_very_end_is_not_learned(
-    folder: Path, tokenizer: Any
-) -> None:
+def test_an_answer_that_is_cancelled_at_its_very_end_is_not_learned(folder, tokenizer):
     """As where its conversation is deleted at that moment, and with it what was learned."""
     session = learning(tokenizer, folder)
     calls = mock.Mock(return_value=False)
@@ -126,9 +120,7 @@ def test_an_answer_that_is_cancelled_at_its_very_end_is_not_learned(
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_forgotten_behind_the_end_of_an_answer_is_not_learned_then(
-    folder: Path, tokenizer: Any
-) -> None:
+def test_what_is_forgotten_behind_the_end_of_an_answer_is_not_learned_then(folder, tokenizer):
     events = learning(tokenizer, folder).answer(QUESTION, REQUEST)
     while not isinstance(next(events), Done):
         pass
@@ -138,9 +130,7 @@ def test_what_is_forgotten_behind_the_end_of_an_answer_is_not_learned_then(
     assert list(folder.iterdir()) == []
 
 
-def test_switched_off_nothing_is_read_or_written(
-    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_switched_off_nothing_is_read_or_written(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     earlier_answers.begin(earlier_answers.earlier_answers_folder())  # by another process
     refused = mock.Mock(side_effect=AssertionError)
@@ -152,7 +142,7 @@ def test_switched_off_nothing_is_read_or_written(
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_the_words_of_the_drafter(tokenizer: Any) -> None:
+def test_the_words_of_the_drafter(tokenizer):
     session = learning(tokenizer, None)
     assert isinstance(session.drafter, SuffixDrafter)
     parts = Drafters("suffix+none", (NamedDrafter("suffix"), NamedDrafter("none")))

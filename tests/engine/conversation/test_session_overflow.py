@@ -1,12 +1,10 @@
 """Conversations that are longer than the context: what is left out, and what that costs."""
 
-from typing import Any
-
 import pytest
 
 from engine.conversation.session import Session
-from engine.events import Event, Prefill
-from engine.request import ChatMessage, Overflow, Request, chat
+from engine.events import Prefill
+from engine.request import ChatMessage, Request, chat
 from models.errors import Problem
 from tests.support.engine.sessions import (
     QUESTION,
@@ -19,7 +17,7 @@ from tests.support.engine.sessions import (
 )
 
 
-def chatted(session: Session, overflow: Overflow, *, turns: int) -> list[list[Event]]:
+def chatted(session, overflow, *, turns):
     """The events of so many turns, each with a question of its own."""
     messages = [ChatMessage("system", "Be brief.")]
     seen = []
@@ -34,9 +32,7 @@ def chatted(session: Session, overflow: Overflow, *, turns: int) -> list[list[Ev
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("overflow", "first"), [("rolling", 1), ("middle", 3)])
-def test_a_conversation_goes_on_beyond_the_context(
-    overflow: Overflow, first: int, tokenizer: Any
-) -> None:
+def test_a_conversation_goes_on_beyond_the_context(overflow, first, tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=240))
     turns = chatted(session, overflow, turns=24)
     gaps = []
@@ -57,7 +53,7 @@ def test_a_conversation_goes_on_beyond_the_context(
         assert (reused_of(turns[number]) > whole / 2) == (number not in changes)
 
 
-def test_what_is_left_out_is_not_in_the_prompt(tokenizer: Any) -> None:
+def test_what_is_left_out_is_not_in_the_prompt(tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=300))
     talk = [
         ChatMessage(role, f"{role} {number} {'x' * 30}")
@@ -76,7 +72,7 @@ def test_what_is_left_out_is_not_in_the_prompt(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("overflow", ["stop", "rolling", "middle"])
-def test_a_message_that_is_too_long_is_refused(overflow: Overflow, tokenizer: Any) -> None:
+def test_a_message_that_is_too_long_is_refused(overflow, tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=100))
     short = [ChatMessage("user", "a"), ChatMessage("assistant", "b")]
     for before in ([], short, short * 20):
@@ -84,7 +80,7 @@ def test_a_message_that_is_too_long_is_refused(overflow: Overflow, tokenizer: An
             session.answer([*before, ChatMessage("user", "x" * 120)], Request(overflow=overflow))
 
 
-def test_what_may_not_be_left_out_is_refused(tokenizer: Any) -> None:
+def test_what_may_not_be_left_out_is_refused(tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=100))
     with pytest.raises(Problem, match="can look at 100"):
         session.answer([ChatMessage("user", "a"), ChatMessage("assistant", "b")] * 20 + QUESTION)

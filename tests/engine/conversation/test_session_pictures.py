@@ -1,9 +1,7 @@
 """A session whose messages show pictures: what is read, counted, told, drafted and refused."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -22,7 +20,7 @@ from engine.drafters.suffix import SuffixDrafter
 from engine.earlier_answers import begin
 from engine.events import Event, Failed, Prefill, Source
 from engine.process.host import failure
-from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -44,32 +42,30 @@ TOLD = ChatMessage("assistant", "It is it.")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     return seeing_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+def pictures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     return [picture(folder, number) for number in range(3)]
 
 
-def new(tokenizer: Any, architecture: str = "llama", **changes: Any) -> Session:
+def new(tokenizer, architecture="llama", **changes):
     model = shallow(architecture, vocabulary=VOCABULARY)
     session = Session(seeing(model, tokenizer, architecture, **changes))
     session.drafter, session.policy = LookupDrafter(), Fixed(3)
     return session
 
 
-def answer(
-    session: Session, messages: Sequence[ChatMessage], request: Request = GREEDY
-) -> list[Event]:
+def answer(session, messages, request=GREEDY):
     events = list(session.answer(messages, request))
     check_laws(events, session.target.tokenizer)
     return events
 
 
-def tower_of(session: Session) -> NoiseTower:
+def tower_of(session):
     assert isinstance(session.target.tower, NoiseTower)
     return session.target.tower
 
@@ -77,7 +73,7 @@ def tower_of(session: Session) -> NoiseTower:
 # Tokens
 
 
-def test_a_picture_is_its_rows_in_the_prompt(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_picture_is_its_rows_in_the_prompt(tokenizer, pictures):
     session, first = new(tokenizer), pictures[0]
     tokens = session.encode(chat([said("So?", first)]))
     blind = session.encode(chat([ChatMessage("user", "()So?")]))
@@ -89,7 +85,7 @@ def test_a_picture_is_its_rows_in_the_prompt(tokenizer: Any, pictures: list[Pict
     assert len(prepared.tokens) == len(tokens) - len("So?")
 
 
-def test_parts_of_a_picture_stand_apart(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_parts_of_a_picture_stand_apart(tokenizer, pictures):
     session = new(tokenizer, parts=2)
     tokens = session.encode(chat([said("So?", *pictures[:2])]))
     assert [len(each) for each in pictures_in(tokens)] == [3, 3, 3, 3]
@@ -97,7 +93,7 @@ def test_parts_of_a_picture_stand_apart(tokenizer: Any, pictures: list[Picture])
     assert tower_of(session).seen == 2
 
 
-def test_neighbours_are_told_apart(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_neighbours_are_told_apart(tokenizer, pictures):
     """Where a family puts nothing around its rows."""
     session = new(tokenizer)
     grid = tower_of(session).size_of(12, 8)
@@ -109,7 +105,7 @@ def test_neighbours_are_told_apart(tokenizer: Any, pictures: list[Picture]) -> N
         assert tower_of(session).seen == 2
 
 
-def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer, pictures):
     session = new(tokenizer)
     for text in ("<picture>", "<row>", "<row><picture><row>"):
         tokens = session.encode(chat([said(text, pictures[0])]))
@@ -124,9 +120,7 @@ def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer: Any, pictures: lis
 # Reading
 
 
-def test_what_was_read_of_a_picture_is_not_read_again(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     session, (first, second, third) = new(tokenizer), pictures
     tower = tower_of(session)
     chats = [
@@ -151,22 +145,18 @@ def test_what_was_read_of_a_picture_is_not_read_again(
     assert reused[5] == places[5][0].start
 
 
-def test_an_answer_after_other_pictures_is_that_of_a_new_session(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_an_answer_after_other_pictures_is_that_of_a_new_session(tokenizer, pictures):
     session = new(tokenizer)
     for shown in (pictures[0], pictures[1], pictures[0]):
         expected = tokens_of(answer(new(tokenizer), [said("So?", shown)]))
         assert tokens_of(answer(session, [said("So?", shown)])) == expected
 
 
-def only_by_row(digest: str, rows: int) -> tuple[int, ...]:
+def only_by_row(digest, rows):
     return virtual_ids("", rows)
 
 
-def test_pictures_with_the_same_ids_would_be_noticed(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_pictures_with_the_same_ids_would_be_noticed(tokenizer, pictures):
     session = new(tokenizer)
     expected = [tokens_of(answer(new(tokenizer), [said("So?", each)])) for each in pictures]
     assert len(set(map(tuple, expected))) == 3
@@ -176,7 +166,7 @@ def test_pictures_with_the_same_ids_would_be_noticed(
     assert found[1:] != expected[1:]
 
 
-def test_a_copy_goes_on_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_copy_goes_on_behind_a_picture(tokenizer, pictures):
     for architecture in ("qwen3", "lfm2"):
         session = new(tokenizer, architecture)
         asked = [said("So?", pictures[0]), TOLD, said("And?")]
@@ -190,7 +180,7 @@ def test_a_copy_goes_on_behind_a_picture(tokenizer: Any, pictures: list[Picture]
 # Told and drafted
 
 
-def test_nothing_tells_of_a_row_as_a_token(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_nothing_tells_of_a_row_as_a_token(tokenizer, pictures):
     session = new(tokenizer)
     events = answer(session, [said("So?", pictures[0])], replace(GREEDY, logprobs=2))
     plain = tokens_of(answer(new(tokenizer), [said("So?", pictures[0])]))
@@ -200,7 +190,7 @@ def test_nothing_tells_of_a_row_as_a_token(tokenizer: Any, pictures: list[Pictur
     assert "row" not in prefill.ending
 
 
-def test_penalties_never_see_a_row(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_penalties_never_see_a_row(tokenizer, pictures):
     sampling = Sampling(
         repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=20
     )
@@ -215,7 +205,7 @@ def test_penalties_never_see_a_row(tokenizer: Any, pictures: list[Picture]) -> N
     assert tokens_of(answer(drafted, asked, request)) == expected
 
 
-def test_copies_end_before_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_copies_end_before_a_picture(tokenizer, pictures):
     """Even where the text before it is all that is ever written."""
     for drafter in (LookupDrafter(), SuffixDrafter()):
         session = new(tokenizer)
@@ -233,7 +223,7 @@ def test_copies_end_before_a_picture(tokenizer: Any, pictures: list[Picture]) ->
         assert done_of(events).stats.accepted > 0
 
 
-def test_a_drafting_model_reads_only_the_text(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_drafting_model_reads_only_the_text(tokenizer, pictures):
     session = new(tokenizer)
     own = Decoder(session.target.model)
     session.drafter = ModelDrafter(own, vocabulary=VOCABULARY)
@@ -242,9 +232,7 @@ def test_a_drafting_model_reads_only_the_text(tokenizer: Any, pictures: list[Pic
     assert len(text) - 2 <= own.length <= len(text)
 
 
-def test_earlier_answers_are_kept_without_rows(
-    tokenizer: Any, pictures: list[Picture], tmp_path: Path
-) -> None:
+def test_earlier_answers_are_kept_without_rows(tokenizer, pictures, tmp_path):
     folder = tmp_path / "earlier"
     begin(folder)
     model = shallow("llama", vocabulary=VOCABULARY)
@@ -261,9 +249,7 @@ def test_earlier_answers_are_kept_without_rows(
     assert done_of(events).stats.accepted > 0
 
 
-def test_where_the_logits_of_two_answers_fork_close_behind_a_picture(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_where_the_logits_of_two_answers_fork_close_behind_a_picture(tokenizer, pictures):
     session = new(tokenizer, "qwen3")
     answer(session, [said("So?", pictures[0])])
     written = list(session.tokens)
@@ -281,7 +267,7 @@ def test_where_the_logits_of_two_answers_fork_close_behind_a_picture(
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3", "gemma3_text", "qwen3_5"])
-def test_answers_side_by_side(architecture: str, tokenizer: Any, pictures: list[Picture]) -> None:
+def test_answers_side_by_side(architecture, tokenizer, pictures):
     """With and without pictures in front, they share passes or take turns."""
     first, second, _ = pictures
     chats = [
@@ -304,7 +290,7 @@ def test_answers_side_by_side(architecture: str, tokenizer: Any, pictures: list[
     assert [tokens_of(seen[str(number)]) for number in range(len(chats))] == alone
 
 
-def test_a_race_with_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_race_with_a_picture(tokenizer, pictures):
     session = new(tokenizer, "qwen3")
     of = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
     job = Job("1", chat([said("So?", pictures[0])]), GREEDY, rival="plain")
@@ -318,7 +304,7 @@ def test_a_race_with_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
 # Room
 
 
-def test_pictures_are_left_out_with_their_message(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_pictures_are_left_out_with_their_message(tokenizer, pictures):
     session = new(tokenizer, context=88)
     long = said("Some more words", *pictures)
     asked = [long, TOLD, said("And?", pictures[1]), TOLD, said("So?")]
@@ -335,9 +321,7 @@ def test_pictures_are_left_out_with_their_message(tokenizer: Any, pictures: list
 # Refused
 
 
-def test_pictures_that_nobody_can_be_shown_are_refused(
-    tokenizer: Any, pictures: list[Picture], tmp_path: Path
-) -> None:
+def test_pictures_that_nobody_can_be_shown_are_refused(tokenizer, pictures, tmp_path):
     session, first = new(tokenizer), pictures[0]
     blind = Session(replace(session.target, tower=None))
     folder = ModelFolder(Path("tiny"))
@@ -362,9 +346,7 @@ def test_pictures_that_nobody_can_be_shown_are_refused(
     assert tokens_of(answer(session, [said("So?", first)])) == expected  # nothing is lost
 
 
-def test_a_picture_that_fails_fails_its_answer_alone(
-    tokenizer: Any, pictures: list[Picture], tmp_path: Path
-) -> None:
+def test_a_picture_that_fails_fails_its_answer_alone(tokenizer, pictures, tmp_path):
     lost = replace(pictures[0], path=str(tmp_path / "lost.png"))
     session = new(tokenizer)
     of = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
@@ -378,19 +360,19 @@ def test_a_picture_that_fails_fails_its_answer_alone(
     assert text_of([each for each in events if each.generation == "1"])
 
 
-def test_virtual_ids_without_their_picture_are_refused(tokenizer: Any) -> None:
+def test_virtual_ids_without_their_picture_are_refused(tokenizer):
     session = new(tokenizer)
     with pytest.raises(Problem, match="not known"):
         list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
     assert list(session.complete([1, 2], GREEDY))
 
 
-def test_one_pass_reads_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_one_pass_reads_a_picture(tokenizer, pictures):
     """Rows that are read, by pass, in a chat of two turns."""
     session, rows = new(tokenizer), list[int]()
     read = Decoder.one_pass
 
-    def one_pass(decoder: Decoder, count: int) -> Any:
+    def one_pass(decoder, count):
         rows.append(count)
         return read(decoder, count)
 
@@ -400,7 +382,7 @@ def test_one_pass_reads_a_picture(tokenizer: Any, pictures: list[Picture]) -> No
         assert rows == [len("<("), 6, len(")So?")]
 
 
-def test_sources_are_found_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_sources_are_found_behind_a_picture(tokenizer, pictures):
     session = new(tokenizer)
     asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
     answer_ = session.prepare(chat(asked), GREEDY)
@@ -412,7 +394,7 @@ def test_sources_are_found_behind_a_picture(tokenizer: Any, pictures: list[Pictu
     assert answer_.sources.of(rows.start + 1) is None
 
 
-def test_a_pair_is_measured_behind_a_picture(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_a_pair_is_measured_behind_a_picture(tokenizer, pictures):
     """As when a person changes the drafter in the middle of a chat."""
     asked = [said("So?", pictures[0]), TOLD, said("And?", pictures[1])]
     expected = tokens_of(answer(new(tokenizer, "qwen3"), asked))
@@ -429,9 +411,7 @@ def test_a_pair_is_measured_behind_a_picture(tokenizer: Any, pictures: list[Pict
         assert tokens_of(answer(session, asked)) == expected
 
 
-def test_a_conversation_goes_on_with_a_target_that_cannot_see(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_a_conversation_goes_on_with_a_target_that_cannot_see(tokenizer, pictures):
     session = new(tokenizer)
     blind = Session(replace(session.target, tower=None))
     earlier = [ChatMessage("user", "So?", pictures=tuple(pictures[:2])), TOLD]

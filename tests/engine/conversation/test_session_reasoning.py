@@ -2,15 +2,13 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.events import Event, Text, stretches_of
+from engine.events import Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request
 from engine.speculate import alone
 from engine.stretches import said
@@ -66,11 +64,11 @@ every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
 @pytest.fixture
-def tokenizer(way: Way, tmp_path: Path) -> Any:
+def tokenizer(way, tmp_path):
     return tokenizer_of(way, tmp_path)
 
 
-def tokenizer_of(way: Way, folder: Path) -> Any:
+def tokenizer_of(way, folder):
     byte_tokenizer(folder)
     own = load_tokenizer(folder, eos_token_ids=[END])
     own.add_special_tokens({"additional_special_tokens": list(way.special)})
@@ -78,7 +76,7 @@ def tokenizer_of(way: Way, folder: Path) -> Any:
     return own
 
 
-def session_of(tokenizer: Any, text: str, *, length: int, tools: str = "") -> Session:
+def session_of(tokenizer, text, *, length, tools=""):
     """A session whose target writes this reply, drafted by one that is wrong now and then."""
     target = loaded(Scripted([0], vocabulary=len(tokenizer)), tokenizer)
     prompt = Session(target).encode(Prompt(messages=tuple(QUESTION), tools=tools))
@@ -90,7 +88,7 @@ def session_of(tokenizer: Any, text: str, *, length: int, tools: str = "") -> Se
     return session
 
 
-def heard(session: Session, messages: list[ChatMessage], request: Request) -> list[Event]:
+def heard(session, messages, request):
     events = list(session.answer(messages, request))
     check_laws(events, Spelling(session.target.tokenizer))
     check_caches(session)
@@ -100,14 +98,14 @@ def heard(session: Session, messages: list[ChatMessage], request: Request) -> li
 class Spelling:
     """Decodes with the names of special tokens, without the end."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer):
         self._tokenizer = tokenizer
 
-    def decode(self, ids: list[int], **_: Any) -> str:
+    def decode(self, ids, **_):
         return str(self._tokenizer.decode([one for one in ids if one != END]))
 
 
-def told(events: list[Event]) -> tuple[str, str]:
+def told(events):
     """The reasoning and the answer."""
     text, stretches = text_of(events), stretches_of(events)
     return said(text, stretches, "reasoning"), said(text, stretches)
@@ -115,14 +113,14 @@ def told(events: list[Event]) -> tuple[str, str]:
 
 @every_way
 @pytest.mark.parametrize("length", [0, 3])
-def test_an_answer_is_told_from_its_reasoning(tokenizer: Any, way: Way, length: int) -> None:
+def test_an_answer_is_told_from_its_reasoning(tokenizer, way, length):
     events = heard(session_of(tokenizer, way.reply, length=length), list(QUESTION), Request())
     assert told(events) == ("Hm.", "Four.")
     assert text_of(events) == way.reply
 
 
 @every_way
-def test_an_answer_goes_on_wherever_it_was_cut(tokenizer: Any, way: Way) -> None:
+def test_an_answer_goes_on_wherever_it_was_cut(tokenizer, way):
     session = session_of(tokenizer, way.reply, length=3)
     whole = heard(session, list(QUESTION), Request())
     letters = [one.kind for one in stretches_of(whole) for _ in range(one.length)]
@@ -138,7 +136,7 @@ def test_an_answer_goes_on_wherever_it_was_cut(tokenizer: Any, way: Way) -> None
 
 
 @every_way
-def test_a_stop_string_ends_the_answer_and_not_the_reasoning(tokenizer: Any, way: Way) -> None:
+def test_a_stop_string_ends_the_answer_and_not_the_reasoning(tokenizer, way):
     session = session_of(tokenizer, way.reply, length=3)
     events = heard(session, list(QUESTION), Request(stops=(".",)))
     assert told(events) == ("Hm.", "Four")
@@ -155,7 +153,7 @@ TOOLS = '[{"type": "function", "function": {"name": "f", "parameters": {"type": 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("length", [0, 3])
-def test_calls_are_told_if_there_are_tools(name: str, length: int, tmp_path: Path) -> None:
+def test_calls_are_told_if_there_are_tools(name, length, tmp_path):
     tokenizer = tokenizer_of(WAYS[name], tmp_path)
     session = session_of(tokenizer, CALLS[name], length=length, tools=TOOLS)
     for tools in (TOOLS, ""):
@@ -175,7 +173,7 @@ def test_calls_are_told_if_there_are_tools(name: str, length: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", [WAYS["gpt-oss"]])
-def test_a_text_is_not_read(tokenizer: Any, way: Way) -> None:
+def test_a_text_is_not_read(tokenizer, way):
     session = session_of(tokenizer, way.reply, length=0)
     prompt = session.encode(Prompt(messages=tuple(QUESTION)))
     events = list(session.complete(prompt))

@@ -1,8 +1,6 @@
 """Conversations of several turns: what was read is not read again, and nothing else changes."""
 
-from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import pytest
 
@@ -33,18 +31,18 @@ from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
 
 
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+def common_prefix(a, b):
     return next(
         (i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]),
         min(len(a), len(b)),
     )
 
 
-def reply(text: str) -> ChatMessage:
+def reply(text):
     return ChatMessage("assistant", text)
 
 
-def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session, list[ChatMessage]]:
+def conversation(tokenizer, architecture, kind):
     """A session after three turns, and its messages."""
     session = new_session(tokenizer, architecture, kind)
     messages = list(QUESTION)
@@ -61,9 +59,7 @@ def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session,
     return session, messages
 
 
-def check_reuse(
-    session: Session, events: Sequence[Event], before: Sequence[int], prompt: Sequence[int]
-) -> None:
+def check_reuse(session, events, before, prompt):
     """As much was reused as the caches allow."""
     common = min(common_prefix(before, prompt), len(prompt) - 1)
     reused = reused_of(events)
@@ -80,9 +76,7 @@ def check_reuse(
         quick=[("llama", "cascade"), ("gemma3_text", "model"), ("qwen3_5", "model")],
     ),
 )
-def test_turns_are_answered_as_by_fresh_sessions(
-    architecture: str, kind: str, tokenizer: Any
-) -> None:
+def test_turns_are_answered_as_by_fresh_sessions(architecture, kind, tokenizer):
     session, messages = conversation(tokenizer, architecture, kind)
     request = Request(max_tokens=12)
 
@@ -110,9 +104,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
     ("architecture", "kind"),
     mostly_slow(product(CORE, ["model", "head"]), quick=[("llama", "head"), ("qwen3_5", "model")]),
 )
-def test_measuring_plain_rounds_leaves_the_session_as_it_was(
-    architecture: str, kind: str, tokenizer: Any
-) -> None:
+def test_measuring_plain_rounds_leaves_the_session_as_it_was(architecture, kind, tokenizer):
     session = new_session(tokenizer, architecture, kind)
     request = Request(max_tokens=24)
     assert session.plain_passes(request) == ()  # before the first answer
@@ -128,11 +120,11 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(
     assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
 
 
-def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer: Any) -> None:
+def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer):
     session = new_session(tokenizer)
     asked: list[bool] = []
 
-    def compare() -> bool:
+    def compare():
         asked.append(True)
         return True
 
@@ -151,18 +143,16 @@ def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer: Any) -> None
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "at once", "meanwhile", "plain"])
-def test_nothing_is_measured_behind_an_answer_where_something_else_waits(
-    ending: str, tokenizer: Any
-) -> None:
+def test_nothing_is_measured_behind_an_answer_where_something_else_waits(ending, tokenizer):
     session = new_session(tokenizer, kind="none" if ending == "plain" else "model")
     asked, events = 0, list[Event]()
 
-    def compare() -> bool:
+    def compare():
         nonlocal asked
         asked += 1
         return ending != "at once" and (ending != "meanwhile" or asked < 4)
 
-    def cancelled() -> bool:
+    def cancelled():
         return ending == "cancelled" and sum(isinstance(event, Text) for event in events) > 2
 
     answer = session.answer(QUESTION, Request(max_tokens=24), cancelled=cancelled, compare=compare)
@@ -176,7 +166,7 @@ def test_nothing_is_measured_behind_an_answer_where_something_else_waits(
     check_caches(session)
 
 
-def test_plain_rounds_need_room(tokenizer: Any) -> None:
+def test_plain_rounds_need_room(tokenizer):
     target = loaded(tiny_model("llama"), tokenizer, context=100)
     session = Session(target)
     list(session.answer(QUESTION, Request(max_tokens=200)))
@@ -189,7 +179,7 @@ def test_plain_rounds_need_room(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["qwen3_5"]))
-def test_last_turn_but_one_is_still_remembered(architecture: str, tokenizer: Any) -> None:
+def test_last_turn_but_one_is_still_remembered(architecture, tokenizer):
     """Going back to the second of three questions reads nothing before it again."""
     session, messages = conversation(tokenizer, architecture, "model")
     second = messages[:3]
@@ -200,7 +190,7 @@ def test_last_turn_but_one_is_still_remembered(architecture: str, tokenizer: Any
 @pytest.mark.parametrize(
     "architecture", mostly_slow(["llama", "qwen3_5", "gemma3_text"], quick=["qwen3_5"])
 )
-def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) -> None:
+def test_drafter_reads_no_more_than_is_new(architecture, tokenizer):
     """Counted in rows of its prefill, by the lengths that it yields."""
     session = new_session(tokenizer, architecture, "model")
     drafter = session.drafter
@@ -222,7 +212,7 @@ def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) ->
     assert list(drafter.prepare(prompt)) == []
 
 
-def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer: Any) -> None:
+def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer):
     session = new_session(tokenizer, "llama", "model")
     dear = DraftCosts("model", 0.0, step_seconds=50.0, read_seconds=10.0)
     passes = PassCosts(24, (1, 16), (0.01, 0.02))
@@ -242,7 +232,7 @@ def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer: Any) -> No
     assert read == [True, False, True], "nothing is known at first, and after a new start"
 
 
-def test_drafter_may_change_between_turns(tokenizer: Any) -> None:
+def test_drafter_may_change_between_turns(tokenizer):
     session = new_session(tokenizer, "llama", "lookup")
     first = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
     for kind in DRAFTERS:
@@ -251,7 +241,7 @@ def test_drafter_may_change_between_turns(tokenizer: Any) -> None:
         assert tokens_of(again) == tokens_of(first), kind
 
 
-def test_an_answer_goes_on_where_it_was_cut(tokenizer: Any) -> None:
+def test_an_answer_goes_on_where_it_was_cut(tokenizer):
     """No new turn begins: the prompt ends with what was written so far."""
     session = new_session(tokenizer)
     begun = "It depends, as"

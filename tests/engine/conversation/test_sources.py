@@ -2,7 +2,6 @@
 is not sure is not named."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,6 @@ from engine.conversation.text import TokenTexts
 from engine.documents import Document, Section
 from engine.documents.prompt import Attached, write_message
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Draft
@@ -56,7 +54,7 @@ CHATS = st.lists(
 
 
 @pytest.fixture(scope="module", params=["bytes", "sentencepiece", "composing"])
-def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(request, tmp_path_factory):
     """`composing`: one that writes a letter and its accent as one."""
     folder = tmp_path_factory.mktemp("tokenizer")
     if request.param == "sentencepiece":
@@ -70,16 +68,14 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return found
 
 
-def sources_of(tokenizer: Any, messages: tuple[ChatMessage, ...]) -> tuple[Sources, list[int]]:
+def sources_of(tokenizer, messages):
     prompt = Prompt(messages=messages)
     tokens = encode_prompt(tokenizer, prompt)
     return Sources(tokenizer, prompt, tokens), tokens
 
 
 @given(messages=CHATS, template=st.sampled_from(sorted(TEMPLATES)))
-def test_a_source_has_the_text_of_its_token(
-    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str
-) -> None:
+def test_a_source_has_the_text_of_its_token(tokenizer, messages, template):
     tokenizer.chat_template = TEMPLATES[template]
     sources, tokens = sources_of(tokenizer, messages)
     texts = TokenTexts(tokenizer)
@@ -97,9 +93,7 @@ def test_a_source_has_the_text_of_its_token(
 
 
 @given(messages=CHATS, template=st.sampled_from(EXACT))
-def test_all_that_is_said_is_found(
-    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str
-) -> None:
+def test_all_that_is_said_is_found(tokenizer, messages, template):
     """Each message's letters in their order, and all of them, where a token is a letter or a byte
     of one."""
     tokenizer.chat_template = TEMPLATES[template]
@@ -116,7 +110,7 @@ def test_all_that_is_said_is_found(
         assert {each.offset for each in found if each.message == number} == wanted
 
 
-def test_what_stands_where(tokenizer: Any) -> None:
+def test_what_stands_where(tokenizer):
     tokenizer.chat_template = TEMPLATES["stripped"]
     messages = (
         ChatMessage("user", " \n see user here\n"),
@@ -129,7 +123,7 @@ def test_what_stands_where(tokenizer: Any) -> None:
     assert sources.of(0) is None
 
 
-def test_tokens_where_messages_are_left_out(tokenizer: Any) -> None:
+def test_tokens_where_messages_are_left_out(tokenizer):
     tokenizer.chat_template = TEMPLATES["as it is"]
     messages = [ChatMessage("user", text) for text in ("one", "two", "three", "four")]
     prompt = Prompt(messages=(messages[0], messages[3]))
@@ -144,7 +138,7 @@ def test_tokens_where_messages_are_left_out(tokenizer: Any) -> None:
     assert found == {0, 3}
 
 
-def test_a_message_that_spells_the_marks(tokenizer: Any) -> None:
+def test_a_message_that_spells_the_marks(tokenizer):
     tokenizer.chat_template = TEMPLATES["as it is"]
     letters = "".join(map(chr, range(0xF0000, 0xF0005)))
     sources, tokens = sources_of(tokenizer, (ChatMessage("user", f"a{letters}b"),))
@@ -153,7 +147,7 @@ def test_a_message_that_spells_the_marks(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("template", ["shortened", "in capitals", "measured"])
-def test_a_template_that_changes_what_is_said(tokenizer: Any, template: str) -> None:
+def test_a_template_that_changes_what_is_said(tokenizer, template):
     tokenizer.chat_template = TEMPLATES[template]
     sources, tokens = sources_of(tokenizer, (ChatMessage("user", "see the user here"),))
     assert all(sources.of(place) is None for place in range(len(tokens)))
@@ -162,11 +156,11 @@ def test_a_template_that_changes_what_is_said(tokenizer: Any, template: str) -> 
 @pytest.mark.parametrize(
     "prompt", [Prompt(text="see what?"), Prompt(tokens=(1, 2, 3)), Prompt()], ids=str
 )
-def test_what_is_no_chat_has_no_sources(tokenizer: Any, prompt: Prompt) -> None:
+def test_what_is_no_chat_has_no_sources(tokenizer, prompt):
     assert Sources(tokenizer, prompt, [1, 2, 3]).of(1) is None
 
 
-def test_results_of_tools_are_messages_too(tokenizer: Any) -> None:
+def test_results_of_tools_are_messages_too(tokenizer):
     tokenizer.chat_template = TEMPLATES["as it is"]  # which knows no tools
     messages = (
         ChatMessage("user", "what?"),
@@ -178,9 +172,7 @@ def test_results_of_tools_are_messages_too(tokenizer: Any) -> None:
     assert {each.message for each in found} == {0, 2}
 
 
-def drafts_of(
-    tokenizer: Any, messages: list[ChatMessage], script: list[int], drafter: Drafter
-) -> list[Draft]:
+def drafts_of(tokenizer, messages, script, drafter):
     """Of an answer to this chat, by a model that wants this `script`."""
     session = Session(loaded(Scripted([*script, 256]), tokenizer))
     session.drafter, session.policy = drafter, Fixed(8)
@@ -189,7 +181,7 @@ def drafts_of(
 
 
 @pytest.mark.parametrize("drafter", [LookupDrafter, SuffixDrafter])
-def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path: Path) -> None:
+def test_a_draft_names_the_message_that_it_is_copied_from(drafter, tmp_path):
     byte_tokenizer(tmp_path)
     tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
     said = "Quote: the goods are paid for within thirty days."
@@ -208,7 +200,7 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path
     assert any(draft.source is None for draft in drafts)
 
 
-def test_a_source_leads_to_the_document(tmp_path: Path) -> None:
+def test_a_source_leads_to_the_document(tmp_path):
     byte_tokenizer(tmp_path)
     tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
     pages = ("Clause one says nothing.", "Clause two: the deposit is returned in May.")
@@ -230,7 +222,7 @@ def test_a_source_leads_to_the_document(tmp_path: Path) -> None:
     assert found > 3
 
 
-def test_messages_are_counted_with_those_that_are_left_out(tmp_path: Path) -> None:
+def test_messages_are_counted_with_those_that_are_left_out(tmp_path):
     byte_tokenizer(tmp_path)
     tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
     talk = [
@@ -249,7 +241,7 @@ def test_messages_are_counted_with_those_that_are_left_out(tmp_path: Path) -> No
     assert found == {*range(len(messages))} - {*prepared.left_out}
 
 
-def test_a_copy_from_a_result_names_its_message(tmp_path: Path) -> None:
+def test_a_copy_from_a_result_names_its_message(tmp_path):
     """Also behind a call that stands in the prompt as it was written."""
     hermes = (STORIES.parent / "templates" / "hermes.jinja").read_text(encoding="utf-8")
     tokenizer = tokenizer_of(hermes, tmp_path, ends=["<eos>"])

@@ -1,11 +1,9 @@
 """The laws of the events hold for whatever is counted, at any moment of a run."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -37,7 +35,7 @@ from engine.events import (
 from tests.support.mostly_slow import examples
 
 
-def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
+def verdict(number, proposed, accepted, *, ended=False):
     origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if ended else WrittenToken(7, "x", 0.5, origin)
     judgements = (TokenVerdict(0.5, 0.5),) * proposed
@@ -45,7 +43,7 @@ def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> list[Event]:
+def runs(draw):
     """The events of a generation, and how its last round may end the text."""
     events: list[Event] = [Prefill("g", 0, 12, 4, 0.0), Prefill("g", 12, 12, 4, 0.75)]
     shapes = draw(st.lists(st.integers(0, 5).flatmap(_shape), max_size=10))
@@ -59,12 +57,12 @@ def runs(draw: st.DrawFn) -> list[Event]:
     return [*events, Done("g", "stop", tally(events))]
 
 
-def _shape(proposed: int) -> st.SearchStrategy[tuple[int, int]]:
+def _shape(proposed):
     return st.tuples(st.just(proposed), st.integers(0, proposed))
 
 
 @given(events=runs())
-def test_the_laws_hold_for_any_prefix(events: list[Event]) -> None:
+def test_the_laws_hold_for_any_prefix(events):
     for end in range(len(events) + 1):
         prefix = events[:end]
         stats = tally(prefix)
@@ -82,7 +80,7 @@ def test_the_laws_hold_for_any_prefix(events: list[Event]) -> None:
 
 
 @given(events=runs())
-def test_positions_add_up(events: list[Event]) -> None:
+def test_positions_add_up(events):
     stats = tally(events)
     proposed, accepted = stats.proposed_by_position, stats.accepted_by_position
     assert (sum(proposed), sum(accepted)) == (stats.proposed, stats.accepted)
@@ -93,7 +91,7 @@ def test_positions_add_up(events: list[Event]) -> None:
 
 
 @given(events=runs(), data=st.data())
-def test_counting_can_be_resumed(events: list[Event], data: st.DataObject) -> None:
+def test_counting_can_be_resumed(events, data):
     middle = data.draw(st.integers(0, len(events)))
     stats = tally(events[:middle])
     for event in events[middle:]:
@@ -104,7 +102,7 @@ def test_counting_can_be_resumed(events: list[Event], data: st.DataObject) -> No
     assert done.stats == stats
 
 
-def test_a_run_by_hand() -> None:
+def test_a_run_by_hand():
     stats = tally(
         [
             Prefill("g", 100, 100, 60, 0.5),
@@ -139,7 +137,7 @@ def test_a_run_by_hand() -> None:
     assert (stats.acceptance_length, stats.tokens_per_second) == (2.0, 2.0)
 
 
-def test_nothing_happened_yet() -> None:
+def test_nothing_happened_yet():
     stats = tally([])
     assert stats == Stats()
     assert stats.committed == 0
@@ -150,7 +148,7 @@ def test_nothing_happened_yet() -> None:
 FEW = ENOUGH_PLAIN_ROUNDS - 1
 
 
-def _drafted(*, tokens_per_pass: float, seconds: float, **others: Any) -> Stats:
+def _drafted(*, tokens_per_pass, seconds, **others):
     """Ten rounds with drafts, in so many seconds."""
     accepted = round(10 * (tokens_per_pass - 1))
     return Stats(
@@ -158,7 +156,7 @@ def _drafted(*, tokens_per_pass: float, seconds: float, **others: Any) -> Stats:
     )
 
 
-def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took() -> None:
+def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took():
     answer = _drafted(tokens_per_pass=2.0, seconds=1.6)  # 12.5 tokens a second
     assert against_plain(answer, 0.1) == pytest.approx(1.25)
     assert against_plain(answer, 0.05) == pytest.approx(0.625)
@@ -168,7 +166,7 @@ def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took() -> Non
     assert against_plain(within) == pytest.approx(0.625)
 
 
-def test_there_is_a_reason_where_there_is_no_ratio() -> None:
+def test_there_is_a_reason_where_there_is_no_ratio():
     answer = _drafted(tokens_per_pass=2.0, seconds=1.6)
     assert against_plain(answer) is NoRatio.NOT_MEASURED
     few = replace(answer, plain_round_seconds=(0.1,) * FEW)
@@ -180,14 +178,14 @@ def test_there_is_a_reason_where_there_is_no_ratio() -> None:
     assert against_plain(Stats(proposed=4), 0.1) is NoRatio.NOT_MEASURED
 
 
-def test_no_ratio_is_above_the_tokens_of_a_pass() -> None:
+def test_no_ratio_is_above_the_tokens_of_a_pass():
     answer = _drafted(tokens_per_pass=2.0, seconds=1.0)
     assert against_plain(answer, 0.1) == pytest.approx(2.0)
     assert against_plain(answer, 0.105) == pytest.approx(2.0)  # so much clocks may err
     assert against_plain(answer, 0.4) is NoRatio.NOT_COMPARABLE
 
 
-def test_what_drafting_took_cannot_be_won_back() -> None:
+def test_what_drafting_took_cannot_be_won_back():
     """Early-exit with nothing accepted and 62 % of the time spent on drafting was once shown as
     0.92 times as fast."""
     answer = _drafted(tokens_per_pass=1.0, seconds=1.0, draft_seconds=0.62)
@@ -195,7 +193,7 @@ def test_what_drafting_took_cannot_be_won_back() -> None:
     assert against_plain(answer, 0.092) is NoRatio.NOT_COMPARABLE
 
 
-def test_a_hiccup_changes_little() -> None:
+def test_a_hiccup_changes_little():
     steady = (0.02,) * 20
     answer = Stats(
         rounds=30,
@@ -219,7 +217,7 @@ def test_a_hiccup_changes_little() -> None:
     assert pass_seconds(interrupted) == pytest.approx(0.02)
 
 
-def test_a_load_that_changes_all_the_time_gives_no_ratio() -> None:
+def test_a_load_that_changes_all_the_time_gives_no_ratio():
     """Starter pair on two cores that others were using, too: shown as 0.58 at 1.32 a pass."""
     answer = _drafted(tokens_per_pass=2.0, seconds=1.6)
     steady = replace(answer, reference_seconds=(0.08, 0.1, 0.12, 0.1) * 2)
@@ -228,7 +226,7 @@ def test_a_load_that_changes_all_the_time_gives_no_ratio() -> None:
     assert against_plain(changing) is NoRatio.NOT_COMPARABLE
 
 
-def test_the_plain_rounds_that_are_kept_are_spread_evenly() -> None:
+def test_the_plain_rounds_that_are_kept_are_spread_evenly():
     each = verdict(0, 0, 0)
     for rounds in (1, 63, 64, 65, 128, 129, 1000, 4096):
         stats = tally(replace(each, seconds=float(number)) for number in range(rounds))
@@ -241,7 +239,7 @@ def test_the_plain_rounds_that_are_kept_are_spread_evenly() -> None:
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> list[Event]:
+def answers(draw):
     """An answer on a machine whose load changes, and what was measured behind it.
 
     A pass over a draft costs what a plain one does, and something for each row; whatever else the
@@ -262,7 +260,7 @@ def answers(draw: st.DrawFn) -> list[Event]:
     return [*events, Done("g", "stop", replace(tally(events), reference_seconds=tuple(behind)))]
 
 
-def check_what_is_shown(events: list[Event], judge: Callable[[Stats], float | NoRatio]) -> None:
+def check_what_is_shown(events, judge):
     """The bounds of a speed-up: nobody may be shown one that cannot be."""
     stats = tally(events)
     ratio = judge(stats)
@@ -283,24 +281,24 @@ def check_what_is_shown(events: list[Event], judge: Callable[[Stats], float | No
     assert against_plain(from_store(events)) == ratio
 
 
-def from_store(events: list[Event]) -> Stats:
+def from_store(events):
     """The figures of the same answer, read back from JSON."""
     return tally(from_json(to_json(event)) for event in events)
 
 
 @settings(max_examples=examples(1000))
 @given(events=answers())
-def test_no_speed_up_is_shown_that_cannot_be(events: list[Event]) -> None:
+def test_no_speed_up_is_shown_that_cannot_be(events):
     check_what_is_shown(events, against_plain)
 
 
-def lifetime_average(stats: Stats) -> float | NoRatio:
+def lifetime_average(stats):
     """What versions before this one showed: plain rounds of another day."""
     speed = stats.tokens_per_second
     return speed * 3.0 if speed and stats.proposed else NoRatio.NOTHING_DRAFTED
 
 
-def mean_of_all(stats: Stats) -> float | NoRatio:
+def mean_of_all(stats):
     """Without the bound."""
     passes = stats.plain_round_seconds + stats.reference_seconds
     if not stats.proposed or len(passes) < ENOUGH_PLAIN_ROUNDS:
@@ -309,18 +307,18 @@ def mean_of_all(stats: Stats) -> float | NoRatio:
 
 
 @pytest.mark.parametrize("judge", [lifetime_average, mean_of_all])
-def test_the_bounds_catch_what_was_shown_before(judge: Callable[[Stats], float | NoRatio]) -> None:
+def test_the_bounds_catch_what_was_shown_before(judge):
     # It ends with the first that shows it, which is mostly one of the first ten.
     @settings(max_examples=300, database=None, phases=[Phase.generate], report_multiple_bugs=False)
     @given(events=answers())
-    def shown(events: list[Event]) -> None:
+    def shown(events):
         check_what_is_shown(events, judge)
 
     with pytest.raises(AssertionError):
         shown()
 
 
-def test_a_plain_pass_that_nothing_ran_beside_is_no_reference() -> None:
+def test_a_plain_pass_that_nothing_ran_beside_is_no_reference():
     events = [replace(verdict(n, 0, 0), edge=n % 3 == 0) for n in range(12)]
     stats = tally(events)
     assert (stats.plain, stats.plain_seconds) == (12, 12.0)

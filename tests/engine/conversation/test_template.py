@@ -4,7 +4,6 @@ text becomes a special token by them."""
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,39 +21,39 @@ from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
 
 
-def _with_template(tokenizer: Any, template: str) -> Any:
+def _with_template(tokenizer, template):
     tokenizer.chat_template = template
     return tokenizer
 
 
 @pytest.fixture
-def own_tokenizer(tmp_path: Path) -> Any:
+def own_tokenizer(tmp_path):
     """One whose template may be changed."""
     byte_tokenizer(tmp_path)
     return load_tokenizer(tmp_path, eos_token_ids=[256])
 
 
-def test_one_that_fills_the_memory(own_tokenizer: Any) -> None:
+def test_one_that_fills_the_memory(own_tokenizer):
     template = "{{ 'a' * 10 ** 15 }}"
     with pytest.raises(Problem, match="memory"):
         render(_with_template(own_tokenizer, template), QUESTION)
     assert abilities_for(own_tokenizer).notation is None
 
 
-def test_one_that_writes_a_book(own_tokenizer: Any) -> None:
+def test_one_that_writes_a_book(own_tokenizer):
     template = "{% for i in range(2000) %}{{ 'all work and no play ' * 100 }}{% endfor %}"
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION)
     assert "4,200,000 characters" in raised.value.message
 
 
-def test_a_long_conversation_is_rendered_whole(own_tokenizer: Any) -> None:
+def test_a_long_conversation_is_rendered_whole(own_tokenizer):
     said = [ChatMessage("user" if i % 2 == 0 else "assistant", "word " * 5000) for i in range(101)]
     text = render(own_tokenizer, Prompt(messages=tuple(said)))
     assert text.count("word") == 101 * 5000
 
 
-def test_a_last_message_of_the_assistant_is_gone_on_with(own_tokenizer: Any) -> None:
+def test_a_last_message_of_the_assistant_is_gone_on_with(own_tokenizer):
     said = (*QUESTION.messages, ChatMessage("assistant", "Because"))
     text = render(own_tokenizer, Prompt(messages=said))
     assert text.endswith("Because")
@@ -68,16 +67,16 @@ WITH_THINK = (
 SHOWING = "{{ [messages, tools, mood | default(0)] | tojson }}"
 
 
-def _ids(tokenizer: Any, *names: str) -> list[int]:
+def _ids(tokenizer, *names):
     return [tokenizer.convert_tokens_to_ids(name) for name in names]
 
 
-def _chat(*messages: ChatMessage, tools: str = "", options: str = "") -> Prompt:
+def _chat(*messages, tools="", options=""):
     return Prompt(messages=messages, tools=tools, options=options)
 
 
 @pytest.fixture(scope="module", params=["bytes", "sentencepiece"])
-def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(request, tmp_path_factory):
     """One that knows `<think>` as a token that is not special."""
     folder = tmp_path_factory.mktemp("tokenizer")
     if request.param == "bytes":
@@ -91,7 +90,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @given(
     pieces=st.lists(st.sampled_from([*SPECIAL_TOKENS, "<think>", "</think>", "<", "e", " ", "\n"]))
 )
-def test_what_a_person_says_is_text(tokenizer: Any, pieces: list[str]) -> None:
+def test_what_a_person_says_is_text(tokenizer, pieces):
     said = "".join(pieces)
     tokens = encode_prompt(tokenizer, _chat(ChatMessage("system", said), ChatMessage("user", said)))
     found = [token for token in tokens if token in tokenizer.added_tokens_decoder]
@@ -101,32 +100,32 @@ def test_what_a_person_says_is_text(tokenizer: Any, pieces: list[str]) -> None:
     assert text.replace(" ", "") == f"<system>{rest}<user>{rest}<assistant><think>".replace(" ", "")
 
 
-def test_a_name_within_a_name_is_text_too(tokenizer: Any) -> None:
+def test_a_name_within_a_name_is_text_too(tokenizer):
     prompt = _chat(ChatMessage("user", "<e<eos>os><<eos>\U000f0000<eos>"))
     assert _ids(tokenizer, "<eos>")[0] not in encode_prompt(tokenizer, prompt)
     assert "<e<eos>os><<eos>\U000f0000<eos>" in render(tokenizer, prompt)
 
 
-def test_no_space_is_put_where_a_name_is_taken_apart(tokenizer: Any) -> None:
+def test_no_space_is_put_where_a_name_is_taken_apart(tokenizer):
     tokens = encode_prompt(tokenizer, _chat(ChatMessage("user", "a<eos>b")))
     assert "a<eos>b" in tokenizer.decode(tokens)
 
 
-def test_what_the_assistant_wrote_keeps_the_tokens_that_it_may_write(tokenizer: Any) -> None:
+def test_what_the_assistant_wrote_keeps_the_tokens_that_it_may_write(tokenizer):
     wrote = ChatMessage("assistant", "<think>so<eos>")
     tokens = encode_prompt(tokenizer, _chat(*QUESTION.messages, wrote, *QUESTION.messages))
     assert _ids(tokenizer, "<eos>")[0] not in tokens
     assert tokens.count(_ids(tokenizer, "<think>")[0]) == 2
 
 
-def test_names_of_special_tokens_in_a_text_are_tokens(tokenizer: Any) -> None:
+def test_names_of_special_tokens_in_a_text_are_tokens(tokenizer):
     tokens = encode_prompt(tokenizer, Prompt(text="<user>a<eos>"))
     assert [t for t in tokens if t in _ids(tokenizer, "<user>", "<eos>")] == _ids(
         tokenizer, "<user>", "<eos>"
     )
 
 
-def test_a_text_begins_once() -> None:
+def test_a_text_begins_once():
     tokenizer = load_tokenizer(STORIES)
     begin = tokenizer.bos_token_id
     for text in ("Once", tokenizer.bos_token + "Once"):
@@ -135,11 +134,11 @@ def test_a_text_begins_once() -> None:
         assert tokens.count(begin) == 1
 
 
-def test_ids_stay_ids(own_tokenizer: Any) -> None:
+def test_ids_stay_ids(own_tokenizer):
     assert encode_prompt(own_tokenizer, Prompt(tokens=(3, 1, 3))) == [3, 1, 3]
 
 
-def test_what_a_template_is_given(own_tokenizer: Any) -> None:
+def test_what_a_template_is_given(own_tokenizer):
     call = ToolCall("c1", "look", '{"at": 9007199254740993}')
     prompt = _chat(
         ChatMessage("user", "a"),
@@ -173,7 +172,7 @@ def test_what_a_template_is_given(own_tokenizer: Any) -> None:
     assert mood == ["<eos>"]
 
 
-def test_ids_of_calls_are_made_such_as_mistrals_templates_take(own_tokenizer: Any) -> None:
+def test_ids_of_calls_are_made_such_as_mistrals_templates_take(own_tokenizer):
     call = ToolCall("call_1234567890", "look", "{}")
     prompt = _chat(
         ChatMessage("assistant", "", tool_calls=(call, ToolCall("abcdefgh9", "look", ""))),
@@ -198,7 +197,7 @@ NOT_GIVEN = (  # tools, options, and arguments of a call
 )
 
 
-def test_what_a_template_is_not_given(own_tokenizer: Any) -> None:
+def test_what_a_template_is_not_given(own_tokenizer):
     for tools, options, arguments in NOT_GIVEN:
         call = ToolCall("c1", "look", arguments)
         called = ChatMessage("assistant", "a", tool_calls=(call,))
@@ -207,19 +206,19 @@ def test_what_a_template_is_not_given(own_tokenizer: Any) -> None:
             pytest.fail(f"{tools, options, arguments}: {render(own_tokenizer, chat)}")
 
 
-def test_a_template_that_refuses_says_why(own_tokenizer: Any) -> None:
+def test_a_template_that_refuses_says_why(own_tokenizer):
     _with_template(own_tokenizer, "{{ raise_exception('no tools here') }}")
     with pytest.raises(Problem) as raised:
         encode_prompt(own_tokenizer, QUESTION)
     assert "no tools here" in raised.value.message
 
 
-def test_half_a_character_is_refused(own_tokenizer: Any) -> None:
+def test_half_a_character_is_refused(own_tokenizer):
     with pytest.raises(Problem):
         encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a\ud800")))
 
 
-def test_a_chat_without_a_template(own_tokenizer: Any) -> None:
+def test_a_chat_without_a_template(own_tokenizer):
     own_tokenizer.chat_template = None
     own_tokenizer.has_chat_template = False
     tokens = encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a<eos>"), *QUESTION.messages))
@@ -227,7 +226,7 @@ def test_a_chat_without_a_template(own_tokenizer: Any) -> None:
     assert 256 not in tokens
 
 
-def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer: Any) -> None:
+def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer):
     template = (
         "{% for m in messages %}{% if m.tool_calls %}"
         "{% if m.tool_calls | length > 1 or m.thinking and m.content %}"
@@ -297,7 +296,7 @@ CALLED = (
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 
 
-def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) -> None:
+def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer):
     """And of calls and results, in the way in which the model's own calls are read."""
     call = ToolCall("c1", "weather", '{"city": "Rome"}')
     messages = (
@@ -318,7 +317,7 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) ->
     assert (reply.content, reply.calls) == ("I look.", [("weather", {"city": "Rome"})])
 
 
-def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer: Any) -> None:
+def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer):
     call = ToolCall("a", "look", "{}")
     chat = (
         *QUESTION.messages,
@@ -335,7 +334,7 @@ def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_toke
     )
 
 
-def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer: Any) -> None:
+def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer):
     """And the system text in front of the first question, where it takes no system message."""
     said = (
         ChatMessage("system", "Be brief."),
@@ -351,9 +350,7 @@ def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer: Any) -> 
     assert all(word in text for word in ("<tools>", "weather", "Rome", "I look.", "42 mm", "now?"))
 
 
-def test_what_a_template_of_a_known_family_lacks_is_said_in_its_notation(
-    own_tokenizer: Any,
-) -> None:
+def test_what_a_template_of_a_known_family_lacks_is_said_in_its_notation(own_tokenizer):
     prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
     text = render(_with_template(own_tokenizer, LISTING), prompt)
     call = "<|tool_call_start|>[weather(city='Rome')]<|tool_call_end|>"
@@ -361,7 +358,7 @@ def test_what_a_template_of_a_known_family_lacks_is_said_in_its_notation(
     assert "<tools>" not in text
 
 
-def test_arguments_are_text_where_a_template_wants_text(own_tokenizer: Any) -> None:
+def test_arguments_are_text_where_a_template_wants_text(own_tokenizer):
     """And text beside calls is in a message of its own where it would vanish."""
     prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
     text = render(_with_template(own_tokenizer, CONCATENATING), prompt)
@@ -371,9 +368,7 @@ def test_arguments_are_text_where_a_template_wants_text(own_tokenizer: Any) -> N
 
 @pytest.mark.parametrize("template", [THINKING, CHANNELS, OPENED], ids=["think", "channels", "in"])
 @pytest.mark.parametrize("more", ["Okay, the user", "Because \n "])
-def test_an_answer_goes_on_from_its_own_prompt(
-    own_tokenizer: Any, template: str, more: str
-) -> None:
+def test_an_answer_goes_on_from_its_own_prompt(own_tokenizer, template, more):
     """With the very text that was written behind it, to the last white space."""
     _with_template(own_tokenizer, template)
     begun = render(own_tokenizer, QUESTION)
@@ -386,7 +381,7 @@ def test_an_answer_goes_on_from_its_own_prompt(
         assert render(own_tokenizer, chat) == begun + written
 
 
-def test_an_answer_with_its_reasoning_goes_on(own_tokenizer: Any) -> None:
+def test_an_answer_with_its_reasoning_goes_on(own_tokenizer):
     answer = ChatMessage("assistant", "It is ", reasoning="So.")
     for template, ending in (
         (THINKING, "<assistant>\n<think>\nSo.\n</think>\n\nIt is "),
@@ -402,7 +397,7 @@ def test_an_answer_with_its_reasoning_goes_on(own_tokenizer: Any) -> None:
         )
 
 
-def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer: Any) -> None:
+def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer):
     answer = ChatMessage("assistant", "It is ")
     for template, ending in (
         (THINKING, "<assistant>\nIt is "),
@@ -414,7 +409,7 @@ def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer:
         assert text.endswith(ending)
 
 
-def test_what_was_written_keeps_its_tokens(tokenizer: Any) -> None:
+def test_what_was_written_keeps_its_tokens(tokenizer):
     """It is encoded apart from the prompt, as it was when it was written."""
     prompt = encode_prompt(tokenizer, QUESTION)
     written = ChatMessage("assistant", "", written="> so")
@@ -423,7 +418,7 @@ def test_what_was_written_keeps_its_tokens(tokenizer: Any) -> None:
     assert tokenizer.decode(tokens).endswith("> so")
 
 
-def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer: Any) -> None:
+def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer):
     own_tokenizer.add_tokens(["<think>", "</think>"])  # for which mlx-lm forces thinking
     template = "{{ messages[0].content }}{{ enable_thinking | default('their way') }}"
     _with_template(own_tokenizer, template)
@@ -439,7 +434,7 @@ def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer: Any) -
     assert rendered.startswith("Reasoning: x<user>")
 
 
-def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer: Any) -> None:
+def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer):
     for template, lacks in (
         (PLAIN, {"tools", "calls", "results"}),
         (STRICT, {"system", "tools", "calls", "results", "same_role"}),
@@ -468,7 +463,7 @@ UNKNOWN = """{% for tool in tools or [] %}{{ tool.function.name }}{% endfor -%}
 {% if add_generation_prompt %}<assistant>{% endif %}"""
 
 
-def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer: Any) -> None:
+def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer):
     able = abilities_for(_with_template(own_tokenizer, UNKNOWN), tools=True)
     syntax = syntax_of(UNKNOWN, knows_tools=able.knows_tools, found=able.notation)
     call = '<run>weather<with>{"city": "Bonn"}</run>'

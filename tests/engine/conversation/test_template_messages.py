@@ -5,7 +5,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
@@ -76,11 +75,11 @@ TEMPLATES = {
 }
 
 
-def user(text: str) -> ChatMessage:
+def user(text):
     return ChatMessage("user", text)
 
 
-def says(text: str, **calls: str) -> ChatMessage:
+def says(text, **calls):
     """The assistant's message; calls by their words, each with an id. The tool of an even word is
     `time`."""
     return ChatMessage(
@@ -93,7 +92,7 @@ def says(text: str, **calls: str) -> ChatMessage:
     )
 
 
-def result(word: str, id: str = "", name: str = "") -> ChatMessage:
+def result(word, id="", name=""):
     return ChatMessage("tool", word, tool_call_id=id, name=name)
 
 
@@ -159,7 +158,7 @@ HISTORIES: dict[str, tuple[ChatMessage, ...]] = {
 }  # fmt: skip
 
 
-def in_order(messages: tuple[ChatMessage, ...]) -> list[str]:
+def in_order(messages):
     """The words of a history as they should stand: the system's, then those of each message and of
     the results of its calls."""
     results = [message.content for message in messages if message.role == "tool"]
@@ -176,7 +175,7 @@ def in_order(messages: tuple[ChatMessage, ...]) -> list[str]:
     return [word for word in words if word]
 
 
-def one_by_one(words: list[str]) -> list[str]:
+def one_by_one(words):
     """The same with each result right after its call."""
     alone = [word for word in words if word[0] != "r" or f"q{word[1:]}" not in words]
     places = {word: place for place, word in enumerate(alone)}
@@ -184,21 +183,21 @@ def one_by_one(words: list[str]) -> list[str]:
     return sorted(alone + results, key=lambda word: places.get(word, places.get(f"q{word[1:]}", 0)))
 
 
-def told_in_order(messages: tuple[ChatMessage, ...], text: str) -> bool:
+def told_in_order(messages, text):
     """Whether a prompt has all words of a history, each once, where they should stand."""
     wanted, found = in_order(messages), re.findall(r"(?<![a-z])[utsqr]\d", text)
     return [word for word in found if word in wanted] in (wanted, one_by_one(wanted))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("tokenizer")
     byte_tokenizer(folder)
     return load_tokenizer(folder, eos_token_ids=[256])
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_all_that_was_said_is_told_in_order(tokenizer: Any, template: str) -> None:
+def test_all_that_was_said_is_told_in_order(tokenizer, template):
     tokenizer.chat_template = TEMPLATES[template]
     for name, messages in HISTORIES.items():
         for tools in (TOOLS, ""):
@@ -207,7 +206,7 @@ def test_all_that_was_said_is_told_in_order(tokenizer: Any, template: str) -> No
             assert all(call.name in text for each in messages for call in each.tool_calls)
 
 
-def test_ids_in_place_of_names_are_counted_through_the_chat(tokenizer: Any) -> None:
+def test_ids_in_place_of_names_are_counted_through_the_chat(tokenizer):
     tokenizer.chat_template = TEMPLATES["ids"]
     assert abilities_for(tokenizer, tools=True).names_in_ids
     messages = (
@@ -227,7 +226,7 @@ def test_ids_in_place_of_names_are_counted_through_the_chat(tokenizer: Any) -> N
     )
 
 
-def test_each_call_has_an_id_of_its_own_that_its_result_has(tokenizer: Any) -> None:
+def test_each_call_has_an_id_of_its_own_that_its_result_has(tokenizer):
     tokenizer.chat_template = "{{ messages | tojson }}{# [TOOL_CALLS] #}"
     for name in ("ids of rounds repeat", "no ids", "names alone", "ids on one side only"):
         said = json.loads(render(tokenizer, Prompt(messages=HISTORIES[name])))
@@ -237,14 +236,14 @@ def test_each_call_has_an_id_of_its_own_that_its_result_has(tokenizer: Any) -> N
         assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in calls)
 
 
-def test_calls_in_text_are_in_the_notation_of_the_template(tokenizer: Any) -> None:
+def test_calls_in_text_are_in_the_notation_of_the_template(tokenizer):
     """Of one whose family is not known, too."""
     tokenizer.chat_template = _ALTERNATING + TEMPLATES["answered"]
     text = render(tokenizer, Prompt(messages=HISTORIES["text beside calls"], tools=TOOLS))
     assert '<assistant>t1\n<call>{"name": "look", "arguments": {"of": "q1"}}</call>' in text
 
 
-def test_the_picture_of_a_result_stays_where_results_are_text(tokenizer: Any) -> None:
+def test_the_picture_of_a_result_stays_where_results_are_text(tokenizer):
     tokenizer.chat_template = (
         "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}"
         "{% else %}{% for part in m.content %}{{ part.text or '<img>' }}{% endfor %}{% endif %}"

@@ -1,9 +1,7 @@
 """Decoding in pieces equals decoding at once, stop strings cut where the full text would be cut,
 and each token's share of the text is what its bytes say."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +16,7 @@ from tests.support.engine.shares import clipped, shares
 SENTENCE = "Grüße, 世界! 👩‍👧 naïve  café"
 
 
-def byte_level() -> PreTrainedTokenizerFast:
+def byte_level():
     """GPT-2's kind: 256 bytes, some merges (one across half a character), two special tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [("h", "e"), ("l", "l"), ("Ġ", "w"), ("Ġ", "Ġ"), ("Ã", "©"), ("Ġ", "Ã"), ("ð", "Ł")]
@@ -32,7 +30,7 @@ def byte_level() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def _sentence_piece(decoder: Any) -> PreTrainedTokenizerFast:
+def _sentence_piece(decoder):
     names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     pieces = [*"▁abcdehlowré\ufffd", "▁a", "▁▁", "he", "▁he", "▁▁▁▁", "a▁b", "世"]
     merges = [("▁", "a"), ("▁", "▁"), ("h", "e"), ("▁", "he"), ("▁▁", "▁▁")]
@@ -48,7 +46,7 @@ def _sentence_piece(decoder: Any) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def llama_style() -> PreTrainedTokenizerFast:
+def llama_style():
     """Llama 2's decoder."""
     return _sentence_piece(
         decoders.Sequence(
@@ -62,7 +60,7 @@ def llama_style() -> PreTrainedTokenizerFast:
     )
 
 
-def metaspace_style() -> PreTrainedTokenizerFast:
+def metaspace_style():
     """The Metaspace decoder, with byte fallback before it."""
     return _sentence_piece(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]))
 
@@ -76,37 +74,35 @@ each_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=NAMES)
 real_too = pytest.mark.parametrize("tokenizer", [*TOKENIZERS, STORIES], ids=[*NAMES, "stories"])
 
 
-def special_ids(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+def special_ids(tokenizer):
     added = tokenizer.added_tokens_decoder.items()
     return [token_id for token_id, token in added if token.special]
 
 
-def whole(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
+def whole(tokenizer, ids):
     return str(
         tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     )
 
 
-def told(
-    text: TextStream | AnswerText, chunks: Sequence[Sequence[int]]
-) -> list[tuple[str, list[int]]]:
+def told(text, chunks):
     found = [*(text.push(chunk) for chunk in chunks), text.finish()]
     return [(delta, lengths) for delta, lengths, *_ in found]
 
 
-def streamed(tokenizer: PreTrainedTokenizerFast, chunks: Sequence[Sequence[int]]) -> list[str]:
+def streamed(tokenizer, chunks):
     return [text for text, _ in told(TextStream(tokenizer), chunks)]
 
 
-def chunks_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]]]:
+def chunks_of(items):
     return st.lists(st.lists(items, max_size=4), max_size=25)
 
 
-def _flat(chunks: Sequence[Sequence[int]]) -> list[int]:
+def _flat(chunks):
     return [token_id for chunk in chunks for token_id in chunk]
 
 
-def broken_bytes(tokenizer: PreTrainedTokenizerFast) -> st.SearchStrategy[int]:
+def broken_bytes(tokenizer):
     encoded = tokenizer.encode("é世👩 a  b", add_special_tokens=False)
     alphabet = sorted({*encoded, *special_ids(tokenizer), *range(len(tokenizer) - 25)[-140:]})
     return st.sampled_from(alphabet)
@@ -114,7 +110,7 @@ def broken_bytes(tokenizer: PreTrainedTokenizerFast) -> st.SearchStrategy[int]:
 
 @each_tokenizer
 @given(data=st.data())
-def test_pieces_join_to_the_whole(tokenizer: PreTrainedTokenizerFast, data: st.DataObject) -> None:
+def test_pieces_join_to_the_whole(tokenizer, data):
     top = len(tokenizer) + 2  # two ids beyond the vocabulary, as padded embeddings have
     chunks = data.draw(chunks_of(st.integers(0, top - 1)))
     assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
@@ -122,9 +118,7 @@ def test_pieces_join_to_the_whole(tokenizer: PreTrainedTokenizerFast, data: st.D
 
 @each_tokenizer
 @given(data=st.data())
-def test_pieces_join_where_bytes_are_broken(
-    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
-) -> None:
+def test_pieces_join_where_bytes_are_broken(tokenizer, data):
     """Lead and continuation bytes, special tokens, spaces: everything that interacts."""
     chunks = data.draw(chunks_of(broken_bytes(tokenizer)))
     assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
@@ -132,9 +126,7 @@ def test_pieces_join_where_bytes_are_broken(
 
 @each_tokenizer
 @given(text=st.text(), size=st.integers(1, 5))
-def test_valid_text_never_shows_half_a_character(
-    tokenizer: PreTrainedTokenizerFast, text: str, size: int
-) -> None:
+def test_valid_text_never_shows_half_a_character(tokenizer, text, size):
     text = text.replace("\ufffd", "")
     ids = tokenizer.encode(text, add_special_tokens=False)
     pieces = streamed(tokenizer, [ids[at : at + size] for at in range(0, len(ids), size)])
@@ -143,13 +135,13 @@ def test_valid_text_never_shows_half_a_character(
         assert not any("\ufffd" in piece for piece in pieces)
 
 
-def test_text_comes_at_once_where_nothing_can_change_it() -> None:
+def test_text_comes_at_once_where_nothing_can_change_it():
     tokenizer = byte_level()
     ids = tokenizer.encode("he é", add_special_tokens=False)
     assert streamed(tokenizer, [[token_id] for token_id in ids]) == ["he", " ", "é", ""]
 
 
-def test_an_invalid_byte_comes_out_when_valid_text_follows_and_at_the_end() -> None:
+def test_an_invalid_byte_comes_out_when_valid_text_follows_and_at_the_end():
     tokenizer = byte_level()
     bad = tokenizer.convert_tokens_to_ids("ÿ")  # the byte 0xFF
     he = tokenizer.convert_tokens_to_ids("he")
@@ -157,9 +149,7 @@ def test_an_invalid_byte_comes_out_when_valid_text_follows_and_at_the_end() -> N
 
 
 @each_tokenizer
-def test_special_tokens_give_no_text_and_do_not_split_a_character(
-    tokenizer: PreTrainedTokenizerFast,
-) -> None:
+def test_special_tokens_give_no_text_and_do_not_split_a_character(tokenizer):
     ids = tokenizer.encode("世é", add_special_tokens=False)
     chunks = [part for token_id in ids for part in ([token_id], special_ids(tokenizer))]
     assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, ids)
@@ -168,21 +158,21 @@ def test_special_tokens_give_no_text_and_do_not_split_a_character(
 class Counting:
     """Counts the ids that are decoded."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    def __init__(self, tokenizer):
         self._tokenizer = tokenizer
         self.decoded = 0
 
-    def decode(self, token_ids: Any, *args: Any, **options: Any) -> Any:
+    def decode(self, token_ids, *args, **options):
         self.decoded += len(token_ids)
         return self._tokenizer.decode(token_ids, *args, **options)
 
-    def convert_ids_to_tokens(self, token_id: int) -> Any:
+    def convert_ids_to_tokens(self, token_id):
         return self._tokenizer.convert_ids_to_tokens(token_id)
 
 
 @each_tokenizer
 @pytest.mark.parametrize("kind", ["text", "bad bytes", "special", "spaces"])
-def test_the_cost_is_linear(tokenizer: PreTrainedTokenizerFast, kind: str) -> None:
+def test_the_cost_is_linear(tokenizer, kind):
     unit = {
         "text": tokenizer.encode(SENTENCE, add_special_tokens=False),
         "bad bytes": [200] if tokenizer is TOKENIZERS[0] else [3 + 0xFF],
@@ -205,9 +195,7 @@ def test_the_cost_is_linear(tokenizer: PreTrainedTokenizerFast, kind: str) -> No
 
 @real_too
 @given(data=st.data())
-def test_every_token_is_told_its_share_once(
-    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
-) -> None:
+def test_every_token_is_told_its_share_once(tokenizer, data):
     ids = st.integers(0, len(tokenizer) + 1) | broken_bytes(tokenizer)
     chunks = data.draw(chunks_of(ids))
     found = told(TextStream(tokenizer), chunks)
@@ -219,7 +207,7 @@ def test_every_token_is_told_its_share_once(
 
 @real_too
 @given(text=st.text(), size=st.integers(1, 5))
-def test_shares_of_valid_text(tokenizer: PreTrainedTokenizerFast, text: str, size: int) -> None:
+def test_shares_of_valid_text(tokenizer, text, size):
     ids = tokenizer.encode(text, add_special_tokens=False)
     found = told(TextStream(tokenizer), [ids[at : at + size] for at in range(0, len(ids), size)])
     assert [length for _, lengths in found for length in lengths] == shares(tokenizer, ids)
@@ -229,9 +217,7 @@ def test_shares_of_valid_text(tokenizer: PreTrainedTokenizerFast, text: str, siz
 @given(
     data=st.data(), stops=st.lists(st.text("ab é世👩\ufffd", min_size=1, max_size=3), max_size=2)
 )
-def test_a_stop_string_takes_from_the_shares_behind_it(
-    tokenizer: PreTrainedTokenizerFast, data: st.DataObject, stops: list[str]
-) -> None:
+def test_a_stop_string_takes_from_the_shares_behind_it(tokenizer, data, stops):
     encoded = tokenizer.encode("ab é世👩 a  b", add_special_tokens=False)
     chunks = data.draw(chunks_of(broken_bytes(tokenizer) | st.sampled_from(encoded)))
     answer = AnswerText(tokenizer, stops)
@@ -247,29 +233,29 @@ def test_a_stop_string_takes_from_the_shares_behind_it(
     )
 
 
-def lengths_of(tokenizer: PreTrainedTokenizerFast, names: list[str]) -> list[list[int]]:
+def lengths_of(tokenizer, names):
     ids = tokenizer.convert_tokens_to_ids(names)
     return [lengths for _, lengths in told(TextStream(tokenizer), [[number] for number in ids])]
 
 
-def test_a_character_belongs_to_the_token_that_completes_it() -> None:
+def test_a_character_belongs_to_the_token_that_completes_it():
     assert lengths_of(TOKENIZERS[0], ["he", "ĠÃ", "©", "ll"]) == [[2], [], [1, 1], [2], []]
     bytes_of = ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"]  # SentencePiece's come when the run ends
     assert lengths_of(TOKENIZERS[1], bytes_of) == [[2], [], [], [], [0, 0, 1, 1], []]
 
 
-def test_bytes_that_are_no_character_belong_to_the_token_that_began_them() -> None:
+def test_bytes_that_are_no_character_belong_to_the_token_that_began_them():
     assert lengths_of(TOKENIZERS[0], ["ð", "Ł", "he", "ÿ"]) == [[], [], [1, 0, 2], [], [1]]
     bytes_of = ["<0xE4>", "<0xB8>", "a"]
     assert lengths_of(TOKENIZERS[1], bytes_of) == [[], [], [1, 1, 1], []]
 
 
-def test_a_token_without_text_has_an_empty_share() -> None:
+def test_a_token_without_text_has_an_empty_share():
     assert lengths_of(TOKENIZERS[0], ["<|im_end|>", "he", "<|im_start|>"]) == [[0], [2], [0], []]
     assert lengths_of(TOKENIZERS[1], ["▁", "he"]) == [[0], [2], []], "the first space is stripped"
 
 
-def test_a_token_waits_for_all_of_its_text() -> None:
+def test_a_token_waits_for_all_of_its_text():
     tokenizer = byte_level()
     he, tool, bang = tokenizer.convert_tokens_to_ids(["he", "<tool>", "!"])
     answer = AnswerText(tokenizer, ["ool>!!"])
@@ -281,10 +267,10 @@ def test_a_token_waits_for_all_of_its_text() -> None:
 
 
 @each_tokenizer
-def test_spelling(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_spelling(tokenizer):
     token_texts = TokenTexts(tokenizer)
 
-    def text_of(name: str) -> str:
+    def text_of(name):
         return token_texts.text_of(tokenizer.convert_tokens_to_ids(name))
 
     if tokenizer is TOKENIZERS[0]:
@@ -303,14 +289,14 @@ def test_spelling(tokenizer: PreTrainedTokenizerFast) -> None:
     assert token_texts.text_of(len(tokenizer) + 5) == ""
 
 
-def test_spelling_asks_the_tokenizer_once() -> None:
+def test_spelling_asks_the_tokenizer_once():
     counting = Counting(TOKENIZERS[0])
     token_texts = TokenTexts(counting)
     first, cost = token_texts.text_of(50), counting.decoded
     assert (token_texts.text_of(50), counting.decoded) == (first, cost)
 
 
-def naive(text: str, stops: Sequence[str]) -> tuple[str, str]:
+def naive(text, stops):
     """What StopStrings should make of the full text: kept, cut."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     place = min(places, default=len(text))
@@ -322,9 +308,7 @@ stop_lists = st.lists(st.text("abc", min_size=1, max_size=5), max_size=4)
 
 
 @given(chunks=st.lists(letters | st.text("abc", max_size=3), max_size=12), stops=stop_lists)
-def test_stop_strings_cut_where_the_full_text_would_be_cut(
-    chunks: list[str], stops: list[str]
-) -> None:
+def test_stop_strings_cut_where_the_full_text_would_be_cut(chunks, stops):
     cutter = StopStrings(stops)
     results = [cutter.push(chunk) for chunk in chunks]
     kept = "".join(final for final, _ in results) + cutter.finish()
@@ -334,7 +318,7 @@ def test_stop_strings_cut_where_the_full_text_would_be_cut(
 
 
 @given(text=st.text("abc", max_size=30), stops=stop_lists)
-def test_what_is_held_could_begin_a_stop_string(text: str, stops: list[str]) -> None:
+def test_what_is_held_could_begin_a_stop_string(text, stops):
     cutter = StopStrings(stops)
     shown = ""
     for at, character in enumerate(text):
@@ -346,7 +330,7 @@ def test_what_is_held_could_begin_a_stop_string(text: str, stops: list[str]) -> 
         assert not held or any(stop.startswith(held) for stop in stops)
 
 
-def test_a_stop_string_is_found_across_pushes() -> None:
+def test_a_stop_string_is_found_across_pushes():
     cutter = StopStrings(["</answer>", "###"])
     assert cutter.push("42 <") == ("42 ", False)
     assert cutter.push("b> </ans") == ("<b> ", False)
@@ -355,23 +339,23 @@ def test_a_stop_string_is_found_across_pushes() -> None:
     assert (cutter.cut, cutter.finish(), cutter.stopped) == ("</answer>\nmore", "", True)
 
 
-def test_a_stop_string_waits_for_one_that_began_earlier() -> None:
+def test_a_stop_string_waits_for_one_that_began_earlier():
     cutter = StopStrings(["abcd", "c"])
     assert cutter.push("xabc") == ("x", False)
     assert cutter.finish() == "ab"
     assert (cutter.cut, cutter.stopped) == ("c", True)
 
 
-def test_what_is_held_is_released_at_the_end() -> None:
+def test_what_is_held_is_released_at_the_end():
     cutter = StopStrings(["###"])
     assert cutter.push("a ##") == ("a ", False)
     assert (cutter.finish(), cutter.cut, cutter.stopped) == ("##", "", False)
 
 
-def test_no_stop_strings_hold_nothing() -> None:
+def test_no_stop_strings_hold_nothing():
     assert StopStrings([]).push("text") == ("text", False)
 
 
-def test_an_empty_stop_string_is_refused() -> None:
+def test_an_empty_stop_string_is_refused():
     with pytest.raises(Problem, match="empty"):
         StopStrings(["###", ""])

@@ -1,7 +1,6 @@
 """Reasoning that ends early: behind it the answer is the target's own, whatever is drafted."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
@@ -42,19 +41,19 @@ MARKS = ReasoningMarks("<think>", "</think>")
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Any:
+def opened(tmp_path):
     byte_tokenizer(tmp_path)
     tokenizer = load_tokenizer(tmp_path, eos_token_ids=[END])
     tokenizer.chat_template = OPENED
     return tokenizer
 
 
-def forced_in(events: list[Event]) -> list[list[int]]:
+def forced_in(events):
     verdicts = (event for event in events if isinstance(event, Verdict) and event.forced)
     return [[token.id for token in verdict.forced] for verdict in verdicts]
 
 
-def check_what_follows(tokenizer: Any, tokens: list[int], closed: int) -> None:
+def check_what_follows(tokenizer, tokens, closed):
     """The tokens behind the first `closed` are a fresh session's to the prompt with those."""
     prompt = new_session(tokenizer).encode(Prompt(messages=tuple(QUESTION)))
     fresh, rest = new_session(tokenizer, kind="none"), len(tokens) - closed
@@ -62,7 +61,7 @@ def check_what_follows(tokenizer: Any, tokens: list[int], closed: int) -> None:
     assert tokens[closed:] == tokens_of(list(answer))
 
 
-def check_the_budget(tokenizer: Any, kind: str, budget: int = BUDGET) -> None:
+def check_the_budget(tokenizer, kind, budget=BUDGET):
     session = new_session(tokenizer, kind=kind)
     request = Request(max_tokens=40, thinking_budget=budget)
     events = collect(session, session.answer(QUESTION, request))
@@ -74,13 +73,11 @@ def check_the_budget(tokenizer: Any, kind: str, budget: int = BUDGET) -> None:
 
 
 @pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["none", "model", "trees"]))
-def test_a_budget_ends_at_its_token_and_the_answer_is_the_targets(kind: str, opened: Any) -> None:
+def test_a_budget_ends_at_its_token_and_the_answer_is_the_targets(kind, opened):
     check_the_budget(opened, kind)
 
 
-def test_drafts_over_the_end_of_a_budget_are_noticed(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drafts_over_the_end_of_a_budget_are_noticed(opened, monkeypatch):
     monkeypatch.setattr(Thought, "_look_ahead", lambda self: None)
     wrong = 0
     for budget in range(BUDGET, BUDGET + 5):  # some round has several tokens
@@ -92,7 +89,7 @@ def test_drafts_over_the_end_of_a_budget_are_noticed(
 
 
 @pytest.mark.parametrize("kind", ["none", "model"])
-def test_reasoning_ends_when_it_is_asked_to(kind: str, opened: Any) -> None:
+def test_reasoning_ends_when_it_is_asked_to(kind, opened):
     session, verdicts = new_session(opened, kind=kind), list[Event]()
     stream = session.answer(QUESTION, Request(max_tokens=40), hurried=lambda: len(verdicts) == 3)
     events = []
@@ -109,12 +106,10 @@ def test_reasoning_ends_when_it_is_asked_to(kind: str, opened: Any) -> None:
     check_what_follows(opened, tokens, place + len(CLOSING))
 
 
-def test_forced_tokens_that_the_target_does_not_read_are_noticed(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forced_tokens_that_the_target_does_not_read_are_noticed(opened, monkeypatch):
     begin = Decoder.begin_round
 
-    def skip(decoder: Decoder, tokens: list[int]) -> int:
+    def skip(decoder, tokens):
         if len(tokens) - decoder.length > len(CLOSING):
             decoder.timeline.advance(len(CLOSING))
         return begin(decoder, tokens)
@@ -124,7 +119,7 @@ def test_forced_tokens_that_the_target_does_not_read_are_noticed(
         check_the_budget(opened, "none")
 
 
-def test_a_sample_with_a_seed_is_the_same_with_drafts(opened: Any) -> None:
+def test_a_sample_with_a_seed_is_the_same_with_drafts(opened):
     sampling = Sampling(temperature=1.0, seed=4, repeatable=True)
     request = Request(sampling=sampling, max_tokens=30, thinking_budget=BUDGET)
     answers = {
@@ -134,7 +129,7 @@ def test_a_sample_with_a_seed_is_the_same_with_drafts(opened: Any) -> None:
     assert len(answers) == 1
 
 
-def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opened: Any) -> None:
+def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opened):
     session = Session(loaded(tiny_model("llama"), opened))
     session.policy = Fixed(0)
     grammar = Grammar("regex", "yes|no", after="</think>")
@@ -146,7 +141,7 @@ def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opene
     assert text_of(list(session.answer(QUESTION, at_once))) in ("yes", "no")
 
 
-def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened: Any) -> None:
+def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened):
     request = Request(max_tokens=20, thinking_budget=0)
     for content, within in (("Let me", True), ("Let me</think>\n\nIt", False)):
         written = ChatMessage("assistant", "", written=content)
@@ -154,13 +149,13 @@ def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened: Any) 
         assert forced_in(events) == [CLOSING] * within
 
 
-def test_without_reasoning_nothing_is_forced(opened: Any) -> None:
+def test_without_reasoning_nothing_is_forced(opened):
     request = Request(max_tokens=20, thinking_budget=0)
     opened.chat_template = OPENED.replace("<think>\n", "")
     assert not forced_in(list(new_session(opened).answer(QUESTION, request, hurried=lambda: True)))
 
 
-def test_the_text_that_ends_reasoning_is_that_of_the_template(opened: Any) -> None:
+def test_the_text_that_ends_reasoning_is_that_of_the_template(opened):
     found = {}
     for path in TEMPLATES.glob("*.jinja"):
         opened.chat_template = path.read_text()
@@ -179,7 +174,7 @@ def test_the_text_that_ends_reasoning_is_that_of_the_template(opened: Any) -> No
     }
 
 
-def test_reasoning_in_channels_ends_with_the_final_one(opened: Any) -> None:
+def test_reasoning_in_channels_ends_with_the_final_one(opened):
     opened.chat_template = (TEMPLATES / "harmony.jinja").read_text()
     prompt, texts = Prompt(messages=tuple(QUESTION)), TokenTexts(opened)
     thought = with_thought(Unconstrained(), opened, texts, prompt, Request(), [0])
@@ -195,7 +190,7 @@ def test_reasoning_in_channels_ends_with_the_final_one(opened: Any) -> None:
 # --- The rules alone
 
 
-def letters(budget: int | None, begun: Any = "before", closing: str = "\n</think>\n\n") -> Thought:
+def letters(budget, begun="before", closing="\n</think>\n\n"):
     """Rules whose tokens are letters."""
     return Thought(
         Unconstrained(),
@@ -208,13 +203,13 @@ def letters(budget: int | None, begun: Any = "before", closing: str = "\n</think
     )
 
 
-def say(thought: Thought, text: str) -> str:
+def say(thought, text):
     """Commit a text; return what is forced behind it."""
     thought.commit(list(map(ord, text)))
     return "".join(map(chr, thought.forced(99)))
 
 
-def test_the_budget_counts_from_the_opening_mark_on() -> None:
+def test_the_budget_counts_from_the_opening_mark_on():
     thought = letters(3)
     assert thought.room == 4
     assert (say(thought, "\n<thin"), thought.room) == ("", 4)
@@ -226,14 +221,14 @@ def test_the_budget_counts_from_the_opening_mark_on() -> None:
     assert (say(thought, "It"), thought.forcing) == ("", False)
 
 
-def test_an_answer_without_the_mark_has_no_budget() -> None:
+def test_an_answer_without_the_mark_has_no_budget():
     thought = letters(3)
     assert (say(thought, "It is <think> and more"), thought.room) == ("", NO_LIMIT)
     thought.end()
     assert (thought.forced(9), thought.forcing) == ([], False)
 
 
-def test_what_is_there_of_the_closing_text_is_not_repeated() -> None:
+def test_what_is_there_of_the_closing_text_is_not_repeated():
     for said, forced in (
         ("Hm", "\n</think>\n\n"),
         ("Hm\n", "</think>\n\n"),

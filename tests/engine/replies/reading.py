@@ -2,14 +2,12 @@
 
 import json
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from engine.events import CallPiece
 from engine.replies.reading import ReplyReader
-from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
 from engine.stretches import Kind
 
@@ -45,13 +43,7 @@ class Reply:
     parts: list[tuple[Kind, str]] = field(default_factory=list)
 
 
-def read(
-    syntax: ReplySyntax,
-    pieces: str | Sequence[str],
-    *,
-    tools: Sequence[Tool] = TOOLS,
-    inside_reasoning: bool = False,
-) -> Reply:
+def read(syntax, pieces, *, tools=TOOLS, inside_reasoning=False):
     """The whole reply; checks that its stretches cover it and its calls are whole."""
     ending = syntax.reasoning.opening if inside_reasoning and syntax.reasoning else ""
     reader = ReplyReader(syntax, tools=tools, prompt_ending=ending)
@@ -86,13 +78,7 @@ def read(
     return reply
 
 
-def certain_calls(
-    syntax: ReplySyntax,
-    pieces: str | Sequence[str],
-    *,
-    tools: Sequence[Tool] = TOOLS,
-    prompt_ending: str = "",
-) -> list[CallPiece]:
+def certain_calls(syntax, pieces, *, tools=TOOLS, prompt_ending=""):
     """The pieces of calls as they come where a grammar makes calls certain."""
     reader = ReplyReader(syntax, tools=tools, certain=True, prompt_ending=prompt_ending)
     found: list[CallPiece] = []
@@ -103,7 +89,7 @@ def certain_calls(
     return [*found, *reader.calls()]
 
 
-def _call(reply: Reply, left: deque[CallPiece]) -> str:
+def _call(reply, left):
     """The name and the arguments of the next call, which is added to the reply."""
     first = left.popleft()
     assert first.name
@@ -119,7 +105,7 @@ def _call(reply: Reply, left: deque[CallPiece]) -> str:
     return f"{first.name} {arguments}"
 
 
-def cut(text: str, places: Sequence[int]) -> list[str]:
+def cut(text, places):
     """The text in pieces, some of them empty."""
     ends = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
     return [text[a:b] for a, b in pairwise(ends)]

@@ -5,12 +5,11 @@ The templates in tests/data/templates are our own, and write calls as those of t
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
 from engine.conversation.template import render
-from engine.replies.syntax import Family, ReplySyntax, syntax_of
+from engine.replies.syntax import Family, syntax_of
 from engine.request import ChatMessage, Prompt
 
 TEMPLATES = Path(__file__).parents[2] / "data" / "templates"
@@ -60,15 +59,15 @@ CASES = [
 ]  # fmt: skip
 
 
-def template_of(case: Case) -> str:
+def template_of(case):
     return (TEMPLATES / f"{case.name}.jinja").read_text(encoding="utf-8")
 
 
-def syntax_in(case: Case) -> ReplySyntax:
+def syntax_in(case):
     return syntax_of(template_of(case), special=case.special)
 
 
-def arguments_for(case: Case) -> st.SearchStrategy[dict[str, Any]]:
+def arguments_for(case):
     """Arguments of `get_weather`, of the types that its schema says."""
     texts = st.text(st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n"))
     texts = texts.filter(lambda text: not any(one in text for one in case.not_in_text))
@@ -92,7 +91,7 @@ def arguments_for(case: Case) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-def rendered(tokenizer: Any, case: Case, reply: ChatMessage) -> str:
+def rendered(tokenizer, case, reply):
     """How the template writes a reply that it is told."""
     tokenizer.chat_template = template_of(case)
     question = ChatMessage("user", "why?")

@@ -61,12 +61,12 @@ WRITTEN: dict[Family, str] = {
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def syntax(family: Family) -> ReplySyntax:
+def syntax(family):
     return ReplySyntax(family, FAMILIES[family].reasoning)
 
 
 @pytest.mark.parametrize("family", WRITTEN)
-def test_a_call_is_written_and_read_as_the_template_writes_it(family: Family) -> None:
+def test_a_call_is_written_and_read_as_the_template_writes_it(family):
     assert write_call(family, "get_weather", BONN) == WRITTEN[family]
     found = read(syntax(family), f"I look.\n{WRITTEN[family]}")
     assert (found.content, found.calls) == ("I look.", [("get_weather", BONN)])
@@ -74,9 +74,7 @@ def test_a_call_is_written_and_read_as_the_template_writes_it(family: Family) ->
 
 @every_family
 @given(data=st.data())
-def test_no_text_raises_and_every_cut_gives_the_same_parts(
-    family: Family, data: st.DataObject
-) -> None:
+def test_no_text_raises_and_every_cut_gives_the_same_parts(family, data):
     row = FAMILIES[family]
     words = [piece for mark in row.marks for piece in pieces(mark)]
     words += [*pieces(write_call(family, "get_weather", BONN)), *'{}[]" \n:,=', "get_time", "x"]
@@ -89,7 +87,7 @@ def test_no_text_raises_and_every_cut_gives_the_same_parts(
 
 
 @every_family
-def test_two_calls_and_the_text_beside_them(family: Family) -> None:
+def test_two_calls_and_the_text_beside_them(family):
     row = FAMILIES[family].calls[0]
     if family == "harmony":
         return  # a call ends the reply
@@ -101,7 +99,7 @@ def test_two_calls_and_the_text_beside_them(family: Family) -> None:
     assert (found.calls, found.content) == ([("get_weather", BONN)] * 2, "")
 
 
-def test_forms_that_models_write_beside_their_own() -> None:
+def test_forms_that_models_write_beside_their_own():
     dsml = WRITTEN["dsml"]
     for family, text, wanted in (
         ("dsml", dsml.replace("tool_calls>", "function_calls>"), BONN),
@@ -120,7 +118,7 @@ def test_forms_that_models_write_beside_their_own() -> None:
         assert (family, found.calls, found.content) == (family, [("get_weather", wanted)], "")
 
 
-def test_an_object_in_pythons_notation_is_an_object() -> None:
+def test_an_object_in_pythons_notation_is_an_object():
     area = {"category": "books", "in_stock": True, "of": [None]}
     text = write_call("qwen xml", "get_weather", {"city": "x", "area": "?"}).replace(
         "?", repr(area)
@@ -128,7 +126,7 @@ def test_an_object_in_pythons_notation_is_an_object() -> None:
     assert read(syntax("qwen xml"), text).calls == [("get_weather", {"city": "x", "area": area})]
 
 
-def test_nested_tags_are_objects_and_lists() -> None:
+def test_nested_tags_are_objects_and_lists():
     wanted = {
         "city": "x",
         "area": {"a": {"b": [1, 2]}, "c": "y"},
@@ -144,7 +142,7 @@ def test_nested_tags_are_objects_and_lists() -> None:
     ]
 
 
-def test_calls_that_end_reasoning_that_was_not_closed() -> None:
+def test_calls_that_end_reasoning_that_was_not_closed():
     qwen = ReplySyntax("qwen xml", THINK)
     call = write_call("qwen xml", "get_weather", BONN)
     for text, inside in ((f"<think>Hm.\n{call}\n{call}", False), (f"Hm.\n{call}\n{call}", True)):
@@ -153,7 +151,7 @@ def test_calls_that_end_reasoning_that_was_not_closed() -> None:
         assert found.calls == [("get_weather", BONN)] * 2
 
 
-def test_what_stays_reasoning_though_it_was_not_closed() -> None:
+def test_what_stays_reasoning_though_it_was_not_closed():
     qwen = ReplySyntax("qwen xml", THINK)
     call = write_call("qwen xml", "get_weather", BONN)
     for text in (f"{call} So.", call[:-30], call.replace("get_weather", "get_whether")):
@@ -163,7 +161,7 @@ def test_what_stays_reasoning_though_it_was_not_closed() -> None:
     assert (closed.reasoning, closed.content, closed.calls) == (call, "No.", [])
 
 
-def test_marks_around_text_are_in_no_part() -> None:
+def test_marks_around_text_are_in_no_part():
     gemma = ReasoningMarks("<|channel>thought\n", "<channel|>")
     cohere = ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>")
     for family, marks, text, reasoning in (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.replies.families import FAMILIES, Family, FamilyRow, ReasoningMarks
+from engine.replies.families import FAMILIES, FamilyRow, ReasoningMarks
 from engine.replies.found import (
     KEY,
     NAME,
@@ -26,7 +26,7 @@ UNSEEN = (
 )
 
 
-def _written(family: Family) -> tuple[str, str, str]:
+def _written(family):
     """Answers of the family with a call, with two, and with a call of two arguments."""
     row = FAMILIES[family].calls[0]
     opening, between, closing = (
@@ -42,7 +42,7 @@ def _written(family: Family) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("family", [one for one in FAMILIES if one not in UNSEEN])
-def test_what_a_family_writes_is_read_by_the_row_that_is_found_in_it(family: Family) -> None:
+def test_what_a_family_writes_is_read_by_the_row_that_is_found_in_it(family):
     one, two, wide = _written(family)
     row = call_row(one, two=two, wide=wide)
     assert row
@@ -53,7 +53,7 @@ def test_what_a_family_writes_is_read_by_the_row_that_is_found_in_it(family: Fam
         assert found.calls == [(NAME, {KEY: value}) for value in wanted]
 
 
-def test_an_answer_without_marks_shows_no_row() -> None:
+def test_an_answer_without_marks_shows_no_row():
     for text in (
         "",
         NAME,
@@ -65,26 +65,26 @@ def test_an_answer_without_marks_shows_no_row() -> None:
 
 
 @given(texts=st.tuples(*[st.text(f'<>{{}}[]": \n/{NAME[0]}') | st.just(NAME + KEY + VALUE)] * 3))
-def test_no_text_raises(texts: tuple[str, str, str]) -> None:
+def test_no_text_raises(texts):
     one, two, wide = texts
     call_row(one, two=two, wide=wide)
     answer_in(one, two)
     reasoning_marks(one, two)
 
 
-def test_an_answer_is_cut_at_whole_tags() -> None:
+def test_an_answer_is_cut_at_whole_tags():
     chat = "<user>why?</user><{}></end>"
     assert answer_in(chat.format("call>x</call"), chat.format("text>y</text")) == "<call>x</call>"
 
 
-def test_the_marks_of_reasoning_are_the_next_tags() -> None:
+def test_the_marks_of_reasoning_are_the_next_tags():
     assert reasoning_marks("<role><thought>\n", "\n</thought>\n") == ReasoningMarks(
         "<thought>", "</thought>"
     )
     assert reasoning_marks("Thought:", "\n") is None
 
 
-def test_what_is_found_serves_only_where_no_family_is_known() -> None:
+def test_what_is_found_serves_only_where_no_family_is_known():
     one, two, wide = _written("hermes")
     row = call_row(one, two=two, wide=wide)
     assert row

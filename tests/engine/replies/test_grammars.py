@@ -4,10 +4,8 @@ passes is read as calls of these tools."""
 import json
 import random
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +15,7 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.core.grammar import Grammars
 from engine.replies.families import FAMILIES
-from engine.replies.families import Family as FamilyName
 from engine.replies.grammars import (
-    Choice,
     grammar_for,
     grammar_of_calls,
     grammar_of_prose,
@@ -31,7 +27,7 @@ from engine.replies.writing import write_call
 from engine.request import ChatMessage, Grammar, ToolCall
 from models.errors import Problem
 from tests.engine.replies.reading import TIME, WEATHER, read
-from tests.engine.replies.rendering import CASES, Case, arguments_for, rendered, template_of
+from tests.engine.replies.rendering import CASES, arguments_for, rendered, template_of
 from tests.support.engine.tiny import byte_tokenizer
 from tests.support.mostly_slow import examples, mostly_slow
 
@@ -58,7 +54,7 @@ SPECIAL: dict[str, tuple[str, ...]] = {  # of the models' tokenizers
 class Family:
     """A family's syntax, and grammars over a tokenizer that has its special tokens."""
 
-    def __init__(self, case: Case, folder: Path, *, special: bool) -> None:
+    def __init__(self, case, folder, *, special):
         byte_tokenizer(folder)
         self.case = case
         self.tokenizer = load_tokenizer(folder, eos_token_ids=[EOS])
@@ -69,22 +65,22 @@ class Family:
             self.tokenizer, vocabulary=len(self.tokenizer), ends=frozenset({EOS})
         )
 
-    def grammar(self, tools: Sequence[Tool] = STRICT, **chosen: Any) -> Grammar:
+    def grammar(self, tools=STRICT, **chosen):
         found = grammar_for(self.syntax, tools, **{"choice": "required", **chosen})
         assert found
         return found
 
-    def passes(self, grammar: Grammar, text: str) -> bool:
+    def passes(self, grammar, text):
         """Whether this is a whole reply."""
         tokens = self.tokenizer.encode(text, add_special_tokens=False)
         constraint = self.grammars.constrain(grammar)
         return constraint.allowed([*tokens, EOS]) == len(tokens) + 1
 
-    def begins(self, grammar: Grammar, text: str) -> bool:
+    def begins(self, grammar, text):
         tokens = self.tokenizer.encode(text, add_special_tokens=False)
         return self.grammars.constrain(grammar).allowed(tokens) == len(tokens)
 
-    def reply(self, *calls: tuple[str, dict[str, Any]], reasoning: str = "") -> str:
+    def reply(self, *calls, reasoning=""):
         told = tuple(ToolCall(f"call{n}", one, json.dumps(a)) for n, (one, a) in enumerate(calls))
         message = ChatMessage("assistant", "", reasoning=reasoning, tool_calls=told)
         text = rendered(self.tokenizer, self.case, message)
@@ -107,12 +103,12 @@ SETS = [(case, True) for case in CASES] + [
 @pytest.fixture(
     scope="module", params=SETS, ids=lambda one: f"{one[0].name}{'' if one[1] else ', all text'}"
 )
-def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
+def family(request, tmp_path_factory):
     case, special = request.param
     return Family(case, tmp_path_factory.mktemp("tokenizer"), special=special)
 
 
-def _ordered(given: dict[str, Any], case: Case) -> dict[str, Any]:
+def _ordered(given, case):
     """As the schema has them; Python's lists are no JSON."""
     order = [*WEATHER.parameters["properties"]]
     found = {key: given[key] for key in order if key in given}
@@ -124,7 +120,7 @@ def _ordered(given: dict[str, Any], case: Case) -> dict[str, Any]:
 @pytest.mark.quick(6)
 @given(data=st.data())
 @settings(max_examples=examples(15))
-def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataObject) -> None:
+def test_what_templates_render_passes_and_is_read(family, data):
     case = family.case
     given = [_ordered(one, case) for one in data.draw(st.lists(
         arguments_for(case), min_size=1, max_size=case.most_calls))]  # fmt: skip
@@ -143,7 +139,7 @@ def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataO
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["special", "all text"])
-def any_family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def any_family(request, tmp_path_factory):
     """A tokenizer that has the marks of all families as special tokens, or none of them."""
     folder = tmp_path_factory.mktemp("tokenizer")
     byte_tokenizer(folder)
@@ -154,7 +150,7 @@ def any_family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return tokenizer, sorted(names)
 
 
-def syntax_with(name: FamilyName, special: Sequence[str]) -> ReplySyntax:
+def syntax_with(name, special):
     """The syntax of a family, of whose marks these are special tokens."""
     row = FAMILIES[name]
     marks = "".join(row.marks)
@@ -163,7 +159,7 @@ def syntax_with(name: FamilyName, special: Sequence[str]) -> ReplySyntax:
 
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_written_call_passes_in_every_family(any_family: Any, name: FamilyName) -> None:
+def test_a_written_call_passes_in_every_family(any_family, name):
     tokenizer, special = any_family
     row = FAMILIES[name]
     syntax = syntax_with(name, special)
@@ -184,7 +180,7 @@ def test_a_written_call_passes_in_every_family(any_family: Any, name: FamilyName
     assert grammars.constrain(auto).allowed(tokens) < len(tokens)
 
 
-def test_strict_arguments_are_those_of_the_schema(family: Family) -> None:
+def test_strict_arguments_are_those_of_the_schema(family):
     right = family.reply(("get_weather", {"city": "Bonn", "days": 3}))
     assert family.passes(family.grammar(), right)
     for wrong in (right.replace("3", "x"), right.replace("days", "nights")):
@@ -196,7 +192,7 @@ def test_strict_arguments_are_those_of_the_schema(family: Family) -> None:
     assert family.passes(family.grammar(FREE), right.replace("days", "nights"))
 
 
-def test_required_begins_with_a_call_and_auto_with_anything(family: Family) -> None:
+def test_required_begins_with_a_call_and_auto_with_anything(family):
     call = family.reply(("get_time", {"zone": "x"})).replace(
         "functions.get_weather", "functions.get_time"
     )
@@ -209,7 +205,7 @@ def test_required_begins_with_a_call_and_auto_with_anything(family: Family) -> N
         assert not family.begins(auto, call.replace("get_time", "get_thyme"))
 
 
-def test_reasoning_before_a_call(family: Family) -> None:
+def test_reasoning_before_a_call(family):
     if not family.case.reasons:
         return
     thought = "Hm." if "<tool_call>" in family.syntax.special else "Hm, <tool_call>?"
@@ -223,7 +219,7 @@ def test_reasoning_before_a_call(family: Family) -> None:
         assert family.passes(inside, text.removeprefix(marks.opening))
 
 
-def test_content_of_a_schema(family: Family) -> None:
+def test_content_of_a_schema(family):
     grammar = family.grammar((), form=FORM)
     begin = "<|channel|>final<|message|>" if family.case.family == "harmony" else ""
     assert family.passes(grammar, begin + '{"a": 5}')
@@ -235,7 +231,7 @@ def test_content_of_a_schema(family: Family) -> None:
     assert not family.begins(both, begin + "Hello")
 
 
-def test_a_word_of_an_enumeration_and_what_may_be_null(family: Family) -> None:
+def test_a_word_of_an_enumeration_and_what_may_be_null(family):
     schema = {
         "type": "object",
         "properties": {
@@ -272,7 +268,7 @@ CHUNKS = (
 )
 
 
-def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str | None:
+def _some_reply(family, grammar, chance):
     """A whole reply that the grammar allows; None where it was not whole in time."""
     constraint = family.grammars.constrain(grammar)
     chunks = [family.tokenizer.encode(one, add_special_tokens=False) for one in CHUNKS]
@@ -301,7 +297,7 @@ def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str 
     ),
     ids=lambda value: value if isinstance(value, str) else "strict" if value == STRICT else "free",
 )
-def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: Choice) -> None:
+def test_whatever_passes_is_read(family, tools, choice):
     grammar = family.grammar(tools, choice=choice, parallel=choice == "auto" and tools == STRICT)
     chance = random.Random(5)
     written = (_some_reply(family, grammar, chance) for _ in range(200))
@@ -320,7 +316,7 @@ def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: 
                 assert isinstance(arguments.get("days", 0), int)
 
 
-def test_where_there_is_no_grammar() -> None:
+def test_where_there_is_no_grammar():
     for family, tools, choice in (
         ("hermes", FREE, "auto"),
         ("hermes", STRICT, "none"),
@@ -330,16 +326,16 @@ def test_where_there_is_no_grammar() -> None:
         assert grammar_for(ReplySyntax(family), tools, choice=choice) is None
 
 
-def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look() -> None:
+def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look():
     with pytest.raises(Problem):
         grammar_for(ReplySyntax(), FREE, choice="required")
 
 
-def test_a_schema_alone_is_passed_on() -> None:
+def test_a_schema_alone_is_passed_on():
     assert grammar_for(ReplySyntax("hermes"), form=FORM) == FORM
 
 
-def test_what_calls_cannot_be_held_to_is_refused() -> None:
+def test_what_calls_cannot_be_held_to_is_refused():
     for name in ("qwen xml", "glm", "gemma"):
         limited = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
         tool = Tool("f", limited, strict=True)
@@ -348,7 +344,7 @@ def test_what_calls_cannot_be_held_to_is_refused() -> None:
         assert grammar_for(ReplySyntax(name), (replace(tool, strict=False),), choice="required")
 
 
-def test_a_schema_that_is_none_is_refused() -> None:
+def test_a_schema_that_is_none_is_refused():
     for schema in ("{", "[1]", "NaN"):
         with pytest.raises(Problem):
             grammar_for(
@@ -356,14 +352,14 @@ def test_a_schema_that_is_none_is_refused() -> None:
             )
 
 
-def _nested(depth: int) -> dict[str, Any]:
+def _nested(depth):
     schema: dict[str, Any] = {"type": "integer"}
     for _ in range(depth):
         schema = {"type": "object", "properties": {"a": schema}}
     return schema
 
 
-def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+def test_a_schema_that_is_nested_too_deeply_is_refused():
     for name in ("hermes", "qwen xml", "lfm", "gemma"):
         with pytest.raises(Problem):
             grammar_for(
@@ -371,7 +367,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
             )
 
 
-def test_schemas_that_refer_to_themselves(family: Family) -> None:
+def test_schemas_that_refer_to_themselves(family):
     """Their grammars are as long as they are, however often they branch."""
     tree = {"anyOf": [*[{"$ref": "#/$defs/tree"}] * 50, {"type": "null"}, {"$ref": "#/$defs/node"}]}
     node = {"type": "object", "properties": {"area": {"$ref": "#/$defs/tree"}}}
@@ -399,7 +395,7 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyName) -> None:
+def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     """Whatever a server of tools writes into it, a required argument stays required."""
     tokenizer, special = any_family
     syntax = ReplySyntax(name, special=tuple(special))
@@ -419,14 +415,14 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family: Any, name: FamilyNa
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName) -> None:
+def test_prose_says_something_and_has_no_call(any_family, name):
     tokenizer, special = any_family
     row = FAMILIES[name]
     syntax = syntax_with(name, special)
     grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
     final = "<|channel|>final<|message|>" if name == "harmony" else ""
 
-    def passes(text: str, prompt_ending: str = "") -> bool:
+    def passes(text, prompt_ending=""):
         tokens = tokenizer.encode(text, add_special_tokens=False)
         grammar = grammar_of_prose(syntax, prompt_ending=prompt_ending)
         return grammars.constrain(grammar).allowed([*tokens, EOS]) == len(tokens) + 1
@@ -451,7 +447,7 @@ def test_prose_says_something_and_has_no_call(any_family: Any, name: FamilyName)
         assert passes("It is.", f"{opening}{closing}")
 
 
-def test_a_call_without_its_first_mark_is_held_too(any_family: Any) -> None:
+def test_a_call_without_its_first_mark_is_held_too(any_family):
     """As Qwen3-Coder writes it behind a sentence."""
     tokenizer, special = any_family
     syntax = syntax_with("qwen xml", special)
@@ -472,7 +468,7 @@ def test_a_call_without_its_first_mark_is_held_too(any_family: Any) -> None:
         assert (call, constraint.allowed([*tokens, EOS]) > len(tokens)) == (call, passes)
 
 
-def test_a_call_without_its_marks_is_held_too(any_family: Any) -> None:
+def test_a_call_without_its_marks_is_held_too(any_family):
     """As Qwen2.5-Coder writes Hermes' calls; other JSON stays free."""
     tokenizer, _ = any_family
     syntax = ReplySyntax("hermes")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,7 +12,7 @@ from engine.replies.reading import ReplyReader
 from engine.replies.syntax import REASONING, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
-from engine.stretches import Kind, Stretch, divided, joined, said
+from engine.stretches import Kind, divided, joined, said
 from tests.engine.replies.reading import TOOLS, certain_calls, cut, read
 from tests.support.mostly_slow import examples
 
@@ -90,7 +89,7 @@ _WORD = re.compile(r"<[^<>\s]*>|\[[A-Z_]+\]|\w+|\s|.")
 
 
 @st.composite
-def altered(draw: st.DrawFn, reply: str) -> str:
+def altered(draw, reply):
     """The reply with some of its words left out, doubled, exchanged, or others between them."""
     words = _WORD.findall(reply)
     for _ in range(draw(st.integers(0, 4))):
@@ -100,7 +99,7 @@ def altered(draw: st.DrawFn, reply: str) -> str:
     return "".join(words[: draw(st.none() | st.integers(0, len(words)))])
 
 
-def stretches(reader: ReplyReader, pieces: list[str]) -> list[Stretch]:
+def stretches(reader, pieces):
     return [one for piece in pieces for one in reader.push(piece)] + reader.finish()
 
 
@@ -110,9 +109,7 @@ every_family = pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=FAMILIE
 
 @every_family
 @given(data=st.data())
-def test_every_cut_gives_the_same_parts(
-    syntax: ReplySyntax, reply: str, data: st.DataObject
-) -> None:
+def test_every_cut_gives_the_same_parts(syntax, reply, data):
     text, inside = data.draw(altered(reply)), data.draw(st.booleans())
     places = data.draw(st.lists(st.integers(0, 400), max_size=12))
     whole = read(syntax, [text], inside_reasoning=inside)
@@ -123,7 +120,7 @@ def test_every_cut_gives_the_same_parts(
 @pytest.mark.parametrize(("syntax", "reply"), REPLIES[:-1], ids=FAMILIES[:-1])
 @given(data=st.data())
 @settings(max_examples=examples(25))
-def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -> None:
+def test_nothing_is_lost(syntax, reply, data):
     """Between the parts are marks, white space, and calls that were told. Harmony's marks stand
     within content too: its own test is below."""
     text = data.draw(altered(reply))
@@ -136,7 +133,7 @@ def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -
 
 
 @every_family
-def test_a_reply_of_every_family(syntax: ReplySyntax, reply: str) -> None:
+def test_a_reply_of_every_family(syntax, reply):
     found = read(syntax, reply)
     assert found.reasoning.startswith("Well.") == syntax.reasons
     assert bool(found.calls) == (syntax.family != "none")
@@ -144,7 +141,7 @@ def test_a_reply_of_every_family(syntax: ReplySyntax, reply: str) -> None:
 
 
 @given(data=st.data())
-def test_nothing_of_harmony_is_lost_but_its_headers(data: st.DataObject) -> None:
+def test_nothing_of_harmony_is_lost_but_its_headers(data):
     text = data.draw(altered(REPLIES[-1][1]))
     found = read(HARMONY, [text], tools=())
     headers = r"(?:<.start.>|<.channel.>|^to=)((?!<.(?:end|call|return).>|to=).)*?<.message.>"
@@ -156,12 +153,12 @@ def test_nothing_of_harmony_is_lost_but_its_headers(data: st.DataObject) -> None
 
 
 @given(text=st.text() | altered(REPLIES[1][1]))
-def test_content_is_the_text_where_nothing_is_looked_for(text: str) -> None:
+def test_content_is_the_text_where_nothing_is_looked_for(text):
     assert read(ReplySyntax(), [text]).content == text
     assert read(ReplySyntax("hermes"), [text], tools=()).content == text
 
 
-def _black(text: str) -> str:
+def _black(text):
     return "".join(text.split())
 
 
@@ -177,7 +174,7 @@ ARGUMENTS = st.dictionaries(st.text(max_size=6), JSON, max_size=4)
 
 @given(calls=st.lists(st.tuples(st.sampled_from(TOOLS), ARGUMENTS), min_size=1, max_size=3))
 @example([(TOOLS[0], {"city": "</tool_call>", "days": 2**63})])
-def test_calls_that_are_written_are_read(calls: list[tuple[Any, dict[str, Any]]]) -> None:
+def test_calls_that_are_written_are_read(calls):
     wanted = [(tool.name, arguments) for tool, arguments in calls]
     objects = [json.dumps({"name": name, "arguments": given}) for name, given in wanted]
     hermes = "\n".join(f"<tool_call>\n{one}\n</tool_call>" for one in objects)
@@ -188,36 +185,36 @@ def test_calls_that_are_written_are_read(calls: list[tuple[Any, dict[str, Any]]]
         assert reply.content == ""
 
 
-def test_reasoning_text_and_calls() -> None:
+def test_reasoning_text_and_calls():
     reply = read(HERMES, f"<think>\nHm.\n</think>\n\nI look.\n{CALL}\n{CALL}\n")
     assert (reply.reasoning, reply.content) == ("Hm.", "I look.")
     assert reply.calls == [BONN, BONN]
 
 
-def test_text_behind_a_call_is_content() -> None:
+def test_text_behind_a_call_is_content():
     reply = read(HERMES, f"{CALL}\nDone. ")
     assert (reply.calls, reply.content) == ([BONN], "Done. ")
 
 
-def test_reasoning_that_the_prompt_began() -> None:
+def test_reasoning_that_the_prompt_began():
     reply = read(HERMES, "Hm.\n</think>\n\nYes.", inside_reasoning=True)
     assert (reply.reasoning, reply.content) == ("Hm.", "Yes.")
 
 
-def test_a_mark_in_the_middle_of_a_text_begins_no_reasoning() -> None:
+def test_a_mark_in_the_middle_of_a_text_begins_no_reasoning():
     assert read(HERMES, "The tag <think> opens.").content == "The tag <think> opens."
 
 
-def test_a_call_within_reasoning_is_reasoning() -> None:
+def test_a_call_within_reasoning_is_reasoning():
     reply = read(HERMES, f"<think>{CALL}</think>No.")
     assert (reply.calls, reply.reasoning, reply.content) == ([], CALL, "No.")
 
 
-def test_white_space_of_a_plain_reply_stays() -> None:
+def test_white_space_of_a_plain_reply_stays():
     assert read(HERMES, "\n  a\n\n").content == "\n  a\n\n"
 
 
-def test_what_is_no_call_is_content() -> None:
+def test_what_is_no_call_is_content():
     for text in (
         '<tool_call>\n{"name": 5}\n</tool_call>',
         '<tool_call>{"name": "get_time", "arguments": [1]}</tool_call>',
@@ -231,14 +228,14 @@ def test_what_is_no_call_is_content() -> None:
         assert (reply.calls, reply.content) == ([], text)
 
 
-def test_the_calls_before_and_behind_a_broken_one_are_calls() -> None:
+def test_the_calls_before_and_behind_a_broken_one_are_calls():
     broken = '<tool_call>{"name": "get_time", "arguments": {"zone": x}}</tool_call>'
     reply = read(HERMES, f"{CALL}\n{broken}\n{CALL}")
     assert (reply.calls, reply.broken) == ([BONN, BONN], 1)
     assert reply.content == broken
 
 
-def test_arguments_come_as_they_are_written_but_for_their_end() -> None:
+def test_arguments_come_as_they_are_written_but_for_their_end():
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "Bonn"'
     assert certain_calls(HERMES, [text[:-3]]) == [
         CallPiece(0, name="get_time"),
@@ -246,25 +243,25 @@ def test_arguments_come_as_they_are_written_but_for_their_end() -> None:
     ]
 
 
-def test_an_end_mark_may_be_missing_and_two_calls_share_marks() -> None:
+def test_an_end_mark_may_be_missing_and_two_calls_share_marks():
     reply = read(HERMES, CALL.removesuffix("\n</tool_call>"))
     assert reply.calls == [BONN]
     two = CALL.replace("}}\n", '}}\n{"name": "get_time"}\n')
     assert read(HERMES, two).calls == [BONN, ("get_time", {})]
 
 
-def test_arguments_before_the_name_as_a_text_or_null() -> None:
+def test_arguments_before_the_name_as_a_text_or_null():
     for arguments, wanted in [('"{\\"zone\\": 1}"', {"zone": 1}), ("null", {}), ("{}", {})]:
         text = f'<tool_call>{{"arguments": {arguments}, "name": "get_time"}}</tool_call>'
         assert read(HERMES, text).calls == [("get_time", wanted)]
 
 
-def test_a_line_break_in_a_string_is_escaped() -> None:
+def test_a_line_break_in_a_string_is_escaped():
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "a\nb"}}</tool_call>'
     assert read(HERMES, text).calls == [("get_time", {"zone": "a\nb"})]
 
 
-def test_the_schema_says_what_a_raw_value_is() -> None:
+def test_the_schema_says_what_a_raw_value_is():
     for schema, text, value in (
         ({"type": "string"}, "null", "null"),
         ({"type": "string"}, " 007\n", " 007\n"),
@@ -314,7 +311,7 @@ PYTHONS = (
 
 
 @pytest.mark.parametrize(("text", "wanted"), IN_OTHER_CLOTHES)
-def test_gemmas_values_in_the_clothes_of_json_or_python(text: str, wanted: dict[str, Any]) -> None:
+def test_gemmas_values_in_the_clothes_of_json_or_python(text, wanted):
     reply = f"<|tool_call>call:get_time{{{text}}}<tool_call|>"
     assert read(GEMMA, reply).calls == [("get_time", wanted)]
     in_brackets = f"<|tool_call>call:get_time({text})<tool_call|>"
@@ -327,25 +324,25 @@ def test_gemmas_values_in_the_clothes_of_json_or_python(text: str, wanted: dict[
 
 
 @pytest.mark.parametrize(("text", "wanted"), PYTHONS)
-def test_pythons_values_in_the_clothes_of_javascript(text: str, wanted: dict[str, Any]) -> None:
+def test_pythons_values_in_the_clothes_of_javascript(text, wanted):
     found = read(LFM, f"<|tool_call_start|>[get_time({text})]<|tool_call_end|>")
     assert found.calls == [("get_time", {"opts": wanted})]
 
 
-def test_calls_in_json_between_the_marks_of_lfm() -> None:
+def test_calls_in_json_between_the_marks_of_lfm():
     call = '{"name": "get_time", "arguments": {"zone": "x"}}'
     found = read(LFM, f"So <|tool_call_start|>[{call}, {call}]<|tool_call_end|>")
     assert (found.content, found.calls) == ("So", [("get_time", {"zone": "x"})] * 2)
 
 
-def test_a_call_in_clothes_that_cannot_be_read_is_shown_whole() -> None:
+def test_a_call_in_clothes_that_cannot_be_read_is_shown_whole():
     for text in ('a:"say "hi", now"', 'a:"open', "a:[1", "a:{1}", "a:x<y", 'a:"\\ud8'):
         reply = f"So <|tool_call>call:get_time{{{text}}}<tool_call|> and"
         found = read(GEMMA, reply)
         assert (found.calls, found.content) == ([], reply)
 
 
-def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content() -> None:
+def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content():
     for text in (
         '{"name": "Bob", "parameters": {}}',
         '{"name": "get_time", "age": 3}',
@@ -357,7 +354,7 @@ def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content() -> None:
         assert (reply.calls, reply.content) == ([], text)
 
 
-def test_deep_and_long_arguments() -> None:
+def test_deep_and_long_arguments():
     deep = '<tool_call>{"name": "get_time", "arguments": ' + '{"a":' * 100_000
     reply = read(HERMES, [deep])
     assert (reply.calls, reply.content) == ([], deep)
@@ -365,7 +362,7 @@ def test_deep_and_long_arguments() -> None:
     assert read(HERMES, [f"<tool_call>{long}</tool_call>"]).calls[0][1]["zone"] == "x" * 1_000_000
 
 
-def test_the_last_piece_of_the_arguments_comes_with_the_end() -> None:
+def test_the_last_piece_of_the_arguments_comes_with_the_end():
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "x"}'
     told = certain_calls(HERMES, [text])
     assert CallPiece(0, arguments='{"zone": "x"') in told
@@ -374,9 +371,7 @@ def test_the_last_piece_of_the_arguments_comes_with_the_end() -> None:
 
 @every_family
 @given(data=st.data())
-def test_a_reply_is_read_on_from_anywhere(
-    syntax: ReplySyntax, reply: str, data: st.DataObject
-) -> None:
+def test_a_reply_is_read_on_from_anywhere(syntax, reply, data):
     text, inside = data.draw(altered(reply)), data.draw(st.sampled_from(["", "<think>\n"]))
     whole = stretches(ReplyReader(syntax, prompt_ending=inside), [text])
     place = data.draw(st.integers(0, len(text)))
@@ -386,7 +381,7 @@ def test_a_reply_is_read_on_from_anywhere(
     assert [(kind, letter) for kind, part in going_on for letter in part] == letters[place:]
 
 
-def test_what_a_person_reads_of_a_reply() -> None:
+def test_what_a_person_reads_of_a_reply():
     for syntax, ending, text, thought, answer in (
         (HARMONY, "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final"
          "<|message|>Four.", "Hm.", "Four."),
@@ -401,9 +396,7 @@ def test_what_a_person_reads_of_a_reply() -> None:
 
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["tools", "no tools"])
 @every_family
-def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(
-    syntax: ReplySyntax, reply: str, tools: tuple[Tool, ...]
-) -> None:
+def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(syntax, reply, tools):
     if syntax.family == "llama" and tools:
         return  # half an object may be anything
     whole = joined(stretches(ReplyReader(syntax, tools=tools), [reply]))
@@ -418,9 +411,7 @@ def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(
 
 @every_family
 @given(data=st.data())
-def test_calls_that_a_grammar_makes_certain_are_those_that_are_read_at_once(
-    syntax: ReplySyntax, reply: str, data: st.DataObject
-) -> None:
+def test_calls_that_a_grammar_makes_certain_are_those_that_are_read_at_once(syntax, reply, data):
     text = reply[: data.draw(st.integers(0, len(reply)))]
     pieces = cut(text, data.draw(st.lists(st.integers(0, 400), max_size=12)))
     given_: dict[int, str] = {}
@@ -446,9 +437,7 @@ CUT_OFF = (
 
 
 @pytest.mark.parametrize(("syntax", "call"), CUT_OFF, ids=[one.family for one, _ in CUT_OFF])
-def test_a_call_that_a_grammar_makes_certain_is_no_content_wherever_it_is_cut(
-    syntax: ReplySyntax, call: str
-) -> None:
+def test_a_call_that_a_grammar_makes_certain_is_no_content_wherever_it_is_cut(syntax, call):
     for end in range(1, len(call) + 1):
         for pieces in ([call[:end]], list(call[:end])):
             reader = ReplyReader(syntax, tools=TOOLS, certain=True)

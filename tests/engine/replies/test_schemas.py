@@ -1,7 +1,5 @@
 """Schemas: what says nothing is dropped, what cannot be held is refused or left out."""
 
-from typing import Any
-
 import pytest
 
 from engine.replies.schemas import complaint_about, loosened, meaningful, problem
@@ -10,7 +8,7 @@ RECORD = {"type": "object", "additionalProperties": {"type": "integer"}}
 PATH = {"type": "string", "maxLength": 12}
 
 
-def of(schema: Any) -> dict[str, Any]:
+def of(schema):
     """A schema with another one in all places that schemas can stand in."""
     return {
         "type": "object",
@@ -35,14 +33,12 @@ def of(schema: Any) -> dict[str, Any]:
         (PATH | {"then": {"maxLength": 2}}, PATH),
     ],
 )
-def test_what_says_nothing_is_dropped_wherever_it_stands(
-    says_nothing: dict[str, Any], rest: dict[str, Any]
-) -> None:
+def test_what_says_nothing_is_dropped_wherever_it_stands(says_nothing, rest):
     assert meaningful(of(says_nothing)) == of(rest)
     assert complaint_about(says_nothing) == ""
 
 
-def test_what_says_something_stays() -> None:
+def test_what_says_something_stays():
     for schema in (
         {"type": "string", "format": "date-time"},
         RECORD | {"propertyNames": {"pattern": "^a"}},
@@ -54,7 +50,7 @@ def test_what_says_something_stays() -> None:
         assert meaningful(schema) == schema
 
 
-def test_what_cannot_be_held_is_left_out_and_the_rest_is_held() -> None:
+def test_what_cannot_be_held_is_left_out_and_the_rest_is_held():
     for schema, held in (
         ({"type": "string", "not": {"const": "a"}}, {"type": "string"}),
         (RECORD | {"propertyNames": {"pattern": "^a"}}, RECORD),
@@ -70,7 +66,7 @@ def test_what_cannot_be_held_is_left_out_and_the_rest_is_held() -> None:
     assert loosened(of(PATH)) == of(PATH)
 
 
-def test_problems_are_told_in_words_of_ours() -> None:
+def test_problems_are_told_in_words_of_ours():
     for schema, word in (
         ({"not": {}, "type": "string"}, '"not"'),
         ({"oneOf": [PATH, {"type": "string"}]}, "anyOf"),

@@ -5,7 +5,7 @@ from engine.replies.syntax import REASONING, syntax_of
 QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
 
 
-def test_the_template_shows_the_family() -> None:
+def test_the_template_shows_the_family():
     for template, family in (
         ("{{ messages }}", "hermes"),  # and it is told of tools as Hermes is
         ("{{ messages }}{{ tools }}", "none"),
@@ -25,7 +25,7 @@ def test_the_template_shows_the_family() -> None:
         assert syntax_of(template, knows_tools=family != "hermes").family == family
 
 
-def test_the_tokenizer_shows_what_the_template_does_not() -> None:
+def test_the_tokenizer_shows_what_the_template_does_not():
     tokens = ["<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>"]
     syntax = syntax_of("{{ messages }}", tokens=tokens, special=tokens[:2])
     assert syntax.family == "lfm"
@@ -33,7 +33,7 @@ def test_the_tokenizer_shows_what_the_template_does_not() -> None:
     assert syntax.special == ("<|tool_call_end|>", "<|tool_call_start|>")
 
 
-def test_where_a_reply_begins() -> None:
+def test_where_a_reply_begins():
     for marks in REASONING:
         syntax = syntax_of(f"{marks.opening}{{{{ reasoning }}}}{marks.closing}")
         assert syntax.reasoning == marks

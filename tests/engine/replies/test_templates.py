@@ -1,7 +1,6 @@
 """What the templates of all families render is read as what was rendered."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,14 +23,14 @@ from tests.support.mostly_slow import examples
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     byte_tokenizer(folder)
     return load_tokenizer(folder, eos_token_ids=[256])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_letters_that_mean_nothing_are_said_as_they_are(tokenizer: Any, case: Case) -> None:
+def test_letters_that_mean_nothing_are_said_as_they_are(tokenizer, case):
     """Two of these mark what a client wrote while it is rendered. JSON may spell them."""
     wanted = {"city": "\U000f0000\U000f0001 Vienna"}
     call = ToolCall("call0", "get_weather", json.dumps(wanted))
@@ -44,7 +43,7 @@ def test_letters_that_mean_nothing_are_said_as_they_are(tokenizer: Any, case: Ca
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
 @settings(max_examples=examples(30))
-def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject) -> None:
+def test_rendered_calls_are_read(tokenizer, case, data):
     drawn = st.lists(arguments_for(case), min_size=1, max_size=case.most_calls)
     wanted = [("get_weather", arguments) for arguments in data.draw(drawn)]
     calls = tuple(
@@ -61,7 +60,7 @@ def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rendered_content_is_read(tokenizer: Any, case: Case) -> None:
+def test_rendered_content_is_read(tokenizer, case):
     thinks = "I think." if case.reasons else ""
     reply = ChatMessage("assistant", "I look.", reasoning=thinks)
     if case.family == "harmony":
@@ -71,7 +70,7 @@ def test_rendered_content_is_read(tokenizer: Any, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_template_tells_the_syntax(tokenizer: Any, case: Case) -> None:
+def test_the_template_tells_the_syntax(tokenizer, case):
     tokenizer.chat_template = template_of(case)
     syntax = syntax_in(case)
     prompt = render(tokenizer, Prompt(messages=(ChatMessage("user", "why?"),)))
@@ -81,7 +80,7 @@ def test_the_template_tells_the_syntax(tokenizer: Any, case: Case) -> None:
     assert syntax.special == tuple(sorted(case.special))
 
 
-def test_reasoning_that_the_prompt_closes_is_over(tokenizer: Any) -> None:
+def test_reasoning_that_the_prompt_closes_is_over(tokenizer):
     case = CASES[0]
     tokenizer.chat_template = template_of(case)
     chat = (ChatMessage("user", "why?"),)
@@ -90,6 +89,6 @@ def test_reasoning_that_the_prompt_closes_is_over(tokenizer: Any) -> None:
     assert syntax_in(case).reasoning_is_over(prompt)
 
 
-def _lone_end(case: Case, thinks: str) -> str:
+def _lone_end(case, thinks):
     """GLM's template writes the end of a reasoning that is not there."""
     return "" if thinks or case.name != "glm" else "</think>"

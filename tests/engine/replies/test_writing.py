@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from engine.replies.writing import write_call
 from tests.engine.replies.reading import read
-from tests.engine.replies.rendering import CASES, Case, arguments_for, syntax_in
+from tests.engine.replies.rendering import CASES, arguments_for, syntax_in
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
-def test_a_written_call_is_read(case: Case, data: st.DataObject) -> None:
+def test_a_written_call_is_read(case, data):
     arguments = data.draw(arguments_for(case))
     text = write_call(case.family, "get_weather", arguments)
     found = read(syntax_in(case), [text], inside_reasoning=False)

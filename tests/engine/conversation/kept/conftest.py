@@ -1,8 +1,6 @@
 """Targets whose files can be told apart, and a folder for what is kept."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,7 @@ from tests.support.engine.sessions import VOCABULARY
 
 
 @pytest.fixture(autouse=True, scope="module")
-def short_blocks() -> Iterator[None]:
+def short_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine.core.decoder, "PREFILL_ROWS", ROWS)
         patch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", ROWS)
@@ -25,11 +23,11 @@ def short_blocks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+def targets(tmp_path_factory):
     """A loaded target of an architecture; its files are only there to be told apart."""
     made: dict[str, LoadedModel] = {}
 
-    def target(architecture: str) -> LoadedModel:
+    def target(architecture):
         if architecture not in made:
             folder = tmp_path_factory.mktemp(architecture)
             tiny.write_folder(architecture.removesuffix(" wide"), folder, layers=2)
@@ -44,5 +42,5 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "kept"

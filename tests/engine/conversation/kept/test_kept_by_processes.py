@@ -62,7 +62,7 @@ print(json.dumps({
 """
 
 
-def in_a_process(folder: Path | None, question: str) -> dict[str, Any]:
+def in_a_process(folder, question):
     """What a process of its own answered about a document, and how fast."""
     target = models_folder() / STARTER.name
     if not target.is_dir():
@@ -77,7 +77,7 @@ def in_a_process(folder: Path | None, question: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.starter
-def test_a_second_conversation_about_a_document_starts_at_once(tmp_path: Path) -> None:
+def test_a_second_conversation_about_a_document_starts_at_once(tmp_path):
     folder, question = tmp_path / "kept", "Which words does the glossary list first?"
     first = in_a_process(folder, "What is a draft?")
     without = in_a_process(None, question)
@@ -113,7 +113,7 @@ print("kept", flush=True)
 
 
 @pytest.mark.slow
-def test_a_kill_while_it_is_written_leaves_nothing_half(targets: Any, folder: Path) -> None:
+def test_a_kill_while_it_is_written_leaves_nothing_half(targets, folder):
     """Twenty kills, later and later: what is there is whole, and answers are as without it."""
     target = targets("qwen3_5")
     command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]

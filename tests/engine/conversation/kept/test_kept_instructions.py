@@ -2,14 +2,10 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.conversation.kept_blocks import forget
-from engine.conversation.session import Session
-from engine.events import Event
 from engine.request import ChatMessage, chat
 from tests.support.engine.kept import (
     BEGINNING,
@@ -36,9 +32,7 @@ pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(["llama", *STATES], quick=["llama", "lfm2"]))
-def test_instructions_are_kept_and_what_is_said_is_not(
-    targets: Any, folder: Path, architecture: str
-) -> None:
+def test_instructions_are_kept_and_what_is_said_is_not(targets, folder, architecture):
     target, long = targets(architecture), "Where? And when, and how? " * 4
     ask(new(target, folder), long)
     states = architecture != "llama"
@@ -50,7 +44,7 @@ def test_instructions_are_kept_and_what_is_said_is_not(
     assert len(files(folder)) == BEGINNING + states
 
 
-def test_tools_are_instructions_too(targets: Any, folder: Path) -> None:
+def test_tools_are_instructions_too(targets, folder):
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     ask(new(targets("llama"), folder), "Why?", tools=json.dumps([tool]))
     assert len(files(folder)) > 10
@@ -58,7 +52,7 @@ def test_tools_are_instructions_too(targets: Any, folder: Path) -> None:
     assert reused_of(given) == len(files(folder)) * ROWS
 
 
-def test_other_instructions_that_begin_alike_add_what_differs(targets: Any, folder: Path) -> None:
+def test_other_instructions_that_begin_alike_add_what_differs(targets, folder):
     target = targets("llama")
     ask(new(target, folder), "Why?")
     other = replace(SYSTEM, content=SYSTEM.content[:40] + "But say why. " * 3)
@@ -68,12 +62,12 @@ def test_other_instructions_that_begin_alike_add_what_differs(targets: Any, fold
     assert len(files(folder)) == BEGINNING + added
 
 
-def test_short_instructions_are_not_kept(targets: Any, folder: Path) -> None:
+def test_short_instructions_are_not_kept(targets, folder):
     ask(new(targets("llama"), folder), "Why? " * 40, system=ChatMessage("system", "Be brief."))
     assert not folder.exists()
 
 
-def test_instructions_go_with_no_document(targets: Any, folder: Path) -> None:
+def test_instructions_go_with_no_document(targets, folder):
     ask(new(targets("llama"), folder), "Why?")
     answer(new(targets("llama"), folder), [90, *DOCUMENT])
     assert len(files(folder)) == BEGINNING + 5
@@ -84,16 +78,16 @@ def test_instructions_go_with_no_document(targets: Any, folder: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in files(folder)} == {0o600}
 
 
-def test_a_text_or_tokens_have_no_instructions(targets: Any, folder: Path) -> None:
+def test_a_text_or_tokens_have_no_instructions(targets, folder):
     answer(new(targets("llama"), folder), DOCUMENT, INSTRUCTED)
     assert not folder.exists()
 
 
-def test_a_document_is_kept_behind_its_question_by_states(targets: Any, folder: Path) -> None:
+def test_a_document_is_kept_behind_its_question_by_states(targets, folder):
     """Of a chat about documents states are kept where the next question begins, not at its end."""
     text, target = "It was a dark and stormy night, and the rain fell. " * 3, targets("qwen3_5")
 
-    def about(session: Session, question: str) -> list[Event]:
+    def about(session, question):
         prompt = chat([ChatMessage("user", text + question, attached=len(text))])
         return answer(session, (), GREEDY, said=prompt)
 

@@ -1,18 +1,12 @@
 """What was read of prompts with pictures and kept on disk: as if it were read anew."""
 
-from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.conversation.loading import LoadedModel
-from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.events import Event
-from engine.request import ChatMessage, Picture, chat
+from engine.request import ChatMessage, chat
 from engine.speculate import alone
 from engine.virtual_ids import pictures_in
 from tests.support.engine.backends import on_a_mac
@@ -36,28 +30,28 @@ DOCUMENT = "It was a dark and stormy night; the rain fell in torrents."
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     return seeing_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+def pictures(tmp_path_factory):
     """One over a border of blocks, and two of a size."""
     folder = tmp_path_factory.mktemp("pictures")
     sizes = [(5, 4), (3, 2), (3, 2)]
     return [picture(folder, number, across=x, down=y) for number, (x, y) in enumerate(sizes)]
 
 
-def seeing(target: LoadedModel, tokenizer: Any, architecture: str) -> LoadedModel:
+def seeing(target, tokenizer, architecture):
     row = tokenizer.convert_tokens_to_ids(ROW)
     return replace(target, tokenizer=tokenizer, tower=NoiseTower(row, 64, **TOWERS[architecture]))
 
 
-def about(question: str, *shown: Picture) -> ChatMessage:
+def about(question, *shown):
     return replace(said(DOCUMENT + question, *shown), attached=len(DOCUMENT))
 
 
-def answer(session: Session, messages: Sequence[ChatMessage]) -> list[Event]:
+def answer(session, messages):
     """The events, their laws and the caches checked, then what is to be kept is kept."""
     begun = session.prepare(chat(messages), GREEDY)
     events = list(alone(session.decoder, session.begin(begun)))
@@ -68,13 +62,13 @@ def answer(session: Session, messages: Sequence[ChatMessage]) -> list[Event]:
     return events
 
 
-def check(session: Session) -> None:
+def check(session):
     fresh = Decoder(session.decoder.model, sights=session.decoder.sights)
     assert_as_fresh(session.decoder, session._tokens, fresh)
 
 
 @pytest.fixture(params=["CPU", "GPU"])
-def device(request: pytest.FixtureRequest) -> Iterator[None]:
+def device(request):
     with on_a_mac() if request.param == "GPU" else nullcontext():
         yield
 
@@ -85,8 +79,8 @@ def device(request: pytest.FixtureRequest) -> Iterator[None]:
     mostly_slow(["llama", "qwen3", "gemma3_text", "qwen3_5", "lfm2"], quick=["qwen3"]),
 )
 def test_another_question_is_answered_as_without(
-    targets: Any, folder: Path, architecture: str, tokenizer: Any, pictures: list[Picture]
-) -> None:
+    targets, folder, architecture, tokenizer, pictures
+):
     target = seeing(targets(architecture), tokenizer, architecture)
     large, first, second = pictures
     chats = [
@@ -109,9 +103,7 @@ def test_another_question_is_answered_as_without(
 
 
 @pytest.mark.usefixtures("device")
-def test_blocks_that_end_in_a_picture_are_read_up_to_it(
-    targets: Any, folder: Path, tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_blocks_that_end_in_a_picture_are_read_up_to_it(targets, folder, tokenizer, pictures):
     """As those behind them were deleted."""
     target = seeing(targets("llama"), tokenizer, "llama")
     messages = [about("Why?", pictures[0])]

@@ -3,10 +3,8 @@
 import copy
 import resource
 import signal
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -23,7 +21,6 @@ from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.events import Prefill
-from engine.request import Request
 from models.model_folder import inspect
 from tests.support.engine.kept import (
     DOCUMENT,
@@ -56,9 +53,7 @@ pytestmark = pytest.mark.usefixtures("on_the_cpu")
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen2", "qwen3"], quick=["llama"]))
 @pytest.mark.parametrize("request_", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-def test_another_question_is_answered_as_without(
-    targets: Any, folder: Path, architecture: str, request_: Request
-) -> None:
+def test_another_question_is_answered_as_without(targets, folder, architecture, request_):
     target = targets(architecture)
     answer(new(target, folder), [*DOCUMENT, 1, 2, 3])
     for question in ([1, 2, 3], [7, 7, 90, 60], [5] * 70):
@@ -70,9 +65,7 @@ def test_another_question_is_answered_as_without(
 
 
 @pytest.mark.slow
-def test_in_blocks_as_long_as_they_really_are(
-    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_blocks_as_long_as_they_really_are(targets, folder, monkeypatch):
     monkeypatch.setattr(engine.core.decoder, "PREFILL_ROWS", 512)
     monkeypatch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", 512)
     target, document = targets("llama"), [65 + 7 * i % 26 for i in range(1030)]
@@ -88,7 +81,7 @@ def test_in_blocks_as_long_as_they_really_are(
     "start",
     mostly_slow([ROWS + 3, 2 * ROWS, 3 * ROWS + 5, 7 * ROWS], quick=[2 * ROWS, 3 * ROWS + 5]),
 )
-def test_quantized_caches_are_kept_as_they_are(targets: Any, folder: Path, start: int) -> None:
+def test_quantized_caches_are_kept_as_they_are(targets, folder, start):
     target = targets("llama wide")
     caches = replace(QUANTIZED, start=start)
     for question in ([1, 2, 3], [4, 5], [6] * 2 * ROWS):
@@ -99,16 +92,14 @@ def test_quantized_caches_are_kept_as_they_are(targets: Any, folder: Path, start
     assert reused_of(given) >= 4 * ROWS
 
 
-def test_caches_that_are_quantized_behind_the_last_block_are_not_kept(
-    targets: Any, folder: Path
-) -> None:
+def test_caches_that_are_quantized_behind_the_last_block_are_not_kept(targets, folder):
     """Their blocks were read with other keys and values than are there in the end."""
     session = new(targets("llama wide"), folder, quantized=replace(QUANTIZED, start=5 * ROWS))
     answer(session, [*DOCUMENT, 1])
     assert not folder.exists()
 
 
-def test_what_is_read_before_caches_are_quantized_serves_any(targets: Any, folder: Path) -> None:
+def test_what_is_read_before_caches_are_quantized_serves_any(targets, folder):
     target = targets("llama wide")
     answer(new(target, folder), [*DOCUMENT, 1])
     given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, 2])
@@ -119,8 +110,8 @@ def test_what_is_read_before_caches_are_quantized_serves_any(targets: Any, folde
 @pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5", "gemma3_text"]))
 @pytest.mark.parametrize("length", [5 * ROWS + 3, 200], ids=["short", "long"])
 def test_windows_and_recurrent_states_are_kept_at_the_last_border(
-    targets: Any, folder: Path, architecture: str, length: int
-) -> None:
+    targets, folder, architecture, length
+):
     target, border = targets(architecture), length // ROWS * ROWS
     document = [65 + 7 * i % 26 for i in range(length)]
     answer(new(target, folder), [*document, 1, 2, 3])
@@ -141,9 +132,7 @@ def test_windows_and_recurrent_states_are_kept_at_the_last_border(
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("damaged", ["lost", "bent"])
 @pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5"]))
-def test_blocks_without_their_state_count_as_not_there(
-    targets: Any, folder: Path, architecture: str, damaged: str
-) -> None:
+def test_blocks_without_their_state_count_as_not_there(targets, folder, architecture, damaged):
     target = targets(architecture)
     expected = tokens_of(answer(new(target, folder), DOCUMENT))
     (state,) = (path for path in files(folder) if path.stem.endswith("-state"))
@@ -157,7 +146,7 @@ def test_blocks_without_their_state_count_as_not_there(
 
 
 @pytest.mark.slow
-def test_windows_beside_quantized_caches(targets: Any, folder: Path) -> None:
+def test_windows_beside_quantized_caches(targets, folder):
     target = targets("gemma3_text wide")
     for question in ([1, 2, 3], [4, 5]):
         expected = answer(new(target, None, quantized=QUANTIZED), [*DOCUMENT, *question])
@@ -166,9 +155,7 @@ def test_windows_beside_quantized_caches(targets: Any, folder: Path) -> None:
     assert reused_of(given) == 5 * ROWS
 
 
-def test_caches_of_another_kind_are_not_kept_and_it_is_said(
-    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_caches_of_another_kind_are_not_kept_and_it_is_said(targets, folder, monkeypatch):
     class Other(ArraysCache):
         """Holds more than its arrays, for all that is known."""
 
@@ -183,9 +170,7 @@ def test_caches_of_another_kind_are_not_kept_and_it_is_said(
     assert not folder.exists()
 
 
-def test_what_several_macs_read_together_is_not_kept_and_it_is_said(
-    targets: Any, folder: Path
-) -> None:
+def test_what_several_macs_read_together_is_not_kept_and_it_is_said(targets, folder):
     class Grouped(Decoder):
         group = "pipeline 2+2 over ring"
 
@@ -197,7 +182,7 @@ def test_what_several_macs_read_together_is_not_kept_and_it_is_said(
     assert len(files(folder)) == count
 
 
-def test_weights_without_files_are_not_told_from_others(targets: Any, folder: Path) -> None:
+def test_weights_without_files_are_not_told_from_others(targets, folder):
     target = targets("llama")
     lost = replace(target, folder=replace(target.folder, path=Path("gone")))
     session = new(lost, folder)
@@ -206,7 +191,7 @@ def test_weights_without_files_are_not_told_from_others(targets: Any, folder: Pa
     assert not folder.exists()
 
 
-def test_other_weights_have_other_names(targets: Any, folder: Path) -> None:
+def test_other_weights_have_other_names(targets, folder):
     answer(new(targets("llama"), folder), DOCUMENT)
     assert reused_of(answer(new(targets("qwen2"), folder), DOCUMENT)) == 0
     changed = targets("llama")
@@ -226,13 +211,13 @@ class Chats:
     quantized: QuantizedCaches | None = None
     session: Session = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self):
         self.session = new(self.target, self.folder, quantized=self.quantized)
 
-    def ask(self, prompt: list[int]) -> None:
+    def ask(self, prompt):
         request = replace(GREEDY, max_tokens=3)
         expected = new(self.target, None, quantized=self.quantized)
         assert tokens_of(answer(self.session, prompt, request)) == tokens_of(
@@ -260,9 +245,7 @@ ACTS = st.lists(
     max_examples=examples(10),
 )
 @given(acts=ACTS, quantized=st.booleans())
-def test_whatever_came_before(
-    targets: Any, tmp_path_factory: pytest.TempPathFactory, acts: Any, quantized: bool
-) -> None:
+def test_whatever_came_before(targets, tmp_path_factory, acts, quantized):
     """Prompts that begin alike, files that are lost or damaged, and processes that end."""
     folder = tmp_path_factory.mktemp("kept") / "blocks"
     chats = Chats(targets("llama wide"), folder, QUANTIZED if quantized else None)
@@ -292,7 +275,7 @@ def test_whatever_came_before(
 # Mutants
 
 
-def conversation(target: LoadedModel, folder: Path) -> None:
+def conversation(target, folder):
     """What fails where what is kept is not exactly what it is taken for."""
     first, *others = (DOCUMENT[i * ROWS : (i + 1) * ROWS] for i in range(4))
     turned = [first, *others[::-1], others[0]]
@@ -307,7 +290,7 @@ def conversation(target: LoadedModel, folder: Path) -> None:
                     pass
 
 
-def test_the_conversation_that_mutants_fail(targets: Any, folder: Path) -> None:
+def test_the_conversation_that_mutants_fail(targets, folder):
     conversation(targets("llama wide"), folder)
     assert len(files(folder)) == 3 * 2 * 5 - 3  # they begin alike
 
@@ -315,30 +298,30 @@ def test_the_conversation_that_mutants_fail(targets: Any, folder: Path) -> None:
 Patch = pytest.MonkeyPatch
 
 
-def blocks_in_another_order(patch: Patch) -> None:
+def blocks_in_another_order(patch):
     find = KeptBlocks.find
     patch.setattr(KeptBlocks, "find", lambda *given, **how: find(*given, **how)[::-1])
 
 
-def names_that_leave_out_the_kind_of_caches(patch: Patch) -> None:
-    def names(prefix: KeptPrefix, *, quantized: bool) -> list[str]:
+def names_that_leave_out_the_kind_of_caches(patch):
+    def names(prefix, *, quantized):
         return block_names(prefix._of.depends_on, prefix._tokens, rows=ROWS)
 
     patch.setattr(KeptPrefix, "_names", names)
 
 
-def names_of_each_block_alone(patch: Patch) -> None:
-    def names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
+def names_of_each_block_alone(patch):
+    def names(of, tokens, *, rows):
         starts = range(0, len(tokens), rows)
         return [block_names(of, tokens[i : i + rows], rows=rows)[0] for i in starts]
 
     patch.setattr(engine.conversation.kept_prefixes, "block_names", names)
 
 
-def blocks_that_are_one_row_off(patch: Patch) -> None:
+def blocks_that_are_one_row_off(patch):
     held = engine.core.cache.Timeline.held
 
-    def off(timeline: Any, start: int, end: int) -> Any:
+    def off(timeline, start, end):
         return held(timeline, start + 1, end + 1) if end - start == ROWS else held(timeline, 0, 1)
 
     patch.setattr(engine.core.cache.Timeline, "held", off)
@@ -354,17 +337,13 @@ def blocks_that_are_one_row_off(patch: Patch) -> None:
         blocks_that_are_one_row_off,
     ],
 )
-def test_mutants_fail_the_conversation(
-    mutant: Callable[[Patch], None], targets: Any, folder: Path, monkeypatch: Patch
-) -> None:
+def test_mutants_fail_the_conversation(mutant, targets, folder, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, ValueError), match=r"differ|unpack"):
         conversation(targets("llama wide"), folder)
 
 
-def test_states_of_another_place_are_noticed(
-    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_of_another_place_are_noticed(targets, folder, monkeypatch):
     """Those behind the answer, in place of those at the border."""
     states, target = engine.core.cache.Timeline.states, targets("qwen3_5")
     monkeypatch.setattr(
@@ -378,9 +357,7 @@ def test_states_of_another_place_are_noticed(
 # What is kept, and when
 
 
-def test_only_prompts_that_say_so_are_kept(
-    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_prompts_that_say_so_are_kept(targets, folder, monkeypatch):
     answer(new(targets("llama"), folder), DOCUMENT)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     given = answer(new(targets("llama"), folder), DOCUMENT, replace(GREEDY, keep_as=()))
@@ -389,12 +366,12 @@ def test_only_prompts_that_say_so_are_kept(
 
 
 @pytest.mark.parametrize(("length", "count"), [(ROWS + 9, 0), (2 * ROWS, 0), (2 * ROWS + 1, 2)])
-def test_little_is_not_kept(targets: Any, folder: Path, length: int, count: int) -> None:
+def test_little_is_not_kept(targets, folder, length, count):
     answer(new(targets("llama"), folder), DOCUMENT[:length])
     assert len(files(folder)) == count
 
 
-def test_one_block_more_is_not_kept(targets: Any, folder: Path) -> None:
+def test_one_block_more_is_not_kept(targets, folder):
     """As the end of a question about the same document."""
     answer(new(targets("llama"), folder), [*DOCUMENT, *[1] * ROWS])
     assert len(files(folder)) == 6
@@ -402,7 +379,7 @@ def test_one_block_more_is_not_kept(targets: Any, folder: Path) -> None:
     assert len(files(folder)) == 6
 
 
-def test_nothing_is_written_before_the_answer_is_over(targets: Any, folder: Path) -> None:
+def test_nothing_is_written_before_the_answer_is_over(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert not folder.exists()
@@ -413,9 +390,7 @@ def test_nothing_is_written_before_the_answer_is_over(targets: Any, folder: Path
     assert pieces - 1 == len(files(folder)) == 5
 
 
-def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(
-    targets: Any, folder: Path
-) -> None:
+def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert session.keep()
@@ -428,7 +403,7 @@ def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(
     check(session)
 
 
-def test_another_conversation_ends_what_was_to_be_kept(targets: Any, folder: Path) -> None:
+def test_another_conversation_ends_what_was_to_be_kept(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert session.keep()
@@ -438,7 +413,7 @@ def test_another_conversation_ends_what_was_to_be_kept(targets: Any, folder: Pat
     assert reused_of(answer(new(targets("llama"), folder), other)) == 5 * ROWS
 
 
-def test_a_session_beside_it_writes_nothing_of_it(targets: Any, folder: Path) -> None:
+def test_a_session_beside_it_writes_nothing_of_it(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert not session.another().keep()
@@ -446,7 +421,7 @@ def test_a_session_beside_it_writes_nothing_of_it(targets: Any, folder: Path) ->
     assert session.keep()
 
 
-def test_what_is_forgotten_meanwhile_is_not_written(targets: Any, folder: Path) -> None:
+def test_what_is_forgotten_meanwhile_is_not_written(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert session.keep()
@@ -455,8 +430,8 @@ def test_what_is_forgotten_meanwhile_is_not_written(targets: Any, folder: Path) 
     assert held_bytes(folder) == 0
 
 
-def test_a_disk_without_room(targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any, **__: Any) -> bool:
+def test_a_disk_without_room(targets, folder, monkeypatch):
+    def refused(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(KeptBlocks, "write", refused)
@@ -483,7 +458,7 @@ def test_a_disk_that_fills_up(targets, folder):
     assert not list(folder.glob("*/.*"))
 
 
-def test_a_limit_keeps_the_beginning(targets: Any, folder: Path) -> None:
+def test_a_limit_keeps_the_beginning(targets, folder):
     target = targets("llama")
     answer(new(target, folder), DOCUMENT)
     size = held_bytes(folder)
@@ -500,7 +475,7 @@ def test_a_limit_keeps_the_beginning(targets: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("patience", mostly_slow([0, 1, 2, 3, 5, 7], quick=[2, 7]))
-def test_cancelling_anywhere(targets: Any, folder: Path, patience: int) -> None:
+def test_cancelling_anywhere(targets, folder, patience):
     target = targets("llama")
     expected = tokens_of(answer(new(target, folder), DOCUMENT))
     for session in (new(target, folder), new(target, folder.with_name("other"))):
@@ -518,19 +493,19 @@ def test_cancelling_anywhere(targets: Any, folder: Path, patience: int) -> None:
 
 
 @pytest.mark.parametrize("count", mostly_slow(range(1, 9), quick=[3, 8]))
-def test_closing_anywhere(targets: Any, folder: Path, count: int) -> None:
+def test_closing_anywhere(targets, folder, count):
     target = targets("llama")
     expected = tokens_of(answer(new(target, folder), DOCUMENT))
     session = new(target, folder)
     stream = session.complete(DOCUMENT, GREEDY)
     for _ in range(count):
         next(stream)
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     check(session)
     assert tokens_of(answer(session, DOCUMENT)) == expected
 
 
-def test_the_prompt_is_told_as_it_is_found(targets: Any, folder: Path) -> None:
+def test_the_prompt_is_told_as_it_is_found(targets, folder):
     target = targets("llama")
     answer(new(target, folder), DOCUMENT)
     prefills = [e for e in answer(new(target, folder), DOCUMENT) if isinstance(e, Prefill)]
@@ -547,7 +522,7 @@ KINDS = ["model", "early-exit", "head", "cascade", "trees", "suffix"]
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=["model", "head", "trees"]))
-def test_every_drafter_drafts_behind_it(targets: Any, folder: Path, kind: str) -> None:
+def test_every_drafter_drafts_behind_it(targets, folder, kind):
     target = targets("llama")
     answer(new(target, folder), DOCUMENT)
     expected = tokens_of(answer(new(target, None), [*DOCUMENT, 9]))
@@ -565,19 +540,17 @@ def test_every_drafter_drafts_behind_it(targets: Any, folder: Path, kind: str) -
 
 
 @pytest.fixture
-def in_blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], Session]:
+def in_blocks(monkeypatch):
     """A session that reads as on a GPU, where a chunk's rows depend on how many they are."""
 
-    def like_metal(session: Session) -> Session:
+    def like_metal(session):
         session.decoder._timed, session.decoder._prefill_rows = False, ROWS
         return session
 
     return like_metal
 
 
-def test_only_blocks_that_were_read_whole_are_kept(
-    targets: Any, folder: Path, in_blocks: Any
-) -> None:
+def test_only_blocks_that_were_read_whole_are_kept(targets, folder, in_blocks):
     session = in_blocks(new(targets("llama"), folder))
     short = DOCUMENT[: ROWS // 2]
     answer(session, short, replace(GREEDY, keep_as=(), max_tokens=1))
@@ -602,7 +575,7 @@ def test_only_blocks_that_were_read_whole_are_kept(
     assert other.decoder.another()._in_blocks == 0
 
 
-def test_states_are_marked_where_a_block_ends(targets: Any, folder: Path, in_blocks: Any) -> None:
+def test_states_are_marked_where_a_block_ends(targets, folder, in_blocks):
     session = in_blocks(new(targets("qwen3_5"), folder))
     answer(session, DOCUMENT[: ROWS // 2], replace(GREEDY, keep_as=(), max_tokens=1))
     expected = answer(session, DOCUMENT)
@@ -611,9 +584,7 @@ def test_states_are_marked_where_a_block_ends(targets: Any, folder: Path, in_blo
     assert (reused_of(given), tokens_of(given)) == (5 * ROWS, tokens_of(expected))
 
 
-def test_a_turn_that_goes_on_reads_nothing_again(
-    targets: Any, folder: Path, in_blocks: Any
-) -> None:
+def test_a_turn_that_goes_on_reads_nothing_again(targets, folder, in_blocks):
     session = in_blocks(new(targets("llama"), folder))
     answer(session, DOCUMENT)
     length = session.length
@@ -621,15 +592,13 @@ def test_a_turn_that_goes_on_reads_nothing_again(
     assert reused_of(events) == length
 
 
-def test_chunks_end_where_blocks_do(targets: Any, in_blocks: Any) -> None:
+def test_chunks_end_where_blocks_do(targets, in_blocks):
     session = in_blocks(new(targets("llama"), None))
     ends = [0, *session.decoder.prefill(DOCUMENT[:10]), *session.decoder.prefill(DOCUMENT)]
     assert set(range(0, len(DOCUMENT), ROWS)) <= set(ends)
 
 
-def test_a_document_behind_other_instructions_of_the_same_beginning(
-    targets: Any, folder: Path, in_blocks: Any
-) -> None:
+def test_a_document_behind_other_instructions_of_the_same_beginning(targets, folder, in_blocks):
     """Kept are those blocks too that stand behind what another conversation had read."""
     session = in_blocks(new(targets("llama"), folder))
     instructions = [70 + i % 20 for i in range(ROWS + 5)]
