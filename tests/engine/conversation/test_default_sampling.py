@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from engine.conversation.default_sampling import BALANCED_SMALL, SMALL, default_sampling
 from engine.request import BALANCED, Sampling
 from models.model_folder import ModelFolder
+from tests.support.mostly_slow import examples
 
 LARGE = {
     "model_type": "llama",
@@ -107,7 +108,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(st.dictionaries(KEYS, JSON))
 def test_whatever_the_file_says_there_is_a_sampling(tmp_path, stated):
     sampling, _ = default_sampling(folder(tmp_path, stated))

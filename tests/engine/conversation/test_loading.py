@@ -14,18 +14,13 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import save_model
 
 from engine.conversation import loading
-from engine.conversation.loading import free_memory_bytes, load
-from engine.conversation.session import Session
+from engine.conversation.loading import load
 from engine.device import GPU
-from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter
-from engine.request import Request, Sampling
+from engine.request import Sampling
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
-from tests.support.engine.helpers import Known
-from tests.support.engine.sessions import tokens_of
 from tests.support.mostly_slow import mostly_slow
 
 PLENTY = 1 << 40
@@ -185,10 +180,6 @@ def test_on_metal_weights_stay_as_they_are(tmp_path):
     assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
 
 
-def test_free_memory():
-    assert 0 <= free_memory_bytes() < 1 << 50
-
-
 # Beside the weights
 
 
@@ -223,13 +214,6 @@ def test_every_end_that_the_model_states(name, folder):
     for value, ends in ((258, {256, 258}), ([256, 258, 259], {256, 258, 259})):
         change_json(folder / name, eos_token_id=value)
         assert load(ModelFolder(folder)).ends == ends
-
-
-def test_the_ends_of_all_files_are_joined(folder):
-    # Qwen's base models end a text where the config of a chat made of them does not.
-    change_json(folder / "config.json", eos_token_id=[258, 259])
-    change_json(folder / "generation_config.json", eos_token_id=258)
-    assert load(ModelFolder(folder)).ends == {256, 258, 259}
 
 
 TURNS = "{% for m in messages %}<user>{{ m.content }}"
@@ -279,30 +263,6 @@ def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder):
     loaded = load(ModelFolder(folder))
     assert loaded.sampling == Sampling(temperature=0.3)
     assert "top_p 7" in loaded.remark
-
-
-def test_plain_and_drafted_answers_end_alike(folder):
-    prompt = list(range(60, 90))
-
-    def written(drafted):
-        session = Session(load(ModelFolder(folder)))
-        session.policy = Fixed(4)
-        session.drafter = Known([*prompt, *drafted], vocabulary=260) if drafted else NoDrafter()
-        return tokens_of([*session.complete(prompt, Request(max_tokens=24))])
-
-    whole = written([])
-    end = next(token for at, token in enumerate(whole) if at > 8 and token not in whole[:at])
-    change_json(folder / "config.json", eos_token_id=[end, 256])
-    change_json(folder / "generation_config.json", eos_token_id=256)
-    assert written([]) == written(whole) == whole[: whole.index(end) + 1]
-
-
-def test_context_length(folder):
-    config = json.loads((folder / "config.json").read_text())
-    del config["max_position_embeddings"]
-    for key in ("max_position_embeddings", "n_positions"):
-        (folder / "config.json").write_text(json.dumps(config | {key: 77}))
-        assert load(ModelFolder(folder)).context_length == 77
 
 
 def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path):
@@ -369,11 +329,6 @@ def test_a_tokenizer_config_with_junk(folder):
         path.write_text(whole)
         change_json(path, **{junk: 7 if junk == "eos_token" else "nonsense"})
         assert "cannot be loaded" in told(folder), junk
-
-
-def test_a_generation_config_with_junk_is_passed_over(folder):
-    (folder / "generation_config.json").write_text("[")
-    assert load(ModelFolder(folder)).ends == {256}
 
 
 def test_weights_that_are_missing(folder):

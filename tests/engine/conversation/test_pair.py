@@ -102,26 +102,6 @@ def test_a_folder(target, other, monkeypatch):
     assert type(make("./other model", target)) is ModelDrafter
 
 
-def test_a_folder_named_like_a_drafter_needs_its_path(target, other, monkeypatch):
-    other.rename(other.with_name("lookup"))
-    monkeypatch.chdir(other.parent)
-    assert type(make("lookup", target)) is LookupDrafter
-    assert type(make("./lookup", target)) is ModelDrafter
-
-
-def test_the_given_loader_is_asked(target, other):
-    asked: list[Path] = []
-
-    def loader(folder, **options):
-        asked.append(folder.path)
-        return load(folder, **options)
-
-    make("none+lookup", target, load=loader)
-    assert asked == []
-    make(f"lookup+{other}", target, load=loader)
-    assert asked == [other]
-
-
 NO_NAMES = (
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
         "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling", "none:",
@@ -227,12 +207,6 @@ def test_a_model_with_other_tokens_drafts_through_text(target, other):
     run = write(decoder, drafter, Fixed(3), tokens, task(20))
     assert run.tokens == plain.tokens
     assert run.proposed > 0
-
-
-def test_another_special_token_is_another_tokenizer(target, other):
-    path = other / "tokenizer.json"
-    path.write_text(path.read_text().replace('"<user>"', '"<human>"'))
-    assert type(make(str(other), target)) is OtherTokenizerDrafter
 
 
 def test_too_few_shared_tokens(target, other):

@@ -13,8 +13,6 @@ import pytest
 from mlx_lm.utils import _get_classes, save_model
 
 from engine.cli import main as command_line
-from engine.cli.options import AnswerOptions
-from engine.cli.sessions import open_session
 from engine.conversation import loading, pair
 from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
@@ -126,14 +124,6 @@ def test_the_command_line_refuses_before_loading(folder, machine, monkeypatch, c
     assert "tokens would fit" in capfd.readouterr().err
 
 
-def test_a_shorter_conversation_is_let_through(folder, machine, capfd):
-    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
-    session = open_session(AnswerOptions(target=str(folder), drafter="none", context=256))
-    assert session.target.context_length == 256
-    with pytest.raises(Problem, match="can look at 256"):
-        session.complete([1] * 256)
-
-
 def host_of():
     answers: list[Response] = []
     return Host(CommandQueue(answers.append), answers.append), answers
@@ -155,15 +145,6 @@ def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
     host._do(SetDrafter("4", draft_length="2"))
     assert isinstance(answers[-1], Loaded)
     assert not any(isinstance(answer, Failed) for answer in answers)
-
-
-def test_the_host_counts_what_it_would_give_back(folder, machine, monkeypatch):
-    host, answers = host_of()
-    host._do(Load("1", str(folder), "none", "0"))
-    machine(NO_ROOM)
-    monkeypatch.setattr("engine.process.host.held_bytes", lambda: 1 << 40)
-    host._do(Load("2", str(folder), "none", "0"))
-    assert isinstance(answers[-1], Loaded)
 
 
 @pytest.mark.cpu
@@ -259,13 +240,6 @@ def test_random_pairs_need_what_is_said(architecture, bits, context, drafts, tmp
 
 
 @pytest.mark.slow
-def test_the_longest_copies_need_what_is_said(tmp_path):
-    """A round reads as many rows as the longest copy has tokens, and one more."""
-    target = random_model(tmp_path / "target", "llama", layers=2, width=128, vocabulary=65_536)
-    assert_measured(target, None, 1100, word="suffix", length=LONGEST_COPY)
-
-
-@pytest.mark.slow
 @pytest.mark.starter
 @pytest.mark.parametrize("context", [1024, 2048])
 def test_the_starter_pair_needs_what_is_said(context):
@@ -274,11 +248,3 @@ def test_the_starter_pair_needs_what_is_said(context):
         pytest.skip("the starter model is not here")
     head = ROOT / "resources" / "drafters" / "smollm2-135m"
     assert_measured(target, head, context, word="head")
-
-
-@pytest.mark.slow
-def test_the_pair_of_one_family_needs_what_is_said():
-    target, drafter = (models_folder() / f"qwen2.5-coder-{size}" for size in ("1.5b", "0.5b"))
-    if not (target.is_dir() and drafter.is_dir()):
-        pytest.skip("Qwen2.5-Coder is not here")
-    assert_measured(target, drafter, 512)

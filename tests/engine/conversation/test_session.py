@@ -12,7 +12,7 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from engine.conversation.session import Session
 from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
-from engine.events import Draft, Text
+from engine.events import Draft
 from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
@@ -63,9 +63,7 @@ def test_a_template_is_told_of_thinking(tmp_path):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    "kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "trees", "cascade"])
-)
+@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model", "trees"]))
 def test_laws_hold_for_samples(kind, tokenizer):
     for seed in range(2):
         session = new_session(tokenizer, "qwen3", kind)
@@ -99,25 +97,6 @@ def test_whole_text_and_its_end(length, tokenizer):
         assert tokens_of(events)[-1] == END
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 8])
-def test_max_tokens(length, tokenizer):
-    for count in range(1, length + 3):
-        session = scripted(tokenizer, b"abcdefghijklmnop", prompt=4, length=length)
-        events = collect(session, session.complete(range(4), Request(max_tokens=count)))
-        assert text_of(events) == "abcdefghijklmnop"[:count]
-        assert done_of(events).reason == "length"
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 4, 7])
-def test_character_split_across_tokens(length, tokenizer):
-    """No half a character is ever shown, wherever the draft's edge lies in it."""
-    for prefix in ("", "a", "ab", "abc"):
-        session = scripted(tokenizer, f"{prefix}🙂é".encode(), prompt=4, length=length)
-        events = collect(session, session.complete(range(4)))
-        assert text_of(events) == f"{prefix}🙂é"
-        assert not any("\ufffd" in event.delta for event in events if isinstance(event, Text))
-
-
 # Stop strings
 
 
@@ -139,14 +118,6 @@ def test_stop_string_in_the_rejected_tail_does_not_stop(length, tokenizer):
     assert any("S" in token.text for e in events if isinstance(e, Draft) for token in e.tokens)
     assert text_of(events) == "abcdefghijkl"
     assert done_of(events).cut == ""
-
-
-def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer):
-    """A draft may reach beyond the stop string, and end in the middle of a character."""
-    session = scripted(tokenizer, "aXé more".encode(), prompt=4, length=2)
-    events = collect(session, session.complete(range(4), Request(stops=["X"])))
-    assert text_of(events) == "a"
-    assert done_of(events).cut == "X\ufffd"
 
 
 def test_session_goes_on_after_a_stop_string(tokenizer):
@@ -199,7 +170,7 @@ def test_every_committed_token_is_told_what_it_gave(tokenizer, data):
 )
 def test_cancelling_leaves_the_session_whole(architecture, kind, tokenizer):
     expected = answer_of(tokenizer, architecture)
-    for patience in (0, 1, 3):
+    for patience in (0, 3):
         session = new_session(tokenizer, architecture, kind)
         asked = iter(range(1000))
         events = collect(
@@ -227,7 +198,7 @@ def test_cancelling_leaves_the_session_whole(architecture, kind, tokenizer):
 )
 def test_closing_the_generator_leaves_the_session_whole(architecture, kind, tokenizer):
     expected = answer_of(tokenizer, architecture)
-    for count in range(1, 14, 4):
+    for count in (1, 6, 13):
         session = new_session(tokenizer, architecture, kind)
         stream = session.answer(QUESTION, Request(max_tokens=24))
         events = [next(stream) for _ in range(count)]
@@ -266,7 +237,7 @@ def test_empty_prompt_is_refused(tokenizer):
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
 def test_prompt_of_one_token(architecture, tokenizer):
     expected = None
-    for kind in DRAFTERS:
+    for kind in ("none", "model", "head", "trees"):
         session = new_session(tokenizer, architecture, kind)
         events = collect(session, session.complete([65], Request(max_tokens=12)))
         expected = expected or tokens_of(events)
@@ -289,15 +260,6 @@ def test_context_limit(kind, tokenizer):
     for too_long in (context, context + 1):
         with pytest.raises(Problem, match=f"has {too_long} tokens"):
             Session(target).complete([65] * too_long)
-
-
-def test_session_survives_a_refused_prompt(tokenizer):
-    session = new_session(tokenizer)
-    first = collect(session, session.answer(QUESTION, Request(max_tokens=10)))
-    with pytest.raises(Problem):
-        session.complete([1] * 5000)
-    again = collect(session, session.answer(QUESTION, Request(max_tokens=10)))
-    assert tokens_of(again) == tokens_of(first)
 
 
 def test_session_survives_an_error_in_the_model(tokenizer):

@@ -16,7 +16,6 @@ from engine.conversation.session import Session
 from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
-from engine.draft_length.costs import Calibration, PassCosts
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.events import Draft
 from engine.request import Request
@@ -137,17 +136,6 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(target, tmp_path, monke
     assert path.read_bytes() == written
 
 
-def test_an_unsteady_calibration_is_used_and_not_kept(target, tmp_path):
-    unsteady = Calibration(PassCosts(24, (1, 4), (0.01, 0.02)), spread=0.5)
-    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
-    with mock.patch.object(engine.conversation.pair_costs, "calibrate", return_value=unsteady):
-        session.calibrate()
-    assert isinstance(session.policy, Automatic)
-    assert session.policy.calibration == unsteady
-    assert list(session.answer(QUESTION, Request(max_tokens=10)))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_costs_that_are_not_what_they_were_are_measured_again(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
@@ -200,20 +188,6 @@ def test_a_calibration_belongs_to_what_it_was_measured_with(
     other = Session(target, drafter="lookup", calibrations=kept)
     other.calibrate()
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_the_answer_is_the_same(target):
-    plain, drafted = Session(target), Session(target, drafter="early-exit")
-    drafted.calibrate()
-    ours, theirs = (
-        [
-            event.delta
-            for event in session.answer(QUESTION, Request(max_tokens=40))
-            if hasattr(event, "delta")
-        ]
-        for session in (plain, drafted)
-    )
-    assert "".join(ours) == "".join(theirs)
 
 
 # Whether the target reads trees

@@ -7,17 +7,13 @@ from unittest import mock
 import pytest
 
 from engine import earlier_answers
-from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Verdict
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Request
 from models.installed.resolve import Drafters, NamedDrafter
 from tests.support.engine.sessions import (
     QUESTION,
-    check_laws,
     collect,
     done_of,
     loaded,
@@ -69,13 +65,6 @@ def test_what_is_remembered_changes_no_token(folder, tokenizer, architecture):
             stats = done_of(events).stats
             passes.append(stats.committed / stats.rounds)
     assert min(passes[2:]) > 2 * passes[0], "it was asked before, and was copied"
-
-
-def test_samples_keep_their_laws(folder, tokenizer):
-    session = learning(tokenizer, folder, "qwen3")
-    for seed in range(3):
-        request = Request(sampling=Sampling(temperature=1.0, seed=seed), max_tokens=25)
-        check_laws(list(session.answer(QUESTION, request)), tokenizer)
 
 
 def test_sessions_side_by_side_share_what_each_learns(folder, tokenizer):
@@ -140,11 +129,3 @@ def test_switched_off_nothing_is_read_or_written(tmp_path, tokenizer, monkeypatc
     list(session.answer(QUESTION, REQUEST))
     list(session.another().answer(OTHER, REQUEST))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
-
-
-def test_the_words_of_the_drafter(tokenizer):
-    session = learning(tokenizer, None)
-    assert isinstance(session.drafter, SuffixDrafter)
-    parts = Drafters("suffix+none", (NamedDrafter("suffix"), NamedDrafter("none")))
-    both = make_drafter(parts, target=session.target, decoder=session.decoder)
-    assert both.name == f"suffix+{NoDrafter.name}"

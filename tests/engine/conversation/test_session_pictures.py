@@ -11,7 +11,6 @@ import engine.core.decoder
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.core.forks import first_fork
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
@@ -145,13 +144,6 @@ def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     assert reused[5] == places[5][0].start
 
 
-def test_an_answer_after_other_pictures_is_that_of_a_new_session(tokenizer, pictures):
-    session = new(tokenizer)
-    for shown in (pictures[0], pictures[1], pictures[0]):
-        expected = tokens_of(answer(new(tokenizer), [said("So?", shown)]))
-        assert tokens_of(answer(session, [said("So?", shown)])) == expected
-
-
 def only_by_row(digest, rows):
     return virtual_ids("", rows)
 
@@ -164,17 +156,6 @@ def test_pictures_with_the_same_ids_would_be_noticed(tokenizer, pictures):
         found = [tokens_of(answer(session, [said("So?", each)])) for each in pictures]
     assert found[0] == expected[0]
     assert found[1:] != expected[1:]
-
-
-def test_a_copy_goes_on_behind_a_picture(tokenizer, pictures):
-    for architecture in ("qwen3", "lfm2"):
-        session = new(tokenizer, architecture)
-        asked = [said("So?", pictures[0]), TOLD, said("And?")]
-        answer(session, asked[:1])
-        copy = session.copy()
-        events = answer(copy, asked)
-        assert reused_of(events) > 6
-        assert tokens_of(events) == tokens_of(answer(new(tokenizer, architecture), asked))
 
 
 # Told and drafted
@@ -249,20 +230,6 @@ def test_earlier_answers_are_kept_without_rows(tokenizer, pictures, tmp_path):
     assert done_of(events).stats.accepted > 0
 
 
-def test_where_the_logits_of_two_answers_fork_close_behind_a_picture(tokenizer, pictures):
-    session = new(tokenizer, "qwen3")
-    answer(session, [said("So?", pictures[0])])
-    written = list(session.tokens)
-    forked = [*written[:10], (written[10] + 1) % 256]
-    fork = first_fork(session.decoder, written, forked)
-    assert fork is not None
-    assert (fork.at, fork.plain) == (10, written[10])
-    session.decoder.rewind(0)
-    again = first_fork(session.decoder, written, forked)
-    assert again is not None
-    assert again.margin == pytest.approx(fork.margin, abs=1e-4)
-
-
 # Several answers
 
 
@@ -288,17 +255,6 @@ def test_answers_side_by_side(architecture, tokenizer, pictures):
         for event in of.step():
             seen[event.generation].append(event)
     assert [tokens_of(seen[str(number)]) for number in range(len(chats))] == alone
-
-
-def test_a_race_with_a_picture(tokenizer, pictures):
-    session = new(tokenizer, "qwen3")
-    of = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
-    job = Job("1", chat([said("So?", pictures[0])]), GREEDY, rival="plain")
-    events = [*of.add(job)]
-    while of.busy:
-        events += of.step()
-    texts = [text_of([e for e in events if e.generation == name]) for name in ("1", "plain")]
-    assert texts[0] == texts[1] != ""
 
 
 # Room
@@ -365,21 +321,6 @@ def test_virtual_ids_without_their_picture_are_refused(tokenizer):
     with pytest.raises(Problem, match="not known"):
         list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
     assert list(session.complete([1, 2], GREEDY))
-
-
-def test_one_pass_reads_a_picture(tokenizer, pictures):
-    """Rows that are read, by pass, in a chat of two turns."""
-    session, rows = new(tokenizer), list[int]()
-    read = Decoder.one_pass
-
-    def one_pass(decoder, count):
-        rows.append(count)
-        return read(decoder, count)
-
-    with mock.patch.object(engine.core.decoder.Decoder, "one_pass", one_pass):
-        begun = session.prepare(chat([said("So?", pictures[0])]), GREEDY)
-        list(session._prefill(begun))
-        assert rows == [len("<("), 6, len(")So?")]
 
 
 def test_sources_are_found_behind_a_picture(tokenizer, pictures):

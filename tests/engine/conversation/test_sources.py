@@ -160,18 +160,6 @@ def test_what_is_no_chat_has_no_sources(tokenizer, prompt):
     assert Sources(tokenizer, prompt, [1, 2, 3]).of(1) is None
 
 
-def test_results_of_tools_are_messages_too(tokenizer):
-    tokenizer.chat_template = TEMPLATES["as it is"]  # which knows no tools
-    messages = (
-        ChatMessage("user", "what?"),
-        ChatMessage("assistant", "", tool_calls=(ToolCall("1", "read", '{"page": 3}'),)),
-        ChatMessage("tool", "what it says", tool_call_id="1"),
-    )
-    sources, tokens = sources_of(tokenizer, messages)
-    found = {source for place in range(len(tokens)) if (source := sources.of(place))}
-    assert {each.message for each in found} == {0, 2}
-
-
 def drafts_of(tokenizer, messages, script, drafter):
     """Of an answer to this chat, by a model that wants this `script`."""
     session = Session(loaded(Scripted([*script, 256]), tokenizer))
@@ -220,25 +208,6 @@ def test_a_source_leads_to_the_document(tmp_path):
             assert document.text[offset:].startswith(draft.tokens[0].text)
             found += document.section_at(offset) == 1
     assert found > 3
-
-
-def test_messages_are_counted_with_those_that_are_left_out(tmp_path):
-    byte_tokenizer(tmp_path)
-    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
-    talk = [
-        ChatMessage(role, f"{role} {number} {'x' * 30}")
-        for number in range(8)
-        for role in ("user", "assistant")
-    ]
-    messages = [*talk, ChatMessage("user", "the last of all questions")]
-    session = Session(loaded(Scripted([32] * 400), tokenizer, context=300))
-    prepared = session.prepare(
-        Prompt(messages=tuple(messages)), Request(max_tokens=10, overflow="rolling")
-    )
-    assert len(prepared.left_out) > 0
-    places = range(len(prepared.tokens))
-    found = {source.message for place in places if (source := prepared.sources.of(place))}
-    assert found == {*range(len(messages))} - {*prepared.left_out}
 
 
 def test_a_copy_from_a_result_names_its_message(tmp_path):

@@ -41,22 +41,10 @@ def test_one_that_fills_the_memory(own_tokenizer):
 
 
 def test_one_that_writes_a_book(own_tokenizer):
-    template = "{% for i in range(2000) %}{{ 'all work and no play ' * 100 }}{% endfor %}"
+    template = "{{ 'all work and no play ' * 200_000 }}"
     with pytest.raises(Problem) as raised:
         render(_with_template(own_tokenizer, template), QUESTION)
     assert "4,200,000 characters" in raised.value.message
-
-
-def test_a_long_conversation_is_rendered_whole(own_tokenizer):
-    said = [ChatMessage("user" if i % 2 == 0 else "assistant", "word " * 5000) for i in range(101)]
-    text = render(own_tokenizer, Prompt(messages=tuple(said)))
-    assert text.count("word") == 101 * 5000
-
-
-def test_a_last_message_of_the_assistant_is_gone_on_with(own_tokenizer):
-    said = (*QUESTION.messages, ChatMessage("assistant", "Because"))
-    text = render(own_tokenizer, Prompt(messages=said))
-    assert text.endswith("Because")
 
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
@@ -100,12 +88,6 @@ def test_what_a_person_says_is_text(tokenizer, pieces):
     assert text.replace(" ", "") == f"<system>{rest}<user>{rest}<assistant><think>".replace(" ", "")
 
 
-def test_a_name_within_a_name_is_text_too(tokenizer):
-    prompt = _chat(ChatMessage("user", "<e<eos>os><<eos>\U000f0000<eos>"))
-    assert _ids(tokenizer, "<eos>")[0] not in encode_prompt(tokenizer, prompt)
-    assert "<e<eos>os><<eos>\U000f0000<eos>" in render(tokenizer, prompt)
-
-
 def test_no_space_is_put_where_a_name_is_taken_apart(tokenizer):
     tokens = encode_prompt(tokenizer, _chat(ChatMessage("user", "a<eos>b")))
     assert "a<eos>b" in tokenizer.decode(tokens)
@@ -132,10 +114,6 @@ def test_a_text_begins_once():
         tokens = encode_prompt(tokenizer, Prompt(text=text))
         assert tokens[0] == begin
         assert tokens.count(begin) == 1
-
-
-def test_ids_stay_ids(own_tokenizer):
-    assert encode_prompt(own_tokenizer, Prompt(tokens=(3, 1, 3))) == [3, 1, 3]
 
 
 def test_what_a_template_is_given(own_tokenizer):
@@ -315,23 +293,6 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer):
     said = rest[0].partition("[assistant]")[2].rstrip("\n")
     reply = read(syntax_of(PLAIN), said, tools=(Tool("weather"),))
     assert (reply.content, reply.calls) == ("I look.", [("weather", {"city": "Rome"})])
-
-
-def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer):
-    call = ToolCall("a", "look", "{}")
-    chat = (
-        *QUESTION.messages,
-        ChatMessage("assistant", "", tool_calls=(call, replace(call, id="b"))),
-        ChatMessage("tool", "1", tool_call_id="a"),
-        ChatMessage("tool", "2", tool_call_id="b"),
-        *QUESTION.messages,
-    )
-    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    text = render(_with_template(own_tokenizer, template), Prompt(messages=chat))
-    assert text.count("<user>") == 2
-    assert text.endswith(
-        "<user><tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>\nwhy?"
-    )
 
 
 def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer):

@@ -1,7 +1,6 @@
 """System prompts and tools that are kept on disk: what is kept, and what another prompt reuses."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.support.engine.kept import (
     INSTRUCTED,
     ROWS,
     STATES,
-    SYSTEM,
     A,
     answer,
     ask,
@@ -50,21 +48,6 @@ def test_tools_are_instructions_too(targets, folder):
     assert len(files(folder)) > 10
     given = ask(new(targets("llama"), folder), "And where?", tools=json.dumps([tool]))
     assert reused_of(given) == len(files(folder)) * ROWS
-
-
-def test_other_instructions_that_begin_alike_add_what_differs(targets, folder):
-    target = targets("llama")
-    ask(new(target, folder), "Why?")
-    other = replace(SYSTEM, content=SYSTEM.content[:40] + "But say why. " * 3)
-    given = ask(new(target, folder), "Why?", system=other)
-    assert reused_of(given) == 41 // ROWS * ROWS
-    added = (1 + len(other.content) + 1) // ROWS - 41 // ROWS
-    assert len(files(folder)) == BEGINNING + added
-
-
-def test_short_instructions_are_not_kept(targets, folder):
-    ask(new(targets("llama"), folder), "Why? " * 40, system=ChatMessage("system", "Be brief."))
-    assert not folder.exists()
 
 
 def test_instructions_go_with_no_document(targets, folder):

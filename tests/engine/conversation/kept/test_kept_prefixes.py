@@ -14,7 +14,7 @@ from mlx_lm.models.cache import ArraysCache
 
 import engine.conversation.kept_prefixes
 import engine.core.decoder
-from engine.conversation.kept_blocks import KeptBlocks, block_names, forget, held_bytes
+from engine.conversation.kept_blocks import KeptBlocks, block_names, held_bytes
 from engine.conversation.kept_prefixes import KeptPrefix, Unkept
 from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
@@ -29,8 +29,6 @@ from tests.support.engine.kept import (
     ROWS,
     SAMPLED,
     STATES,
-    A,
-    B,
     answer,
     check,
     files,
@@ -62,18 +60,6 @@ def test_another_question_is_answered_as_without(targets, folder, architecture, 
         assert tokens_of(given) == tokens_of(expected)
         assert reused_of(given) == 5 * ROWS
         assert reused_of(expected) == 0
-
-
-@pytest.mark.slow
-def test_in_blocks_as_long_as_they_really_are(targets, folder, monkeypatch):
-    monkeypatch.setattr(engine.core.decoder, "PREFILL_ROWS", 512)
-    monkeypatch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", 512)
-    target, document = targets("llama"), [65 + 7 * i % 26 for i in range(1030)]
-    answer(new(target, folder), [*document, 1])
-    assert len(files(folder)) == 2
-    given = answer(new(target, folder), [*document, 2])
-    assert reused_of(given) == 1024
-    assert tokens_of(given) == tokens_of(answer(new(target, None), [*document, 2]))
 
 
 @pytest.mark.quick(1)
@@ -371,14 +357,6 @@ def test_little_is_not_kept(targets, folder, length, count):
     assert len(files(folder)) == count
 
 
-def test_one_block_more_is_not_kept(targets, folder):
-    """As the end of a question about the same document."""
-    answer(new(targets("llama"), folder), [*DOCUMENT, *[1] * ROWS])
-    assert len(files(folder)) == 6
-    answer(new(targets("llama"), folder), [*DOCUMENT, *[2] * ROWS])
-    assert len(files(folder)) == 6
-
-
 def test_nothing_is_written_before_the_answer_is_over(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
@@ -403,42 +381,12 @@ def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(targe
     check(session)
 
 
-def test_another_conversation_ends_what_was_to_be_kept(targets, folder):
-    session = new(targets("llama"), folder)
-    list(session.complete(DOCUMENT, GREEDY))
-    assert session.keep()
-    other = [90, *DOCUMENT]
-    answer(session, other, replace(GREEDY, keep_as=(B,)))
-    assert len(files(folder)) == 1 + 5
-    assert reused_of(answer(new(targets("llama"), folder), other)) == 5 * ROWS
-
-
 def test_a_session_beside_it_writes_nothing_of_it(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
     assert not session.another().keep()
     assert not session.copy().keep()
     assert session.keep()
-
-
-def test_what_is_forgotten_meanwhile_is_not_written(targets, folder):
-    session = new(targets("llama"), folder)
-    list(session.complete(DOCUMENT, GREEDY))
-    assert session.keep()
-    forget(folder, A)
-    assert not session.keep()
-    assert held_bytes(folder) == 0
-
-
-def test_a_disk_without_room(targets, folder, monkeypatch):
-    def refused(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(KeptBlocks, "write", refused)
-    session = new(targets("llama"), folder)
-    answer(session, DOCUMENT)
-    assert session.unkept is Unkept.NO_ROOM
-    assert not session.keep()
 
 
 def test_a_disk_that_fills_up(targets, folder):
@@ -590,12 +538,6 @@ def test_a_turn_that_goes_on_reads_nothing_again(targets, folder, in_blocks):
     length = session.length
     events = answer(session, [*session._tokens, 4, 5, 6])
     assert reused_of(events) == length
-
-
-def test_chunks_end_where_blocks_do(targets, in_blocks):
-    session = in_blocks(new(targets("llama"), None))
-    ends = [0, *session.decoder.prefill(DOCUMENT[:10]), *session.decoder.prefill(DOCUMENT)]
-    assert set(range(0, len(DOCUMENT), ROWS)) <= set(ends)
 
 
 def test_a_document_behind_other_instructions_of_the_same_beginning(targets, folder, in_blocks):
