@@ -110,7 +110,7 @@ class AnswerEvents:
             item.verify_seconds,
             seconds,
             str(item.reason),
-            logprobs=tuple(token_logprob(*each, self._token_texts) for each in logprobs),
+            logprobs=tuple(token_logprob(*pair, self._token_texts) for pair in logprobs),
             parents=item.parents,
             path=item.path if item.parents else (),
             edge=item.edge,

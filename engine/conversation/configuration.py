@@ -26,7 +26,7 @@ _GRANITE = {
 def build_model(folder: Path, config: Mapping[str, Any]) -> nn.Module:
     """Return the model in a folder with that `config`. Its tensors are read when they are used.
 
-    Raises whatever mlx-lm raises: it checks little.
+    Raises any error of mlx-lm, which checks little.
     """
     model, _ = load_model(folder, lazy=True, model_config=as_mlx_lm_reads(config))
     return model

@@ -1,8 +1,8 @@
 """How a model's answers are sampled where the user chose nothing.
 
 Its makers say so in generation_config.json, value by value. Where they do not, answers are
-balanced, and those of small models, which easily go round in circles, are penalized a little for
-repeating themselves. Knows folders and numbers; loads nothing.
+balanced; small models, which easily go round in circles, are penalized a little for repeating
+themselves. Knows folders and numbers; loads nothing.
 """
 
 import reprlib
@@ -19,19 +19,17 @@ SMALL = 1_000_000_000  # weights: a judgement, measured on none but the starter 
 BALANCED_SMALL = replace(BALANCED, repetition_penalty=1.1)
 _VALUES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 _GREEDY = 0.001  # makers write a temperature below this one, because transformers refuses 0
-_OFF = -1  # how some makers say that there is no top_k
+_OFF = -1  # how some makers switch top_k off
 
 
 def default_sampling(folder: ModelFolder) -> tuple[Sampling, str]:
-    """The sampling that generation_config.json asks for, or a balanced one.
-
-    With a remark, mostly empty, on the values in the file that cannot be used.
-    """
+    """Return the sampling that generation_config.json asks for, or a balanced one; and a remark,
+    mostly empty, that lists the values in the file that cannot be used."""
     stated, unusable = _stated(folder.generation_config)
     sampling = _joined(stated, folder)
     if not unusable:
         return sampling, ""
-    return sampling, f"Not used of the model's generation_config.json: {', '.join(unusable)}."
+    return sampling, f"Ignored in the model's generation_config.json: {', '.join(unusable)}."
 
 
 def _joined(stated: Mapping[str, Any], folder: ModelFolder) -> Sampling:

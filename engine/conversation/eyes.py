@@ -1,8 +1,8 @@
 """How a target sees: the pictures of a prompt as text for its chat template, and as virtual ids.
 
-The template writes a mark for each picture. The tower says which text stands in its place, in which
-a token is a placeholder for each row; it becomes the row's virtual id. Knows prompts and tokens;
-nothing of what a tower computes.
+The template writes a mark for each picture. The tower gives the text that replaces the mark, with a
+placeholder token for each row of the picture; the placeholder becomes the row's virtual id. Knows
+prompts and tokens, not how a tower computes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ from engine.vision.tower import require_tower
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
-_NOTE = "[A picture, which is not shown, as this model reads text only]"
-_WITHOUT = "Choose a model that sees, or ask without the pictures."
+_NOTE = "[A picture, not shown: this model reads text only]"
+_WITHOUT = "Choose a model that supports pictures, or remove the pictures."
 _LATEST = 2  # pictures whose rows are held, which a race reads twice, or in parts
 
 
@@ -41,23 +41,26 @@ class Eyes:
         self._seen = lru_cache(_LATEST)(self._look)
 
     def rows(self, pictures: Sequence[Picture]) -> int:
-        """The number of tokens that stand for these pictures' rows. Raises `Problem`."""
-        return sum(self._grid(each).tokens for each in pictures)
+        """Return the number of these pictures' rows, which is their number of tokens. Raises
+        `Problem`."""
+        return sum(self._grid(picture).tokens for picture in pictures)
 
     def shown(self, prompt: Prompt) -> Shown:
-        """The texts that stand for the pictures of a chat."""
-        texts = tuple(self._grid(each).text for each in _pictures(prompt))
+        """Return the texts that replace the marks of a chat's pictures."""
+        texts = tuple(self._grid(picture).text for picture in _pictures(prompt))
         return Shown(self._tower.mark, texts)
 
     def see(self, prompt: Prompt, tokens: Sequence[int]) -> list[int]:
         """The tokens of a prompt with virtual ids for the rows of its pictures, which can be read
         from now on. Raises `Problem` if these are not all there."""
         pictures = list(_pictures(prompt))
-        ids = [id for each in pictures for id in virtual_ids(each.digest, self._grid(each).tokens)]
+        ids = [
+            id
+            for picture in pictures
+            for id in virtual_ids(picture.digest, self._grid(picture).tokens)
+        ]
         if tokens.count(self._tower.placeholder) != len(ids):
-            raise Problem(
-                "The model's chat template does not say where its pictures stand.", _WITHOUT
-            )
+            raise Problem("The model's chat template does not support pictures.", _WITHOUT)
         places = [place for place, token in enumerate(tokens) if token == self._tower.placeholder]
         found = list(tokens)
         for place, id in zip(places, ids, strict=True):
@@ -67,7 +70,7 @@ class Eyes:
             self._pictures[picture.digest] = picture
             grid = self._grid(picture)
             own = list(islice(left, grid.tokens))
-            # The rows stand together, or in several parts with marks between them.
+            # The rows are together, or in several parts with marks between them.
             breaks = [row for row in range(1, len(own)) if own[row] != own[row - 1] + 1]
             for start, end in pairwise([0, *breaks, len(own)]):
                 part = tuple(found[place] for place in own[start:end])
@@ -81,7 +84,7 @@ class Eyes:
     def _part(self, picture: Picture, grid: Grid, rows: slice, ids: tuple[int, ...]) -> Sight:
         def look() -> Seen:
             seen = self._seen(picture.digest)
-            return Seen(seen.rows[rows], tuple(each[rows] for each in seen.deeper))
+            return Seen(seen.rows[rows], tuple(deeper[rows] for deeper in seen.deeper))
 
         turning = None
         if grid.shape is not None:
@@ -107,7 +110,7 @@ def pixels_of(picture: Picture) -> Pixels:
                 raise ValueError(picture.path)
             pixels = np.asarray(opened.convert("RGB"))
     except (OSError, ValueError, SyntaxError) as error:
-        message = f"The picture {picture.path} is gone or damaged."
+        message = f"The picture {picture.path} is missing or damaged."
         raise Problem(message, "Attach it again.") from error
     digest = sha256(f"{picture.width} {picture.height}\n".encode() + pixels.tobytes())
     if digest.hexdigest() != picture.digest:
@@ -119,7 +122,7 @@ def without_earlier(prompt: Prompt) -> Prompt:
     """The prompt with a note in place of each picture before the user's newest message: a
     conversation goes on with a target that cannot see."""
     messages = list(prompt.messages)
-    newest = max((n for n, each in enumerate(messages) if each.role == "user"), default=0)
+    newest = max((n for n, message in enumerate(messages) if message.role == "user"), default=0)
     for number, message in enumerate(messages[:newest]):
         notes = filter(None, (message.content, *(_NOTE for _ in message.pictures)))
         # After the text, in which places are known.
@@ -128,14 +131,17 @@ def without_earlier(prompt: Prompt) -> Prompt:
 
 
 def refuse_unseen(prompt: Prompt, eyes: Eyes | None, folder: ModelFolder) -> None:
-    """Refuse pictures that no one can be shown: where the target in this folder has no `eyes`, or
-    outside of the user's messages. Raises `Problem`."""
+    """Raise `Problem` for pictures if the target in this folder has no `eyes`, or if a picture is
+    not in a user message."""
     showing = {message.role for message in prompt.messages if message.pictures}
     if showing and eyes is None:
         require_tower(folder)  # which raises
-        raise Problem("A model on several Macs cannot see yet.", "Load it on one, or ask in text.")
+        raise Problem(
+            "A model on several Macs does not support pictures.",
+            "Load it on one Mac, or remove the pictures.",
+        )
     if showing - {"user"}:
-        raise Problem("Only messages of the user can show pictures.", "Show them in one of these.")
+        raise Problem("Only user messages can contain pictures.", "Attach them to one.")
 
 
 def _pictures(prompt: Prompt) -> Iterator[Picture]:

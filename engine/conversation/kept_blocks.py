@@ -2,8 +2,8 @@
 each, and what other layers hold after a block in another file.
 
 A block's name is a digest of its own tokens, of the name of the block before it, and, for the
-first block, of everything else that the content depends on. So a name stands for one content: what
-reading those tokens anew would give. A file whose content does not fit its name is deleted.
+first block, of everything else that the content depends on. So a name belongs to one content: the
+caches after those tokens. A damaged file is deleted.
 
 The texts can be read from these files. So they are private, and in a folder for each set of
 documents, which is deleted with any of them; instructions are in the folder of no document. If they
@@ -51,13 +51,14 @@ def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
 
 
 def state_name(block: str) -> str:
-    """The name of what is held after a block beside keys and values of every position."""
+    """Return the name of the file with the states after a block: of sliding windows and of
+    recurrent layers."""
     return f"{block}{_STATE}"
 
 
 def used_ns(place: int, *, now: int) -> int:
-    """The time of use of block number `place`: before that of the block in front of it, without
-    which it is of no use. So it is deleted first."""
+    """Return the time of use of block number `place`. It is earlier than the time of the block
+    before it, so that a block never outlives the blocks that it needs."""
     return now - (place + 1) * _STEP_NS
 
 
@@ -90,13 +91,13 @@ class KeptBlocks:
     def find(self, names: Sequence[str], *, state: bool = False) -> list[Path]:
         """The files of these blocks, up to the first that is missing; with `state`, up to the last
         that has a state, whose file comes last. They count as used now."""
-        there = {file.path.stem: file.path for file in _files(self._folder)}
-        held = list(takewhile(there.__contains__, names))
+        on_disk = {file.path.stem: file.path for file in _files(self._folder)}
+        held = list(takewhile(on_disk.__contains__, names))
         if state:
-            while held and state_name(held[-1]) not in there:
+            while held and state_name(held[-1]) not in on_disk:
                 held.pop()
             held += [state_name(name) for name in held[-1:]]
-        found = [there[name] for name in held]
+        found = [on_disk[name] for name in held]
         now = time_ns()
         for place, path in enumerate(found):
             with suppress(OSError):
@@ -121,9 +122,9 @@ class KeptBlocks:
         folder = self._folder / _folder_name(wanted)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self._folder, seconds=_LOCK_SECONDS):
-            for each in (self._folder, folder):
-                each.mkdir(mode=0o700, exist_ok=True)
-                each.chmod(0o700)
+            for path in (self._folder, folder):
+                path.mkdir(mode=0o700, exist_ok=True)
+                path.chmod(0o700)
             if not (self._folder / _TAG).exists():
                 write_text(self._folder / _TAG, _TAG_TEXT)
             if _documents(folder) != wanted:
@@ -177,12 +178,12 @@ def forget(folder: Path, document: str) -> None:
     if not folder.is_dir():
         return
     with locked(folder, seconds=_LOCK_SECONDS):
-        for each in folder.iterdir():
-            if not each.is_dir():
+        for path in folder.iterdir():
+            if not path.is_dir():
                 continue
-            listed = _documents(each)
+            listed = _documents(path)
             if listed is None or document in listed:
-                shutil.rmtree(each)
+                shutil.rmtree(path)
 
 
 def forget_all(folder: Path) -> None:
@@ -202,7 +203,7 @@ def _files(folder: Path) -> Iterator[_File]:
 
 
 def _documents(folder: Path) -> tuple[str, ...] | None:
-    """The digests of the documents that a folder is for; None if its list is not that of its
+    """Return the digests of the documents that a folder is for; None if its list does not fit its
     name."""
     with suppress(OSError, ValueError, RecursionError):
         listed = json.loads((folder / _DOCUMENTS).read_text(encoding="utf-8"))
@@ -227,4 +228,4 @@ def _digest(path: Path, name: str, size_bytes: int) -> bytes:
 
 def _existing(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there."""
-    return next(each for each in (folder, *folder.parents) if each.exists())
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -3,7 +3,7 @@
 A prompt about documents begins as the last one about them did, and an agent's prompts begin with
 the same instructions: its system prompt and its tools. Their caches are kept in blocks of
 `PREFILL_ROWS` tokens, as the prefill reads them. They are used as far as the next prompt is the
-same, token for token, so they equal those of a fresh prefill: bit for bit if a row does not
+same, token for token, so a fresh prefill would give the same caches: bit for bit if a row does not
 depend on the other rows of its pass, and otherwise because the same rows are read together.
 
 Of a prompt about documents all blocks are kept, of other prompts the blocks of the instructions.
@@ -124,8 +124,8 @@ class KeptPrefix:
     """The beginning of one prompt. Read before the rest of the prompt, and written to disk once
     there is time, a block at a time.
 
-    Attributes: `documents`, the digests of those that it is about; `unkept`, why nothing is kept;
-    None if nothing speaks against it.
+    Attributes: `documents`, the digests of the documents in the prompt; `unkept`, why nothing is
+    kept; None unless something prevents it.
     """
 
     def __init__(
@@ -267,8 +267,8 @@ class KeptPrefix:
             return
         names = names[:room]
         began_ns = time_ns()  # before the blocks on disk are used again
-        there, whole = len(self._blocks.find(names)), len(self._blocks.find(names, state=True))
-        if whole > len(names) if has_states else len(names) - there < FEWEST_BLOCKS:
+        on_disk, whole = len(self._blocks.find(names)), len(self._blocks.find(names, state=True))
+        if whole > len(names) if has_states else len(names) - on_disk < FEWEST_BLOCKS:
             return
         folder = self._blocks.begin(sorted(self.documents))
 
@@ -280,7 +280,7 @@ class KeptPrefix:
                 used_ns=used_ns(i, now=began_ns),
             )
 
-        for i in range(there, len(names)):
+        for i in range(on_disk, len(names)):
             if self._decoder.as_afresh(length) < (i + 1) * PREFILL_ROWS:
                 return
             if not write(i, names[i], timeline.held(i * PREFILL_ROWS, (i + 1) * PREFILL_ROWS)):

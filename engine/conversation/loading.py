@@ -44,9 +44,9 @@ class LoadedModel:
 
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
-    sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, and
-    what is wrong with this Mac's system, mostly empty. `decoder` makes what reads with it: here, or
-    on several Macs. `tower`: with which it sees; None if it cannot. `promise`: how exact
+    sampled where the user chose nothing; `remark`: the makers' values that cannot be used, and a
+    fault of this Mac's system, mostly empty. `decoder` makes its decoders: here, or on several
+    Macs. `tower`: with which it sees; None if it cannot. `promise`: how exact
     its passes are.
     """
 
@@ -106,11 +106,11 @@ def load(
         reason = " ".join(reason.split())[:200] or type(error).__name__
         raise Problem(
             f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
-            "Choose a model that mlx-lm supports, or fetch it again.",
+            "Choose a model that mlx-lm supports, or download it again.",
         ) from error
     sampling, remark = default_sampling(folder)
     if macos := macos_to_update():
-        remark = f"On an M5 answers may be wrong with macOS {macos}: update it to 26.2. {remark}"
+        remark = f"macOS {macos} can give wrong answers on an M5. Update to macOS 26.2. {remark}"
     return LoadedModel(
         folder=folder,
         model=model,
@@ -136,8 +136,8 @@ def attends_to(caches: QuantizedCaches, folder: ModelFolder) -> bool:
 
 
 def _tower(folder: ModelFolder) -> Tower | None:
-    """The tower of a model; None without one, or if its files are damaged: that is said to whoever
-    shows a picture."""
+    """Return the tower of a model; None without one, or if its files are damaged, which is reported
+    with the first picture."""
     with suppress(Problem):
         return tower_of(folder)
     return None
@@ -150,7 +150,8 @@ def _has_room(model: nn.Module) -> bool:
 
 
 def _hold(model: nn.Module, bits: int, expand: bool | None) -> str:
-    """Expand the weights, or hold what is not packed in `bits`. Returns the precision."""
+    """Expand the weights, or hold the matrices that are not packed in `bits`. Returns the
+    precision."""
     wanted = _has_room(model) if expand is None else expand
     if backend().own_functions and wanted:
         return _expand(model)

@@ -28,8 +28,8 @@ def fit(
     """The tokens of a prompt, at most `limit`, and the numbers of the messages that were left out.
 
     There may be more tokens if nothing more can be left out. `encode` encodes a prompt, and
-    `encode_text` the text of a message without anything around it. `rows`: the tokens that stand
-    for a message's pictures.
+    `encode_text` the text of a message without anything around it. `rows`: the number of
+    tokens of a message's pictures.
     """
     messages = prompt.messages
     tokens, gap = encode(prompt), range(0)
@@ -37,8 +37,8 @@ def fit(
         return tokens, gap
     bounds = turn_bounds(messages)
     lengths = [
-        len(encode_text(each.written or each.content)) + rows(each) + _AROUND_A_MESSAGE
-        for each in messages
+        len(encode_text(message.written or message.content)) + rows(message) + _AROUND_A_MESSAGE
+        for message in messages
     ]
     turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
     first = replace(prompt, messages=messages[: bounds[0] + 1])

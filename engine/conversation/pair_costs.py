@@ -31,14 +31,14 @@ class Remark(Enum):
     """A remark for people about a calibration or an answer. The value is a line of text."""
 
     SLOW_BLAS = (
-        "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: "
-        "slipstream doctor says what to do."
+        "MLX uses the slow reference BLAS on this machine, so drafting cannot pay off. Run "
+        "slipstream doctor for the fix."
     )
-    BUSY_CALIBRATING = "This machine is busy with other programs: drafting is measured again later."
+    BUSY_CALIBRATING = "This machine is busy with other programs. Drafting is measured again later."
     BUSY_ANSWERING = (
-        "Other programs kept this machine busy: what this answer showed about speed is not stored."
+        "Other programs kept this machine busy, so the speed of this answer was not stored."
     )
-    ONLY_CHAINS = "Drafts are chains: this pair does not read trees."
+    ONLY_CHAINS = "This pair does not support draft trees, so drafts are chains."
 
 
 class PairCosts:

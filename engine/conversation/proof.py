@@ -3,7 +3,7 @@ has the very bits that it has alone.
 
 On the CPU backend it has. On a GPU that depends on the chip, on MLX and on the layers, so rows of
 made-up text are read one by one and in passes, and all bits are compared, of every layer's states
-and of the logits. What was seen is kept where calibrations are.
+and of the logits. The result is stored with the calibrations.
 """
 
 import hashlib
@@ -130,7 +130,7 @@ def _check(target: LoadedModel, store: CalibrationStore, again: bool) -> None:
 def _seen(
     target: LoadedModel, way: Way, store: CalibrationStore, machine: dict[str, str], again: bool
 ) -> Seen:
-    """What was seen of a way, on disk or now."""
+    """Return the result for one way of making passes, from disk or from a new check."""
     weights: Any = tree_flatten(target.model.parameters())
     facts = [f"{name} {array.shape} {array.dtype}" for name, array in weights]
     facts += [type(target.model).__module__, way.name, *sorted(map(repr, way.shapes))]
@@ -164,7 +164,7 @@ def look(decoder: Decoder) -> Seen:
 
 
 def _deepen(decoder: Decoder, depth: int) -> None:
-    """Let the caches hold `depth` tokens: those that they hold, over and over."""
+    """Let the caches hold `depth` tokens: their own tokens, repeated."""
     timeline, length = decoder.timeline, decoder.length
     held, states = timeline.held(0, length), timeline.states(length)
     if states is None:
@@ -174,12 +174,15 @@ def _deepen(decoder: Decoder, depth: int) -> None:
         return array if places is None else array[..., mx.arange(places) % array.shape[-2], :]
 
     places = zip(states, timeline.seen(depth), strict=True)
-    held, states = [repeated(each, depth) for each in held], [repeated(*each) for each in places]
+    held, states = (
+        [repeated(array, depth) for array in held],
+        [repeated(*array) for array in places],
+    )
     decoder.fill(depth, held, states, quantized=False)
 
 
 def _look(decoder: Decoder, ids: mx.array, widths: Sequence[int], before: Seen) -> Seen:
-    """Compare passes of these widths, and time passes; with what was seen `before`."""
+    """Compare passes of these widths and time them; add the result to `before`."""
     length, most, why = decoder.length, 1, before.why
     states = decoder.record(range(1, decoder.depth + 1))
 
@@ -195,7 +198,9 @@ def _look(decoder: Decoder, ids: mx.array, widths: Sequence[int], before: Seen) 
     for rows in widths:
         passes = read(rows, 1)  # the row after them sees what they left in the caches
         pairs = zip(passes, single, strict=True)
-        head, *layers = [same_bits(one, other[: rows + 1]) for one, other in pairs]
+        head, *layers = [
+            same_bits(rows_at_once, other[: rows + 1]) for rows_at_once, other in pairs
+        ]
         if not (head and all(layers)):
             first = next((i for i, same in enumerate(layers, 1) if not same), None)
             place = f"layer {first} of {len(layers)}" if first else "the output layer"

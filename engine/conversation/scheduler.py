@@ -1,11 +1,11 @@
 """Several answers side by side: which begins, which has the next turn, which share a pass.
 
 Every answer has a session of its own, with caches, drafter and draft lengths. In a step each answer
-that is being written gets one round, and one that reads its prompt a chunk of it. Rounds come one
-after another, or, where the model allows it, all of them share one pass of the target.
+that is being written gets one round, and an answer that reads its prompt gets one chunk. Rounds
+follow each other, or, where the model allows it, all of them share one pass of the target.
 
-A race is two answers to one prompt, with drafts and without. Nothing runs beside them. They take
-turns of a part of a second, so that whatever else the machine does slows both alike.
+A race is two answers to one prompt, with drafts and without. No other answer runs meanwhile. They
+take turns of a part of a second, so that other programs slow both alike.
 
 Sessions that have nothing to do are kept for their caches: the next answer takes the session
 whose text its prompt continues furthest, or a copy of it.
@@ -101,7 +101,7 @@ class _Running:
 
 
 class _Racer(_Running):
-    """An answer of a race. Its clock stands still while the other answer has its turn.
+    """An answer of a race. Its clock pauses while the other answer has its turn.
 
     Attributes: `seconds`, how long its rounds have taken; `done`, its last event, which is held
     back until both have ended.
@@ -191,30 +191,30 @@ class Scheduler:
         """A round of every answer that is being written, and a chunk of one prompt; of a race, one
         turn."""
         yield from self._begin()
-        racers = [each for each in self._running if isinstance(each, _Racer)]
+        racers = [running for running in self._running if isinstance(running, _Racer)]
         if racers:
             yield from self._race(*racers)
             return
         self._company.in_turns = len(self._running) > 1
-        writing = [each for each in self._running if not each.reading]
-        reading = [each for each in self._running if each.reading]
+        writing = [running for running in self._running if not running.reading]
+        reading = [running for running in self._running if running.reading]
         self._company.beside = len(writing) - 1 if self._batching and writing else 0
-        for each in reading:
+        for running in reading:
             alone = len(self._running) == 1
-            each.session.decoder.chunk_seconds = CHUNK_SECONDS if alone else _SHARED_SECONDS
+            running.session.decoder.chunk_seconds = CHUNK_SECONDS if alone else _SHARED_SECONDS
         if self._batching:
             self._read_together(writing)
-        for each in (*writing, *reading[:1]):  # one may have a pass under way, which ends first
-            yield from self._go_on(each)
+        for running in (*writing, *reading[:1]):  # one may have a pass under way, which ends first
+            yield from self._go_on(running)
         if reading and reading[0] in self._running:  # the next chunk is of another prompt
             self._running.remove(reading[0])
             self._running.append(reading[0])
 
     def _race(self, plain: _Racer, drafted: _Racer) -> Iterator[Event]:
         """A turn of the answer that has had less time. The last events of both come at the end."""
-        writing = [each for each in (plain, drafted) if each.done is None]
-        behind = min(writing, key=lambda each: each.seconds)
-        ahead = max(each.seconds for each in writing)
+        writing = [racer for racer in (plain, drafted) if racer.done is None]
+        behind = min(writing, key=lambda racer: racer.seconds)
+        ahead = max(racer.seconds for racer in writing)
         session = drafted.session
         last: tuple[Event, ...]
         try:
@@ -248,13 +248,13 @@ class Scheduler:
     def _read_together(self, writing: Sequence[_Running]) -> None:
         """One pass for all answers that wait for one. If it fails, that is reported, and each
         answer makes its own from now on."""
-        waiting = [(each, each.needs) for each in writing if each.needs]
+        waiting = [(running, running.needs) for running in writing if running.needs]
         if len(waiting) < 2:
             return
         began = perf_counter()
         try:
             logits = read_together(
-                [each.session.decoder for each, _ in waiting],
+                [running.session.decoder for running, _ in waiting],
                 [asked.tokens for _, asked in waiting],
                 [asked.tree for _, asked in waiting],
             )
@@ -266,25 +266,25 @@ class Scheduler:
         with suppress(RuntimeError):  # of the device: each answer meets it when it goes on
             wait(*logits)
         seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
-        for (each, asked), own in zip(waiting, logits, strict=True):
-            each.pass_seconds = seconds
+        for (running, asked), own in zip(waiting, logits, strict=True):
+            running.pass_seconds = seconds
             asked.logits, asked.rows, asked.beside = own, rows, len(waiting) - 1
 
     def _begin(self) -> Iterator[Event]:
         """Begin the jobs that wait, as far as there is room."""
-        for waiting in [each for each in self._waiting if each[0].control.cancelled()]:
+        for waiting in [entry for entry in self._waiting if entry[0].control.cancelled()]:
             self._waiting.remove(waiting)
             yield Done(waiting[0].generation, "cancelled", Stats())
-        before = [each[0].generation for each in self._waiting]
+        before = [entry[0].generation for entry in self._waiting]
         for waiting in list(self._waiting):
             job, answer = waiting
-            held = sum(each.tokens for each in self._running)
+            held = sum(running.tokens for running in self._running)
             needed = answer.most_tokens * (2 if job.rival else 1)
             crowded = self._running and held + needed > self._room
             if crowded or len(self._running) >= self._parallel:
                 break
             if self._running and (job.rival or self._running[0].job.rival):
-                break  # nothing runs beside a race
+                break  # a race runs alone
             if self._is_being_read(answer):
                 continue
             self._waiting.remove(waiting)
@@ -303,10 +303,10 @@ class Scheduler:
     def _is_being_read(self, answer: Answer) -> bool:
         """Whether a running answer is about to read more of this prompt than any session has read.
         Then it waits: the beginning that two prompts share is read once."""
-        sessions = [*self._idle, *(each.session for each in self._running)]
+        sessions = [*self._idle, *(running.session for running in self._running)]
         read = max(session.shared(answer.tokens) for session in sessions)
-        reading = [each for each in self._running if each.reading]
-        soon = max((common(each.answer.tokens, answer.tokens) for each in reading), default=0)
+        reading = [running for running in self._running if running.reading]
+        soon = max((common(running.answer.tokens, answer.tokens) for running in reading), default=0)
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
@@ -320,7 +320,7 @@ class Scheduler:
         def read(session: Session) -> int:
             return session.shared(answer.tokens)
 
-        best = max([*self._idle, *(each.session for each in self._running)], key=read)
+        best = max([*self._idle, *(running.session for running in self._running)], key=read)
         shared = read(best)
         if best in self._idle and 2 * shared >= best.length:
             self._idle.remove(best)

@@ -66,7 +66,7 @@ from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
 _DEFAULT = Request()
-_DROPPED = "{} computed NaN or infinity, and drafts no more: choose another drafter."
+_DROPPED = "{} computed NaN or infinity and was switched off. Choose another drafter."
 
 
 def never() -> bool:
@@ -178,7 +178,7 @@ class Session:
 
     @property
     def drafters(self) -> Drafters:
-        """What it drafts with, as it was named and found."""
+        """The drafters in use, as they were named and found."""
         return self._costs.drafters
 
     @property
@@ -227,8 +227,8 @@ class Session:
         return remarks
 
     def another(self) -> "Session":
-        """A session for another conversation. It shares the weights, and begins with what was
-        learned about the pair."""
+        """Return a session for another conversation. It shares the weights, and begins with the
+        measured costs of the pair."""
         return self._beside(self.decoder.another())
 
     def copy(self) -> "Session":
@@ -410,8 +410,8 @@ class Session:
     def _constraint(
         self, prompt: Prompt, request: Request, tokens: Sequence[int]
     ) -> Constraint | None:
-        """The grammar that a reply is held to, if there is any: the request's, or else that of the
-        calls of strict tools, as far as there is one, or of a reply without calls."""
+        """Return the grammar that a reply must follow; None without one: the request's, else one
+        for calls of strict tools, or for a reply that may not call any."""
         constrain = self._shared.grammars.constrain
         if request.grammar is not None:
             return constrain(request.grammar)
@@ -658,9 +658,9 @@ def another_question(prompt: Prompt) -> Prompt:
     return replace(prompt, messages=(*system, ChatMessage("user", another)))
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
+def common(text: Sequence[int], other: Sequence[int]) -> int:
     """The number of tokens that two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(text, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
@@ -669,10 +669,10 @@ class Answer:
     """An answer that can be begun.
 
     Attributes: `tokens`, the prompt; `left_out`, the numbers of the messages that it is without;
-    `sources`, where the others stand in it; `task` and `text`, what the loop writes and how it is
-    read; `prediction`, tokens to draft from; `keep_as`, the digests of the documents with which
-    what is read may be kept on disk, None if it may not be; `recurring` counts the tokens at the
-    beginning of the prompt that another question will have, too.
+    `sources` finds the message of a token; `task` and `text`, for the loop and for its text;
+    `prediction`, tokens to draft from; `keep_as`, the digests of the documents under which the
+    prompt's caches may be kept on disk, None if they may not be; `recurring` counts the tokens at
+    the beginning of the prompt that another question will have, too.
     """
 
     generation: str

@@ -1,4 +1,4 @@
-"""Finds where in a chat's messages a token of its prompt stands: exactly, or not at all.
+"""Finds the place in a chat's messages of a token of its prompt: exactly, or not at all.
 
 A chat template may strip a message, cut it, or write it elsewhere, and a tokenizer may change its
 letters. So the chat is rendered once more, with marks at the beginning and end of each message. The
@@ -25,8 +25,8 @@ _LONGEST = 256  # characters of a token that are compared
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """The characters from `start` to `end` of a prompt's text: those of message number `message`,
-    from 0, from `offset` on."""
+    """The characters from `start` to `end` of a prompt's text are the characters of message number
+    `message`, from 0, from `offset` on."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Sources:
         if places is None or not places.stretches:
             return None
         begin = places.begins[place]
-        number = bisect_right(places.stretches, begin, key=lambda each: each.start) - 1
+        number = bisect_right(places.stretches, begin, key=lambda stretch: stretch.start) - 1
         stretch = places.stretches[max(number, 0)]
         text, offset = self._texts.text_of(self._tokens[place]), stretch.offset - stretch.start
         written = _text_of(self._prompt.messages[stretch.message])[: stretch.end + offset]
@@ -88,7 +88,7 @@ class Sources:
 
     @cached_property
     def _places(self) -> _Places | None:
-        """None if the prompt is no chat, or nothing is certain about it."""
+        """None if the prompt is not a chat, or if no place is certain."""
         messages = self._prompt.messages
         letters = unused_letters(self._prompt)
         marks = {mark: number for number, mark in zip(range(len(messages)), letters, strict=False)}

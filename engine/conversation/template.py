@@ -1,7 +1,7 @@
 """Makes a prompt's tokens: from a chat with the model's template, from a text, or as given.
 
 A chat template is a program that came with the model, in Jinja's sandbox: it can reach nothing. It
-could loop for ever, or fill the memory: the engine is a child process that can be ended.
+could loop endlessly, or fill the memory: the engine is a child process that can be ended.
 
 Text that people, tools and clients write in a chat stays text, even if it spells a token that gives
 the chat its structure, such as `<|im_end|>`. So does the assistant's text, except for tokens that
@@ -36,7 +36,7 @@ from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
 
 MORE_CHARACTERS = 1 << 20  # than twice the messages' characters; tool descriptions have thousands
-_REMEDY = "Choose another model, or mend the chat template in its folder."
+_REMEDY = "Choose another model, or repair the chat template in its folder."
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
 _ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # JSON's spelling
 _PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
@@ -108,8 +108,7 @@ class _Shield:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The texts that stand for a chat's pictures, in their order, each in place of a `mark` of the
-    template."""
+    """The texts of a chat's pictures, in their order, each in place of a `mark` of the template."""
 
     mark: str = ""
     texts: tuple[str, ...] = ()
@@ -127,8 +126,8 @@ class Shown:
             yield before + "".join(next(left) + part for part in behind), False
         if marks != len(self.texts) > 0:
             raise Problem(
-                "The model's chat template has no place for these pictures.",
-                "Choose another model, or ask without the pictures.",
+                "The model's chat template does not support these pictures.",
+                "Choose another model, or remove the pictures.",
             )
 
 
@@ -173,7 +172,7 @@ def render(tokenizer: Any, prompt: Prompt) -> str:
 def ends_of_answers(tokenizer: Any) -> frozenset[int]:
     """The special token that the template puts after an assistant's text; none if it puts none.
 
-    A token that also stands between reasoning and text ends no answer, such as gpt-oss's <|end|>.
+    A token that is also between reasoning and text, as gpt-oss's <|end|>, does not end answers.
     """
     able = abilities_for(tokenizer)
     behind = able.behind.lstrip()
@@ -196,17 +195,17 @@ def _rendered(tokenizer: Any, prompt: Prompt, shield: _Shield) -> str:
         *before, last = messages
         text = asking.go_on(before, last) if last.role == "assistant" else asking.begin(messages)
     except MemoryError:
-        raise Problem("The model's chat template fills the memory.", _REMEDY) from None
-    except Exception as error:  # whatever the program raises
+        raise Problem("The model's chat template needs too much memory.", _REMEDY) from None
+    except Exception as error:  # the program may raise anything
         reason = " ".join(str(error).split()).rstrip(".")
         raise Problem(
-            f"The model's chat template refuses these messages: {reason}.",
+            f"The model's chat template rejects these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
     given = sum(map(len, _texts(prompt)))
     if len(text) > 2 * given + MORE_CHARACTERS:
         raise Problem(
-            f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
+            f"The model's chat template turns {given:,} characters into {len(text):,}.", _REMEDY
         )
     return text
 
@@ -218,7 +217,7 @@ class _Asking:
         self, tokenizer: Any, tools: list[Any], options: dict[str, Any], shield: _Shield
     ) -> None:
         self._tokenizer, self._tools, self._options = tokenizer, tools, options
-        self._apart = shield.behind  # around what was written, which is encoded apart, as then
+        self._apart = shield.behind  # around text of the model, which is encoded apart, as before
         self._ending = shield.ending
         self._abilities = abilities_for(tokenizer, tools=bool(tools))
         self._mistral = _MISTRAL in _template(tokenizer)
@@ -234,10 +233,9 @@ class _Asking:
     def begin(self, messages: Sequence[ChatMessage]) -> str:
         """The chat and the beginning of an answer.
 
-        What the model wrote stands after the prompt of that time, as it was, if the template now
-        writes the same chat up to there, and no less of that message. White space does not count,
-        nor do the marks of an empty reasoning. Otherwise a message stands as the template writes
-        it.
+        The model's own text follows the prompt of that time unchanged, if the template now writes
+        the same chat up to there, and no less of that message. White space does not count, nor do
+        the marks of an empty reasoning. Otherwise the template writes the message.
         """
         plain = cache(lambda count: self._chat(messages[:count]))
         text, count = "", len(messages)
@@ -273,19 +271,19 @@ class _Asking:
         """The chat as the template writes it, and the beginning of an answer; or, `going_on`, up
         to the last message's text.
 
-        Some templates accept only one call a message, or no content beside reasoning and a call. If
+        Some templates accept only one call a message, or no content with reasoning and a call. If
         a template refuses the chat, it gets it again in such messages, and at last with calls and
         results in text, from a question on.
         """
         able = self._abilities
         for form in (able, replace(able, several_calls=False)):
-            with suppress(Exception):  # whatever the program raises
+            with suppress(Exception):  # the program may raise anything
                 return self._rendered(messages, form, going_on=going_on)
         in_text = replace(able, calls=False, results=False, assistant_first=False)
         return self._rendered(messages, replace(in_text, empty_answers=False), going_on=going_on)
 
     def go_on(self, before: Sequence[ChatMessage], last: ChatMessage) -> str:
-        """The chat with the beginning of an answer, and with what was written of the answer."""
+        """Return the chat, the beginning of an answer, and the text of the answer so far."""
         calls = sum(len(message.tool_calls) for message in before)
         last = calls_in_text(last, self._notation, calls)
         if before:
@@ -295,7 +293,7 @@ class _Asking:
         last = replace(last, content=last.written or last.content)
         text = self._chat([*before, last], going_on=True)
         space = last.content[len(last.content.rstrip()) :]
-        return text.rstrip() + space  # of which transformers takes off some
+        return text.rstrip() + space  # transformers removes some of it
 
     def _written(self, begun: str, answer: ChatMessage) -> str:
         """The text of an answer after the prompt `begun`, with the marks that it still lacks."""
@@ -339,22 +337,22 @@ def _end_of(beginning: str, text: str) -> int | None:
     """The place where a text has all of this beginning, white space aside; None if it has not."""
     if text.startswith(beginning):
         return len(beginning)
-    here = there = alike(beginning, text)
+    here = place = alike(beginning, text)
     while here < len(beginning):
-        if there < len(text) and beginning[here] == text[there]:
-            here, there = here + 1, there + 1
+        if place < len(text) and beginning[here] == text[place]:
+            here, place = here + 1, place + 1
         elif beginning[here].isspace():
             here += 1
-        elif there < len(text) and text[there].isspace():
-            there += 1
+        elif place < len(text) and text[place].isspace():
+            place += 1
         else:
             return None
-    return there
+    return place
 
 
 def with_thinking(tokenizer: Any, prompt: Prompt, wish: Thinking) -> Prompt:
     """A prompt with the template's variables that make the model think as it is wished, as far as
-    its own options do not set them. Raises `Problem` if these are no object."""
+    its own options do not set them. Raises `Problem` if these are not an object."""
     if not wish or not prompt.messages:
         return prompt
     variables = abilities_for(tokenizer, tools=bool(prompt.tools)).thinking(wish)
@@ -370,8 +368,8 @@ def reply_syntax(
     for_grammar: bool = False,
 ) -> ReplySyntax:
     """The notation of the replies of the model with this tokenizer; `knows_tools` and `found` as in
-    `syntax_of`. `for_grammar`: in a grammar tokens whose names stand in angle brackets are special,
-    whatever the tokenizer says."""
+    `syntax_of`. `for_grammar`: in a grammar tokens whose names are in angle brackets are special,
+    even if the tokenizer says otherwise."""
     tokens = tokenizer.added_tokens_decoder.values()
     return syntax_of(
         _template(tokenizer),
@@ -458,7 +456,7 @@ def _refuse_own_parameters(options: Mapping[str, Any]) -> None:
     for name in options:
         if name in taken or name == "messages":
             raise Problem(
-                f"{name} is no variable of a chat template.", "Leave it out of the options."
+                f"{name} is not a variable of a chat template.", "Remove it from the options."
             )
 
 
@@ -518,7 +516,7 @@ def _texts(prompt: Prompt) -> Iterator[str]:
 
 def _refuse_half_characters(prompt: Prompt) -> None:
     if any("\ud800" <= letter <= "\udfff" for text in _texts(prompt) for letter in text):
-        raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
+        raise Problem("The text is not valid UTF-8.", "Convert it to UTF-8.")
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
@@ -526,9 +524,9 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(name): _mapped(one, change) for name, one in value.items()}
+        return {change(name): _mapped(part, change) for name, part in value.items()}
     if isinstance(value, list):
-        return [_mapped(one, change) for one in value]
+        return [_mapped(part, change) for part in value]
     return value
 
 

@@ -1,8 +1,8 @@
 """Finds what a chat template can say, by rendering short chats with it.
 
-A template is a program: its source does not show what it does. So each ability is tried with words
-that occur nowhere else, and looked for in the rendered text. A chat that the template refuses shows
-that it lacks the ability. Knows no tokenizer; `engine.conversation.template` renders.
+A template is a program, and its source does not show its output. So each ability is tried with
+words that occur nowhere else, and looked for in the rendered text. If the template refuses a chat,
+it lacks the ability. Knows no tokenizer; `engine.conversation.template` renders.
 """
 
 import json
@@ -33,7 +33,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Message = dict[str, Any]
 Render = Callable[[Sequence[Message], Sequence[Message], Mapping[str, Any], bool], str]
 """Renders messages with tools and variables; the last argument asks for the beginning of an
-answer. Raises whatever the template raises."""
+answer. Raises any error of the template."""
 
 _ASKED, _AGAIN, _SYSTEM = "questionword", "furtherword", "systemword"
 _TOOL, _ARGUMENT, _VALUE, _OTHER = NAME, KEY, VALUE, OTHER
@@ -51,23 +51,23 @@ _FORMS: tuple[tuple[Callable[[Message], Any], str | None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TemplateAbilities:
-    """The abilities of a chat template; by default those of one that can say everything.
+    """The abilities of a chat template; by default it can say everything.
 
     `system`, `tools`, `calls`, `results`: whether it shows them. `several_calls`: in one message;
     `calls_without_tools`: calls in a chat that lists no tools.
     `same_role`: whether it takes two messages of the user or the assistant in a row;
     `assistant_first`: a chat that the assistant begins; `empty_answers`: messages of the assistant
     without text; `lone_calls`: calls without results; `user_after_results`: a question after
-    results. `arguments`: the form in which it expects those of a call; `names_in_ids`: whether the
-    name of a call stands in its id only; `text_beside_calls`: whether the text of a message with
+    results. `arguments`: the form in which it expects a call's arguments; `names_in_ids`: whether
+    the name of a call is in its id only; `text_beside_calls`: whether the text of a message with
     calls is shown, `text_before_calls`: in a message of its own; `empty_beside_calls`: whether a
     missing text may be "", or must be None. `switches`: its variables for thinking, of `SWITCHES`;
     `efforts`: the values of reasoning_effort that make a difference, of `EFFORTS`.
 
-    `beginning`: what stands after a question, up to an answer that is to be written;
+    `beginning`: the text after a question, before an answer that is to be written;
     `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
-    without reasoning; `between`: what separates reasoning and text; `behind`: what follows the
-    text. They are empty if the template does not show it. `notation`: how it writes calls and
+    without reasoning; `between`: the text between reasoning and answer; `behind`: the text that
+    follows it. They are empty if the template does not show it. `notation`: how it writes calls and
     reasoning, as far as its texts show that.
     """
 
@@ -103,7 +103,7 @@ class TemplateAbilities:
 
     @property
     def choices(self) -> tuple[Thinking, ...]:
-        """What the user can choose of thinking, beside the makers' own way."""
+        """The choices that the user has for thinking, besides the makers' default."""
         both: tuple[Thinking, ...] = ("on", "off") if self.switches else ()
         return (*both, *(effort for effort in self.efforts if effort != "none"))
 
@@ -193,10 +193,10 @@ class _Trial:
         """The abilities `system` and `assistant_first`."""
         user, system, answer = _said("user", _ASKED), _said("system", _SYSTEM), _answered()
         steps = self._calls(_VALUE)
-        told = [self._shown([system, user], tools=False)]
-        told += [self._shown([system, *steps[:count]], begin=True) for count in (1, 3)]
+        texts = [self._shown([system, user], tools=False)]
+        texts += [self._shown([system, *steps[:count]], begin=True) for count in (1, 3)]
         return {
-            "system": bool(told[0]) and all(_SYSTEM in text for text in told if text),
+            "system": bool(texts[0]) and all(_SYSTEM in text for text in texts if text),
             "assistant_first": _SYSTEM + _ANSWER
             not in self._shown([system, answer, user], tools=False)
             and self._takes(answer, user, words=(_ANSWER, _ASKED))
@@ -235,7 +235,7 @@ class _Trial:
     ) -> str:
         try:
             return self._render(messages, self._tools if tools else (), variables, begin)
-        except Exception:  # whatever the program raises
+        except Exception:  # the program may raise anything
             return ""
 
     def _takes(self, *messages: Message, words: Sequence[str]) -> bool:
@@ -259,8 +259,8 @@ class _Trial:
 
 def _notation(texts: Sequence[str], *, reasoning: ReasoningMarks | None) -> FamilyRow | None:
     """The notation in answers with one call, with two, and with one of two arguments."""
-    one, two, wide = texts
-    row = call_row(one, two=two, wide=wide)
+    single, two, wide = texts
+    row = call_row(single, two=two, wide=wide)
     return FamilyRow((row,), reasoning=reasoning) if row else None
 
 
@@ -284,7 +284,7 @@ def _efforts(shown: Callable[[Mapping[str, Any]], str]) -> list[Effort]:
 
 
 def _written(whole: str, plain: str, first: str = _THOUGHT) -> tuple[str, str, str]:
-    """What stands before the word `first`, between it and the answer, and after the answer."""
+    """Return the text before the word `first`, between it and the answer, and after the answer."""
     before, found, rest = whole.rpartition(first)
     if not found or _ANSWER not in whole:
         return "", "", ""
@@ -299,9 +299,9 @@ def _behind(text: str, plain: str) -> str:
     return text[alike(text, plain) :]
 
 
-def alike(one: str, other: str) -> int:
+def alike(text: str, other: str) -> int:
     """The number of characters that two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(text, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

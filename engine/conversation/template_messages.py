@@ -1,6 +1,7 @@
 """Puts a chat into messages that a template can say.
 
-What a template cannot say is said in text, in the notation of the model's family: nothing vanishes.
+Parts that a template cannot say become text, in the notation of the model's family: nothing
+vanishes.
 Names of special tokens in a chat's texts are marked before (`engine.conversation.template`); marks
 that are added here are tokens.
 """
@@ -57,7 +58,11 @@ def sayable(
     if not anyone_first and (not said or said[0].role != "user"):
         said.insert(0, ChatMessage("user", ""))
     if not abilities.empty_answers:
-        said = [one for one in said if one.role != "assistant" or one.content or one.tool_calls]
+        said = [
+            message
+            for message in said
+            if message.role != "assistant" or message.content or message.tool_calls
+        ]
     said = _steps(_rounds(said, abilities), abilities, notation)
     if system:
         first = ChatMessage("system", BETWEEN.join(filter(None, system)))
@@ -77,13 +82,13 @@ def as_json(
         if message.pictures:
             text = [{"type": "text", "text": content}] if content else []
             content = [*({"type": "image"} for _ in message.pictures), *text]
-        one: dict[str, Any] = {"role": message.role, "content": content}
+        fields: dict[str, Any] = {"role": message.role, "content": content}
         if message.reasoning:  # by the names that Qwen's templates, and OpenAI's and LFM2's know
-            one |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
+            fields |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
         if message.tool_calls:
             if not message.content and not abilities.empty_beside_calls:
-                one["content"] = None
-            one["tool_calls"] = [
+                fields["content"] = None
+            fields["tool_calls"] = [
                 {
                     "id": _call_id(call.id, mistral=mistral),
                     "type": "function",
@@ -97,9 +102,9 @@ def as_json(
                 for call in message.tool_calls
             ]
         if message.role == "tool":
-            one["tool_call_id"] = _call_id(message.tool_call_id, mistral=mistral)
-            one["name"] = message.name or names.get(message.tool_call_id, "")
-        found.append(one)
+            fields["tool_call_id"] = _call_id(message.tool_call_id, mistral=mistral)
+            fields["name"] = message.name or names.get(message.tool_call_id, "")
+        found.append(fields)
     return found
 
 
@@ -118,7 +123,7 @@ def read_json[T](text: str, kind: type[T], what: str) -> T | None:
         raise Problem(f"The {what} are not JSON: {error}.", "Send valid JSON.") from None
     if not isinstance(value, kind):
         form = "object" if kind is dict else "list"
-        raise Problem(f"The {what} are no JSON {form}.", f"Send a JSON {form}.")
+        raise Problem(f"The {what} are not a JSON {form}.", f"Send a JSON {form}.")
     return value
 
 
@@ -161,7 +166,8 @@ def _rounds(
             message = _joined(found.pop(), message)
         found.append(message)
     return [
-        (one, [results[call.id] for call in one.tool_calls if call.id in results]) for one in found
+        (message, [results[call.id] for call in message.tool_calls if call.id in results])
+        for message in found
     ]
 
 
@@ -187,13 +193,13 @@ def _steps(
             message = calls_in_text(message, notation, number)
         number += len(calls)
         in_text = not shown or not abilities.results
-        told = [_result_in_text(result) for result in results] if in_text else results
-        for one in _one_step(message, told, abilities):
-            is_result = one in told
+        answers = [_result_in_text(result) for result in results] if in_text else results
+        for step in _one_step(message, answers, abilities):
+            is_result = step in answers
             between = "\n" if follows_result else "" if abilities.same_role else BETWEEN
-            if between and found and _are_neighbours(found[-1], one) and not one.tool_calls:
-                one = _joined(found.pop(), one, between=between)
-            found.append(one)
+            if between and found and _are_neighbours(found[-1], step) and not step.tool_calls:
+                step = _joined(found.pop(), step, between=between)
+            found.append(step)
             follows_result = is_result
     return found
 

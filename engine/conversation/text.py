@@ -186,10 +186,10 @@ class TextStream:
             falls_back = self._falls_back(self._window[start])
             while falls_back and stop < end and self._falls_back(self._window[stop]):
                 stop += 1
-            there = len(text)
+            until = len(text)
             if stop < end:
-                there = _agreeing(text, self._text(self._window[:stop]))
-            shares = _byte_ends(text[place:there], stop - start) if falls_back else [there - place]
+                until = _agreeing(text, self._text(self._window[:stop]))
+            shares = _byte_ends(text[place:until], stop - start) if falls_back else [until - place]
             ends += [place + max(0, share) for share in shares]
             place, start = ends[-1], stop
         return ends
@@ -272,7 +272,7 @@ class StopStrings:
 
     def __init__(self, stops: Sequence[str]) -> None:
         if "" in stops:
-            raise Problem("A stop string is empty.", "Leave it out, or give it a character.")
+            raise Problem("A stop string is empty.", "Remove it, or enter text.")
         self._stops = tuple(stops)
         self._longest = max((len(stop) for stop in self._stops), default=0)
         self._held = ""
@@ -360,7 +360,7 @@ class AnswerText:
         """Return the pieces of calls before the stop string that came since the last call of
         this."""
         pieces = () if self._reader is None else self._reader.calls()
-        return tuple(one for one in pieces if one.index < self._called or not self.stopped)
+        return tuple(piece for piece in pieces if piece.index < self._called or not self.stopped)
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int], tuple[Stretch, ...]]:
         """Return the text of the tokens that became final, each token's length, and the text's
@@ -402,15 +402,15 @@ class AnswerText:
 
     def _sort(self, stretches: Sequence[Stretch]) -> None:
         """Take these stretches from the unread text, and look for stop strings in the content."""
-        for one in stretches:
-            text, self._unread = self._unread[: one.length], self._unread[one.length :]
-            if one.kind != "content":
+        for stretch in stretches:
+            text, self._unread = self._unread[: stretch.length], self._unread[stretch.length :]
+            if stretch.kind != "content":
                 self._add("content", self._stops.finish())  # no stop string goes on after it
-            if one.kind == "content" or self.stopped:
+            if stretch.kind == "content" or self.stopped:
                 self._add("content", self._stops.push(text)[0])
             else:
-                self._called += one.kind == "call"
-                self._add(one.kind, text)
+                self._called += stretch.kind == "call"
+                self._add(stretch.kind, text)
 
     def _add(self, kind: Kind, text: str) -> None:
         self._final += text

@@ -19,8 +19,8 @@ _HARMONY = ReasoningMarks("<|channel|>analysis<|message|>", "<|end|>")
 
 
 class Thought:
-    """The rules of an answer that may begin with reasoning: those of its grammar, and the end of
-    the reasoning.
+    """The rules of an answer that may begin with reasoning: its grammar, and the end of the
+    reasoning.
 
     Attributes: `forcing` and `room` as in `Constraint`.
     """
@@ -117,7 +117,7 @@ def with_thought(
         return rules
     last, begun = prompt.messages[-1], syntax.begins_inside(ending_of(tokenizer, tokens))
     state: Literal["before", "inside", "over"] = "inside" if begun else "before"
-    if last.role == "assistant":  # of which a part is written
+    if last.role == "assistant":  # it is continued
         opened = syntax.begins_inside(able.beginning) and request.thinking != "off"
         written = last.written or last.content
         opened |= written.lstrip().startswith(marks.opening.rstrip())

@@ -31,8 +31,8 @@ _SCALARS = ("integer", "number", "boolean", "null")
 class Calls:
     """Grammar bodies of a family's calls, each after its `trigger`.
 
-    In a `section`, all calls of a reply stand between `opening` and `closing`; otherwise each has
-    its own trigger. `between` separates them. `single`: a reply has at most one call. `unmarked`:
+    In a `section`, all calls of a reply are between `opening` and `closing`; otherwise each has its
+    own trigger. `between` separates them. `single`: a reply has at most one call. `unmarked`:
     the beginnings of calls that have no mark of their own.
     """
 
@@ -53,10 +53,10 @@ class Calls:
 
     def whole(self, rules: Rules, *, parallel: bool) -> str:
         """The grammar body of a reply that consists of calls."""
-        one = f"{rules.mark(self.trigger)} {self.behind_trigger(parallel=parallel)}"
+        call = f"{rules.mark(self.trigger)} {self.behind_trigger(parallel=parallel)}"
         if self.section or self.single or not parallel:
-            return one
-        return f"{one} ({self.between} {one})*"
+            return call
+        return f"{call} ({self.between} {call})*"
 
 
 def calls_of(rows: Sequence[CallRow], rules: Rules, tools: Sequence[Tool]) -> Calls:
@@ -85,8 +85,8 @@ def calls_of(rows: Sequence[CallRow], rules: Rules, tools: Sequence[Tool]) -> Ca
 def understood(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The part of a schema to which calls of every form can be held."""
 
-    def change(one: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in one.items() if key in _UNDERSTOOD}
+    def change(part: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in part.items() if key in _UNDERSTOOD}
 
     return mapped(schema, change)
 
@@ -152,8 +152,8 @@ def _python(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
 
     def arguments(tool: Tool) -> str:
         if not tool.strict:
-            one = f"WORD {text('=')} {anything}"
-            return f"({one} ({text(', ')} {one})*)?"
+            argument = f"WORD {text('=')} {anything}"
+            return f"({argument} ({text(', ')} {argument})*)?"
         _refuse_beyond(tool, tool.parameters)
         parts = [
             (f"{text(f'{name}=')} {_python_value(rules, tool, schema)}", must)
@@ -175,8 +175,8 @@ def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any
     for name in tool.parameters.get("properties", {}):
         if not re.fullmatch(allowed, name):
             raise Problem(
-                f"The parameter {name!r} of {tool.name} cannot be written in this model's calls.",
-                "Name it with letters, digits and underscores.",
+                f"This model's calls cannot contain the parameter {name!r} of {tool.name}.",
+                "Rename it with letters, digits and underscores.",
             )
         found.append((name, tool.schema_of(name), name in required))
     return found
@@ -193,9 +193,8 @@ def _refuse_beyond(tool: Tool, schema: Mapping[str, Any]) -> None:
     for keyword in schema:
         if keyword not in _UNDERSTOOD:
             raise Problem(
-                f"{tool.name} is strict and uses {keyword}, to which this model's calls cannot be "
-                "held.",
-                f"Leave {keyword} out, or strict.",
+                f"{tool.name} is strict, but this model's calls cannot enforce {keyword}.",
+                f"Remove {keyword} from its schema, or do not set strict.",
             )
 
 
@@ -265,8 +264,8 @@ class _Literals:
         if not properties and schema.get("additionalProperties") is not False:
             return self._any_object
         parts = [
-            (f"{text(f'{name}:')} {self._value(tool, one)}", name in required)
-            for name, one in sorted(properties.items(), key=lambda pair: pair[0].lower())
+            (f"{text(f'{name}:')} {self._value(tool, value)}", name in required)
+            for name, value in sorted(properties.items(), key=lambda pair: pair[0].lower())
         ]
         return f"{text('{')} {members(self._rules, parts, comma=text(','))} {text('}')}"
 
@@ -285,7 +284,7 @@ class _Literals:
         choices = schema.get("anyOf") or schema.get("oneOf")
         if choices:
             _refuse_beyond(tool, schema)
-            return either([self._value(tool, one) for one in choices])
+            return either([self._value(tool, choice) for choice in choices])
         kinds = [kinds] if isinstance(kinds, str) else kinds
         found = [self._of_kind(tool, schema, kind) for kind in kinds]
         return either(found) if found else self._anything

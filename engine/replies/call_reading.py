@@ -1,4 +1,4 @@
-"""Reads calls by the row of a family, whatever the form of their arguments.
+"""Reads calls by the row of a family, with arguments of any form.
 
 All arguments are passed on as JSON while they arrive, if the name precedes them. In tags values are
 raw text, and the tool's schema gives their types: a text stays a text, even `null` or `007`; a
@@ -52,7 +52,7 @@ def read_calls(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 
 def expect_mark(incoming: Incoming, mark: str) -> Reading[str]:
-    """Take a mark; return the word that stands at its {text} or {type}. Raises Unreadable."""
+    """Take a mark; return the word at its {text} or {type}. Raises Unreadable."""
     found = ""
     for piece in pieces(mark):
         yield from incoming.spaces()
@@ -74,7 +74,7 @@ def _take_mark(incoming: Incoming, mark: str) -> Reading[None]:
         if not (yield from incoming.comes(piece)):
             break
         incoming.take(len(piece))
-    incoming.remember()  # the text that follows is no part of a call
+    incoming.remember()  # the text that follows belongs to no call
 
 
 def _object(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
@@ -92,7 +92,7 @@ def _object(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 def _fields(incoming: Incoming, calls: Calls, *, unmarked: bool) -> Reading[None]:
     """Read one call. If no mark precedes it, it must call a known tool, and have no fields other
-    than those of a call. Its braces may be doubled, as the template of Qwen2.5-Coder shows them."""
+    than a call has. Its braces may be doubled, as the template of Qwen2.5-Coder shows them."""
     doubled = yield from incoming.comes("{{")
     yield from incoming.expect("{{" if doubled else "{")
     name, begun = "", False
@@ -152,7 +152,7 @@ def _json(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 def _python(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     """Read a call in Python's notation. The end of `name.call(...)`, which Llama writes for its own
-    tools, is no part of the name."""
+    tools, does not belong to the name."""
     name = yield from _named(incoming, row)
     calls.begin(name.removesuffix(".call") or name)
     yield from pass_members(incoming, calls.arguments, ")")
@@ -192,7 +192,7 @@ def _tags(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 def _value(
     incoming: Incoming, calls: Calls, row: CallRow, *, name: str, before: str
 ) -> Reading[str]:
-    """Read a key, its value and its end; returns what stands before the next key. A text is passed
+    """Read a key, its value and its end; returns the text before the next key. A text is passed
     on while it arrives, other values when whole."""
     opening, keyed, closing = row.key
     yield from expect_mark(incoming, opening)
@@ -256,7 +256,7 @@ def _members(
     *,
     nested: int = 0,
 ) -> Reading[None]:
-    """Read nested tags, the first of which is next, as an object; as a list if they are items and
+    """Read nested tags, beginning with the next, as an object; as a list if they are items and
     the schema in `known` does not say that it is an object."""
     if nested == MOST_NESTED:
         raise Unreadable

@@ -9,12 +9,12 @@ from engine.replies.tools import Tool, named
 
 
 class Calls:
-    """Turns what a reader of calls reads into pieces. `tools`: those that may be called. A call is
-    told once it is whole, or while it is written if it is `certain` to become so; `emit` is called
-    whenever text was told.
+    """Turns the names and arguments of calls into pieces. `tools` may be called. A call is passed
+    on once it is whole, or while it is written if it is `certain` to become whole; `emit` is called
+    each time.
 
-    The last piece of the arguments comes with the end of the call, so arguments that parse are
-    always those of a whole call, never of one that was cut off.
+    The last piece of the arguments comes with the end of the call, so arguments that parse always
+    belong to a whole call, never to a call that was cut off.
 
     Attributes: `whole`, the number of calls that have ended; `begun`, whether a call is under way.
     """
@@ -25,7 +25,7 @@ class Calls:
         self._incoming, self._emit, self._tools = incoming, emit, tools
         self._certain = certain
         self._open: list[CallPiece] = []  # of a call that may be none
-        self._told: list[CallPiece] = []
+        self._passed_on: list[CallPiece] = []
         self._held = ""
         self.begun = False
         self.whole = 0
@@ -52,7 +52,7 @@ class Calls:
         self._add(CallPiece(self.whole, ended=True))
         self.begun, self._held = False, ""
         self.whole += 1
-        self._incoming.remember()  # the text that follows is no part of this call
+        self._incoming.remember()  # the text that follows does not belong to this call
 
     def give_up(self) -> None:
         """Discard the call in progress: the text was not a call."""
@@ -62,15 +62,15 @@ class Calls:
         self.begun, self._held = False, ""
 
     def take(self) -> tuple[CallPiece, ...]:
-        """Return the pieces that were told since the last call of this."""
-        found = tuple(_joined(self._told))
-        self._told.clear()
+        """Return the pieces that came since the last call of this."""
+        found = tuple(_joined(self._passed_on))
+        self._passed_on.clear()
         return found
 
     def _add(self, piece: CallPiece) -> None:
         self._open.append(piece)
         if piece.ended or self._certain:
-            self._told += self._open
+            self._passed_on += self._open
             self._open.clear()
             self._emit()
 

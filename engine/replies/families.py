@@ -2,9 +2,8 @@
 
 `engine.replies.reading` reads by these rows, `engine.replies.writing` writes and
 `engine.replies.call_grammars` enforces by the first row of a family. Marks are as templates write
-them; readers accept any white space in them. In marks {gap} stands for white space that may be
-missing, {id} for the id of a call, {type} for the JSON type of a value, {text} for whether a value
-is a text.
+them; readers accept any white space in them. In marks {gap} is white space that may be
+missing, {id} the id of a call, {type} the JSON type of a value, {text} whether a value is a text.
 """
 
 import re
@@ -22,14 +21,14 @@ _TRIGGER = re.compile(r"\[\w+\]|\]<\]\w+\[>\[<\w+>|[^\s{\[]*>|[^\s{\[]+|.")
 class CallRow:
     """The notation of calls: `begin`, the name, `named`, the arguments, `end`.
 
-    With an `opening`, several calls stand between it and `closing`, with `between` between them;
-    without, each stands alone. `unmarked`: a call has no mark of its own, so it is only read at the
-    beginning of a reply, and only of a known tool. `form` is that of the arguments:
+    With an `opening`, several calls are between it and `closing`, with `between` between them;
+    without, each is alone. `unmarked`: a call has no mark of its own, so it is only read at the
+    beginning of a reply, and only of a known tool. `form`, of the arguments:
 
     - "json": a JSON object after the name;
     - "object": the same, but name and arguments are fields of an object, in any order;
     - "tags": keys and values, with `key` before a key, between the two and after the value, which
-      may stand in CDATA if `quote` says so;
+      may be in CDATA if `quote` says so;
     - "nested": tags in tags, with `key` before the key in a first tag, after it, and before the
       key in a last tag;
     - "python": as in Python, "literals": as Gemma writes them, with `quote` around texts.
@@ -74,7 +73,7 @@ class FamilyRow:
 
     `shown_by`: each a set of words that show the family if a template has all of them. `calls`: the
     first row is written and enforced, all are read. `skipped`: marks around text that are in no
-    part of a reply; `header`: such a mark that stands only at the beginning and after other marks.
+    part of a reply; `header`: such a mark, only at the beginning and after other marks.
     """
 
     calls: tuple[CallRow, ...] = ()

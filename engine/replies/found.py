@@ -1,4 +1,4 @@
-"""Finds how a template writes calls where its family is not known: from what it wrote.
+"""Finds the notation of calls in a template of an unknown family, from its output.
 
 The texts are the same answer with other words in it, so what differs shows which text is a mark.
 """
@@ -18,21 +18,21 @@ _PART_OF_TAG = re.compile(r"<[^>]*$")
 _DECODER = json.JSONDecoder()
 
 
-def call_row(one: str, *, two: str = "", wide: str = "") -> CallRow | None:
+def call_row(single: str, *, two: str = "", wide: str = "") -> CallRow | None:
     """The row of a template's calls; None if it is not to be seen.
 
-    `one`: an answer that calls the tool NAME with {KEY: VALUE}; `two`: an answer with two calls,
+    `single`: an answer that calls the tool NAME with {KEY: VALUE}; `two`: an answer with two calls,
     the other with {KEY: OTHER}; `wide`: a call with {KEY: VALUE, OTHER_KEY: OTHER}. Example:
     '<call>toolword {"argumentword": "valueword"}</call>' gives a row that begins with "<call>".
     """
-    found = _json_form(one) or _tags_form(one, wide)
+    found = _json_form(single) or _tags_form(single, wide)
     if found is None:
         return None
     form, head, named, key, tail = found
     opening, begin, end, between, closing = "", head, tail, "", ""
     behind = two.partition(VALUE)[2].partition(NAME)[0]
     if behind:
-        behind = behind[len(_up_to_arguments(one, tail)) :]
+        behind = behind[len(_up_to_arguments(single, tail)) :]
         begin = _alike(head[::-1], behind[::-1])[::-1]
         if _PART_OF_TAG.search(head.removesuffix(begin)):
             begin = begin.partition(">")[2]
@@ -56,8 +56,8 @@ def answer_in(text: str, other: str) -> str:
 
 
 def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
-    """Return the marks around reasoning, from the texts `before` and `behind` it; None if they
-    cannot be recognized."""
+    """Return the marks around reasoning, from the texts before and after it; None if they cannot
+    be recognized."""
     opening, closing = _TAG.findall(before), _TAG.findall(behind)
     if not opening or not closing or opening[-1] == closing[0]:
         return None
@@ -65,15 +65,16 @@ def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
 
 
 _Found = tuple[Form, str, str, tuple[str, str, str], str]
-"""The form, the marks before and after the name, those of a key, and all after the arguments."""
+"""The form, the marks before and after the name, the marks of a key, and all after the
+arguments."""
 
 
-def _json_form(one: str) -> _Found | None:
+def _json_form(single: str) -> _Found | None:
     form: Form = "json"
-    for start, end, value in _objects(one):
+    for start, end, value in _objects(single):
         if value == {KEY: VALUE}:
-            head, name, named = one[:start].rpartition(NAME)
-            return (form, head, named, ("", "", ""), one[end:]) if name else None
+            head, name, named = single[:start].rpartition(NAME)
+            return (form, head, named, ("", "", ""), single[end:]) if name else None
         if NAME in value.values() and {KEY: VALUE} in value.values():
             form = "object"
     return None
@@ -89,8 +90,8 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
             yield found.start(), end, value
 
 
-def _tags_form(one: str, wide: str) -> _Found | None:
-    found = re.fullmatch(f"(.*?){NAME}(.*?){KEY}(.*?){VALUE}(.*)", one, re.DOTALL)
+def _tags_form(single: str, wide: str) -> _Found | None:
+    found = re.fullmatch(f"(.*?){NAME}(.*?){KEY}(.*?){VALUE}(.*)", single, re.DOTALL)
     between = re.search(f"{VALUE}(.*?){OTHER_KEY}", wide, re.DOTALL)
     if found is None or between is None:
         return None
@@ -103,14 +104,14 @@ def _tags_form(one: str, wide: str) -> _Found | None:
     return ("tags", head, named, (opening, keyed, closing), end) if end.strip() else None
 
 
-def _up_to_arguments(one: str, tail: str) -> str:
+def _up_to_arguments(single: str, tail: str) -> str:
     """Return the text between a value and the end of the arguments."""
-    return one.partition(VALUE)[2].removesuffix(tail)
+    return single.partition(VALUE)[2].removesuffix(tail)
 
 
-def _alike(one: str, other: str) -> str:
+def _alike(single: str, other: str) -> str:
     """The text that both begin with."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(single, other, strict=False))
     return "".join(letter for letter, _ in pairs)
 
 

@@ -47,8 +47,8 @@ def grammar_for(
     held = bool(rows) and rows[0].form != "nested"
     if not held and tools and choice == "required":
         raise Problem(
-            "This model's tool calls have a form that cannot be enforced, so none can be required.",
-            "Leave the choice to the model, or choose another model.",
+            "Tool calls cannot be required of this model, because their form cannot be enforced.",
+            "Use tool_choice auto, or choose another model.",
         )
     if choice == "none" or not held:
         tools = ()
@@ -69,7 +69,7 @@ def grammar_for(
             start = _reply(rules, tools, choice, content, parallel=parallel)
         return _whole(rules, start, marks, inside_reasoning=inside_reasoning)
     except RecursionError:
-        raise Problem("A schema is nested too deeply.", "Make it flatter.") from None
+        raise Problem("A JSON schema is nested too deeply.", "Reduce its nesting.") from None
 
 
 def strict_where_possible(syntax: ReplySyntax, tool: Tool) -> Tool:
@@ -130,7 +130,7 @@ def _whole(
 
 
 def _skipped(rules: Rules) -> list[str]:
-    """The special marks that may stand around text, but for one that begins reasoning."""
+    """Return the special marks that may be around text, except a mark that begins reasoning."""
     reasoning = rules.syntax.reasoning
     opening = reasoning.opening if reasoning else ""
     return [
@@ -184,8 +184,8 @@ def _reply(
     first = {row.trigger: row for row in reversed(rules.syntax.row.calls) if not row.unmarked}
     others = [calls_of([row], rules, tools) for mark, row in first.items() if mark != calls.trigger]
     found = [
-        f"{rules.up_to(prose, each.trigger)} {each.behind_trigger(parallel=parallel)}"
-        for each in (calls, *others)
+        f"{rules.up_to(prose, family.trigger)} {family.behind_trigger(parallel=parallel)}"
+        for family in (calls, *others)
     ]
     marked = f"({either(found)})* {prose}" if parallel else either([*found, prose])
     return either([marked, *(_bare_calls(rules, bare, tool) for tool in tools if bare)])

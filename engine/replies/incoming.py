@@ -22,7 +22,7 @@ class Unreadable(Exception):
 class Incoming:
     """The text that has arrived and is not taken yet.
 
-    Attribute: `cut`, whether the text ended before its writer was ready. Then a mark may stand
+    Attribute: `cut`, whether the text ended before its writer was ready. Then a mark may be
     unfinished at its end; it is never taken, and `over` is true in front of it.
     """
 
@@ -32,7 +32,7 @@ class Incoming:
         self._place = 0
         self._began: int | None = None
         self._ended = False
-        self._unfinished = False  # the text was cut, and what is not taken begins a mark or a word
+        self._unfinished = False  # the text was cut within a mark or a word
         self.cut = False
 
     @property

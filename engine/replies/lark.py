@@ -26,7 +26,7 @@ class Rules:
     """The rules of one grammar, with the terminals above.
 
     In a grammar `<name>` is the special token `name` or `<name>`, which no text contains. A mark of
-    the syntax that is no special token is text: the first place of it ends the text before it.
+    the syntax that is not a special token is text: the first place of it ends the text before it.
     """
 
     def __init__(self, syntax: ReplySyntax) -> None:
@@ -52,7 +52,7 @@ class Rules:
 
     def json(self, schema: object) -> str:
         if not isinstance(schema, Mapping):
-            raise Problem("The JSON schema is no object.", "Write one, as {}.")
+            raise Problem("The JSON schema is not an object.", "Send an object, such as {}.")
         return self.add(f"%json {json.dumps(schema)}")
 
     def regex(self, pattern: str) -> str:
@@ -81,9 +81,9 @@ class Rules:
         return self.add(f"{terminal} {text(mark)}", options="[lazy]")
 
     def text_beginning_otherwise(self, beginnings: Sequence[str]) -> str:
-        """A terminal for text that begins with none of `beginnings`, whatever white space is in
+        """Return a terminal for text that begins with none of `beginnings`, with any white space in
         them or before them."""
-        plain = [one for one in beginnings if one and not self.begins_special(one)]
+        plain = [mark for mark in beginnings if mark and not self.begins_special(mark)]
         if not plain:
             return "TEXT"
         begun = "|".join(map(spaced, plain))
@@ -92,9 +92,9 @@ class Rules:
     def text_without(self, marks: Sequence[str], *, beginning_otherwise: Sequence[str]) -> str:
         """A terminal for text that says something and has none of `marks` in it; it begins with
         none of `beginning_otherwise`, nor after white space."""
-        inside = [spaced(one) for one in marks if one and not self.begins_special(one)]
-        begun = [rf"\s*{spaced(one)}" for one in beginning_otherwise if one]
-        barred = "|".join([*(f".*{one}" for one in inside), *begun])
+        inside = [spaced(mark) for mark in marks if mark and not self.begins_special(mark)]
+        begun = [rf"\s*{spaced(mark)}" for mark in beginning_otherwise if mark]
+        barred = "|".join([*(f".*{mark}" for mark in inside), *begun])
         without = rf" & ~/(?s:({barred}).*)/" if barred else ""
         return self.add(rf"/(?s:.*\S.*)/{without}", terminal=True)
 
@@ -118,9 +118,9 @@ def either(choices: Sequence[str]) -> str:
 
 
 def members(rules: Rules, parts: Sequence[tuple[str, bool]], *, comma: str = "") -> str:
-    """A rule for `parts` (body, whether it is required) in order, with `comma` between those that
+    """A rule for `parts` (body, whether it is required) in order, with `comma` between parts that
     are there."""
-    first = later = ""  # the rest: if no part stands before it, and if one does
+    first = later = ""  # the rest: if no part is before it, and if one is
     for part, must in reversed(parts):
         whole = f"{part} {later}"
         if must:

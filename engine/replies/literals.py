@@ -67,7 +67,7 @@ def _pass_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
 def pass_literal(
     incoming: Incoming, emit: Emit, quote: str = "", *, nested: int = 0
 ) -> Reading[None]:
-    """Pass a value on. With a `quote`, as in Gemma's notation, texts stand in it, too, or bare.
+    """Pass a value on. With a `quote`, as in Gemma's notation, texts may be in it, too, or bare.
     Raises Unreadable."""
     yield from incoming.spaces()
     letter = yield from incoming.peek()
@@ -140,7 +140,7 @@ def _is_last(incoming: Incoming, quote: str) -> Reading[bool]:
 
 
 def _python_escape(incoming: Incoming) -> Reading[str]:
-    """Read an escape; return its character. An unknown escape stands for itself, as in Python."""
+    """Read an escape; return its character. An unknown escape stays as it is, as in Python."""
     two = yield from incoming.peek(2)
     if len(two) < 2:
         raise Unreadable

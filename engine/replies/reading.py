@@ -24,8 +24,8 @@ from engine.stretches import Kind, Stretch, divided
 
 
 class ReplyReader:
-    """Reads one reply while it is written. The stretches of all pushes and of `finish` together are
-    those of the whole text, however it was cut.
+    """Reads one reply while it is written. The stretches of all pushes and of `finish` together
+    cover the whole text, and do not depend on how it was cut.
 
     Attribute: `special`, whether the names of special tokens must be in the text.
     """
@@ -148,7 +148,7 @@ class ReplyReader:
             beginning = behind_mark = True
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
-        """Read reasoning, a header or an unmarked call, which can only stand at the beginning of a
+        """Read reasoning, a header or an unmarked call, which can only be at the beginning of a
         reply or right after a mark. Returns whether there was one."""
         incoming = self._incoming
         incoming.remember()

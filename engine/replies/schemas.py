@@ -45,22 +45,22 @@ _SAYS_NOTHING: Mapping[str, tuple[Any, ...]] = {
 _UNKNOWN = re.compile(r"Unimplemented keys: (\[.*\])")
 _REFUSALS = {  # llguidance's error -> our message and remedy
     r"Unimplemented keys: \[(.*)\]": (
-        "The {kind} uses {0}, which cannot be followed.",
-        "Leave it out, and check the answer for it yourself.",
+        "The {kind} uses {0}, which is not supported.",
+        "Remove it, and check the answer yourself.",
     ),
     r"oneOf constraints are not supported": (
-        'The {kind} uses "oneOf" for alternatives of which several may hold.',
+        'The {kind} uses "oneOf", but several of its alternatives can match at once.',
         'Use "anyOf".',
     ),
     r"Resource '(.*)' is not present": (
-        "The {kind} refers to {0}, and nothing is fetched.",
-        'Put what it refers to into its "$defs".',
+        "The {kind} refers to {0}, which is not downloaded.",
+        'Copy the referenced schema into its "$defs".',
     ),
-    r"^NoExtension": ("Nothing satisfies the {kind}.", "Change it."),
-    r"Expecting object schema": ("The {kind} is no object.", "Write one, as {}."),
+    r"^NoExtension": ("No text matches the {kind}.", "Correct it."),
+    r"Expecting object schema": ("The {kind} is not an object.", "Send an object, such as {}."),
     r"recursion|too deeply nested|nest limit": (
         "The {kind} is nested too deeply.",
-        "Make it flatter.",
+        "Reduce its nesting.",
     ),
 }
 
@@ -70,7 +70,7 @@ def problem(kind: str, complaint: str) -> Problem:
     for pattern, (message, remedy) in _REFUSALS.items():
         if found := re.search(pattern, complaint):
             return Problem(message.format(*found.groups(), kind=kind), remedy)
-    return Problem(f"The {kind} cannot be followed: {telling_line(complaint)}.", "Change it.")
+    return Problem(f"The {kind} is not supported: {telling_line(complaint)}.", "Change it.")
 
 
 def complaint_about(schema: Mapping[str, Any]) -> str:
@@ -86,7 +86,7 @@ def meaningful(schema: Any) -> Any:
 def loosened(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The part of a schema that answers can be held to: all of it, where they can.
 
-    Alternatives of which one only may hold become alternatives.
+    Alternatives that exclude each other become plain alternatives.
     """
     found: Mapping[str, Any] = meaningful(schema)
     if not _complaints(found, JSON)[0]:
@@ -95,8 +95,8 @@ def loosened(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     listed = [key for warning in warnings for key in _UNKNOWN.findall(warning)]
     unknown = {key for keys in listed for key in json.loads(keys)}
 
-    def change(one: dict[str, Any]) -> dict[str, Any]:
-        return _loose(one, unknown)
+    def change(part: dict[str, Any]) -> dict[str, Any]:
+        return _loose(part, unknown)
 
     loose: Mapping[str, Any] = mapped(found, change)
     return loose if loose == found else loosened(loose)
@@ -116,7 +116,7 @@ def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _empty(key: str, value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a keyword allows whatever would be allowed without it."""
+    """Return whether a keyword changes nothing: all values are allowed that are without it."""
     match key:
         case "format":
             return not isinstance(value, str) or not _known_format(value)
@@ -127,7 +127,9 @@ def _empty(key: str, value: Any, schema: Mapping[str, Any]) -> bool:
             return not {"then", "else"} & schema.keys()
         case "then" | "else":
             return "if" not in schema
-    return any(value == one and type(value) is type(one) for one in _SAYS_NOTHING.get(key, ()))
+    return any(
+        value == empty and type(value) is type(empty) for empty in _SAYS_NOTHING.get(key, ())
+    )
 
 
 @lru_cache(256)
@@ -152,9 +154,9 @@ def mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> A
     found = change(schema)
     for key, value in found.items():
         if key in _NAMED and isinstance(value, dict):
-            found[key] = {name: mapped(one, change) for name, one in value.items()}
+            found[key] = {name: mapped(part, change) for name, part in value.items()}
         elif key in _LISTED and isinstance(value, list):
-            found[key] = [mapped(one, change) for one in value]
+            found[key] = [mapped(part, change) for part in value]
         elif key in _NESTED:
             found[key] = mapped(value, change)
     return found

@@ -58,7 +58,7 @@ REASONING = (
     ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>"),
     ReasoningMarks("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 )
-"""All known pairs, except harmony's, which uses channels, and those of single families."""
+"""All known pairs, except harmony's, which uses channels, and pairs of single families."""
 
 
 def syntax_of(

@@ -27,21 +27,21 @@ class Tool:
         """The JSON types that a parameter's schema allows; empty if it names none."""
         found, seen, waiting = set[str](), set[int](), [schema]
         while waiting:
-            one = waiting.pop()
-            if id(one) in seen:
+            part = waiting.pop()
+            if id(part) in seen:
                 continue
-            seen.add(id(one))
-            kind, values = one.get("type"), one.get("enum")
+            seen.add(id(part))
+            kind, values = part.get("type"), part.get("enum")
             if isinstance(kind, str):
                 found.add(kind)
             elif isinstance(kind, list):
                 found.update(name for name in kind if isinstance(name, str))
-            elif "const" in one:
-                found.add(type_of(one["const"]))
+            elif "const" in part:
+                found.add(type_of(part["const"]))
             elif isinstance(values, list):
                 found.update(map(type_of, values))
             for several in ("anyOf", "oneOf"):
-                choices = one.get(several)
+                choices = part.get(several)
                 if isinstance(choices, list):
                     waiting += map(self.resolved, choices)
         return found
@@ -66,7 +66,7 @@ def tools_of(text: str) -> tuple[Tool, ...]:
     """Parse the tools from a JSON list, as in `engine.request.Prompt`. Raises `Problem`."""
     try:
         found = json.loads(text) if text else []
-        return tuple(_tool(one["function"]) for one in found)
+        return tuple(_tool(tool["function"]) for tool in found)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Problem(
             f"The tools cannot be read: {error!r}.",
@@ -106,5 +106,5 @@ def _mapping(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
 def _tool(function: Mapping[str, Any]) -> Tool:
     parameters = function.get("parameters") or {}
     if not isinstance(function["name"], str) or not isinstance(parameters, dict):
-        raise TypeError("a name is no text, or parameters are no object")
+        raise TypeError("a name is not a text, or parameters are not an object")
     return Tool(function["name"], parameters, function.get("strict") is True)

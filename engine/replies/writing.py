@@ -47,9 +47,9 @@ def _nested(row: CallRow, key: str, value: object) -> str:
     before, behind, closing = row.key
     match value:
         case Mapping():
-            inner = "".join(_nested(row, name, one) for name, one in value.items())
+            inner = "".join(_nested(row, name, part) for name, part in value.items())
         case list():
-            inner = "".join(_nested(row, "item", one) for one in value)
+            inner = "".join(_nested(row, "item", part) for part in value)
         case str():
             inner = value
         case _:
@@ -66,7 +66,7 @@ def _literal(value: object, quote: str) -> str:
     if isinstance(value, str):
         return f"{quote}{value}{quote}"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_literal(one, quote)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_literal(part, quote)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(_literal(one, quote) for one in value) + "]"
+        return "[" + ",".join(_literal(part, quote) for part in value) + "]"
     return _json(value)

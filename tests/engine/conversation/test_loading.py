@@ -255,7 +255,7 @@ def test_json_files_with_byte_order_marks(folder):
 def test_an_old_system_is_remarked(folder, monkeypatch):
     assert load(ModelFolder(folder)).remark == ""
     monkeypatch.setattr("engine.conversation.loading.macos_to_update", lambda: "26.1")
-    assert "update it to 26.2" in load(ModelFolder(folder)).remark
+    assert "Update to macOS 26.2" in load(ModelFolder(folder)).remark
 
 
 def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder):

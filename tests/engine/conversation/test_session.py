@@ -311,7 +311,7 @@ def test_a_drafter_that_is_switched_off_is_named_once(tokenizer, beside_host):
         other = list(session.another().complete(prompt, request))
     assert [text_of(each) for each in (first, again, other)] == 3 * [text.decode()]
     assert done_of(first).remark == (
-        "overflowing computed NaN or infinity, and drafts no more: choose another drafter."
+        "overflowing computed NaN or infinity and was switched off. Choose another drafter."
     )
     assert done_of(again).remark == ""
     drafted = [

@@ -288,11 +288,11 @@ def test_pictures_that_nobody_can_be_shown_are_refused(tokenizer, pictures, tmp_
     smaller = replace(first, width=4)
     refused = [
         (blind, said("So?", first), "cannot see"),
-        (session, said("So?", first, role="system"), "of the user"),
-        (new(told), said("So?", first), "no place"),
-        (session, said("So?", lost), "gone or damaged"),
+        (session, said("So?", first, role="system"), "Only user messages"),
+        (new(told), said("So?", first), "does not support these pictures"),
+        (session, said("So?", lost), "missing or damaged"),
         (session, said("So?", other), "has changed"),
-        (session, said("So?", smaller), "gone or damaged"),
+        (session, said("So?", smaller), "missing or damaged"),
     ]
     for asked, message, why in refused:
         messages = [message, *([said("So?")] if message.role == "system" else [])]
