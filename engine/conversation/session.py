@@ -166,7 +166,7 @@ class Session:
         self._shared, self.target = shared, shared.target
         self.decoder, self.drafter, self.policy, self._costs = decoder, drafter, policy, costs
         self.disturbed = False
-        self._told = frozenset[str]()  # the drafters that are known to be switched off
+        self._announced = frozenset[str]()  # the drafters that are known to be switched off
         self._stalls = Stalls(self.target)
         self._kept: KeptPrefix | None = None  # of the latest prompt
         self._tokens = list(tokens)  # committed; the models have read a prefix of them
@@ -498,10 +498,10 @@ class Session:
         if answer.prediction:
             prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
             drafter = Cascade(prediction, drafter)
-        telling = AnswerEvents(generation, self._shared.token_texts, answer.text, answer.sources.of)
-        ending, stats = yield from self._rounds(answer, drafter, telling, control, stats)
+        writer = AnswerEvents(generation, self._shared.token_texts, answer.text, answer.sources.of)
+        ending, stats = yield from self._rounds(answer, drafter, writer, control, stats)
         self.decoder.free_pool(len(self._tokens))
-        yield from telling.finish(cut=ending != "stop")
+        yield from writer.finish(cut=ending != "stop")
         if earlier is not None and ending != "cancelled" and not control.cancelled():
             # Before `Done`: a chat that is deleted after it is forgotten here, too.
             lead = text_begins(answer.tokens, max(len(answer.tokens) - LEAD, 0))
@@ -518,7 +518,7 @@ class Session:
             stats = replace(stats, reference_seconds=reference)
         ending = "stop" if answer.text.stopped else ending
         self.drafter.dropped |= drafter.dropped
-        dropped, self._told = drafter.dropped - self._told, drafter.dropped
+        dropped, self._announced = drafter.dropped - self._announced, drafter.dropped
         remark = _DROPPED.format(" and ".join(sorted(dropped))) if dropped else ""
         return Done(generation, ending, stats, cut=answer.text.cut, remark=remark)
 
@@ -526,7 +526,7 @@ class Session:
         self,
         answer: "Answer",
         drafter: Drafter,
-        telling: AnswerEvents,
+        writer: AnswerEvents,
         control: Control,
         stats: Stats,
     ) -> Generator[Event | Pass, None, tuple[DoneReason, Stats]]:
@@ -541,7 +541,7 @@ class Session:
                     yield item
                     continue
                 now = task.clock()
-                for event in telling.push(item, now - last, accompanied=task.company.in_turns):
+                for event in writer.push(item, now - last, accompanied=task.company.in_turns):
                     stats = update(stats, event)
                     yield event
                 if isinstance(item, RoundDraft):

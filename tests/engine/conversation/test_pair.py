@@ -81,14 +81,6 @@ def test_names(target):
     assert [(name, type(drafter), drafter.name) for name, drafter in made] == [*NAMES]
 
 
-def test_an_early_exit_is_half_way_unless_told(target):
-    for name, layers in {"early-exit": 2, "early-exit:1": 1, "early-exit:3": 3}.items():
-        drafter = make(name, target)
-        assert isinstance(drafter, EarlyExitDrafter)
-        assert len(drafter._model.layers) == layers
-    assert len(target.model.layers) == 4, "the target keeps its own"
-
-
 def test_a_folder(target, other, monkeypatch):
     for name in (str(other), f"  {other} "):
         drafter = make(name, target)
@@ -232,21 +224,6 @@ def test_one_that_drafts_in_parallel_needs_the_same_tokens(target, other):
     exchange(other, "Z", "A")
     with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
         make(str(other), target)
-
-
-@pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])
-def test_a_path_that_is_no_model(what, target, other):
-    match what:
-        case "a file":
-            path, lacks = other / "model.safetensors", "no model folder"
-        case "an empty folder":
-            path, lacks = other / "empty", r"config\.json"
-            path.mkdir()
-        case _:
-            path, lacks = other, r"tokenizer\.json"
-            (other / "tokenizer.json").unlink()
-    with pytest.raises(Problem, match=lacks):
-        make(str(path), target)
 
 
 def test_a_model_with_fewer_logits_drafts_only_what_it_knows(target, tmp_path):

@@ -15,7 +15,6 @@ from tests.support.engine.helpers import (
     CORE,
 )
 from tests.support.engine.sessions import (
-    DRAFTERS,
     QUESTION,
     check_caches,
     collect,
@@ -25,7 +24,6 @@ from tests.support.engine.sessions import (
     text_of,
     tiny_model,
     tokens_of,
-    use,
 )
 from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
@@ -230,15 +228,6 @@ def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer):
         if question == "And then?":
             session.policy.restart()
     assert read == [True, False, True], "nothing is known at first, and after a new start"
-
-
-def test_drafter_may_change_between_turns(tokenizer):
-    session = new_session(tokenizer, "llama", "lookup")
-    first = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
-    for kind in DRAFTERS:
-        use(session, kind, "llama")
-        again = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
-        assert tokens_of(again) == tokens_of(first), kind
 
 
 def test_an_answer_goes_on_where_it_was_cut(tokenizer):

@@ -138,14 +138,6 @@ def test_tokens_where_messages_are_left_out(tokenizer):
     assert found == {0, 3}
 
 
-def test_a_message_that_spells_the_marks(tokenizer):
-    tokenizer.chat_template = TEMPLATES["as it is"]
-    letters = "".join(map(chr, range(0xF0000, 0xF0005)))
-    sources, tokens = sources_of(tokenizer, (ChatMessage("user", f"a{letters}b"),))
-    found = {source.offset for i in range(len(tokens)) if (source := sources.of(i))}
-    assert {1, 6} <= found <= set(range(7))
-
-
 @pytest.mark.parametrize("template", ["shortened", "in capitals", "measured"])
 def test_a_template_that_changes_what_is_said(tokenizer, template):
     tokenizer.chat_template = TEMPLATES[template]
