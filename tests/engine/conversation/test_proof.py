@@ -29,7 +29,7 @@ from tests.support.mostly_slow import mostly_slow
 
 LOST = "the check did not come back"
 FAMILIES = ("llama", "gemma3_text", "qwen3_5")
-MOST = 6  # rows
+MOST = 4  # rows
 ROUNDS = "layer 1 of 2 gives 2 rows other bits after 9 tokens"
 PROMPT = list(range(3, 23))
 
@@ -57,7 +57,7 @@ def ticking(*, shapes="", slower=0.0, depths=(9,)):
     with (
         mock.patch.object(Decoder, "read", reading),
         mock.patch.object(proof.Way, "install", installing),
-        mock.patch.multiple(proof, FEW_ROWS=MOST, _DEPTHS=depths, _TIMED_ROWS=(5, MOST), _TIMES=1),
+        mock.patch.multiple(proof, FEW_ROWS=MOST, _DEPTHS=depths, _TIMED_ROWS=(3, MOST), _TIMES=1),
         mock.patch.object(proof, "perf_counter", clock),
         mock.patch.object(proof, "kernels_for", return_value=(tuple(shapes), "tried")),
     ):
@@ -143,7 +143,7 @@ def test_a_device_that_rounds_by_rows_is_told_of_with_the_first_layer(target, tm
         looking.assert_not_called()
         strict = settle(target, "on", store=store)
         assert (strict.rows, strict.cost) == (MOST, 1.0)
-        assert strict.how == "passes over up to 6 rows, by MLX's kernels, some row by row"
+        assert strict.how == f"passes over up to {MOST} rows, by MLX's kernels, some row by row"
         assert settle(target, "off", store=store).why == "nothing was checked"
 
 
@@ -151,7 +151,7 @@ def test_a_device_that_does_not_round_is_exact_by_itself(target, tmp_path):
     with computing_as(GPU), ticking():
         found = settle(target, "auto", store=CalibrationStore(tmp_path))
     assert (found.rows, found.cost, found.why) == (MOST, 1.0, "")
-    assert found.how == "passes over up to 6 rows, by MLX's own kernels"
+    assert found.how == f"passes over up to {MOST} rows, by MLX's own kernels"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_metal_s_own_text_is_exact_by_our_kernel_and_not_by_mlx_s(kind, tokenize
         alone.remove(model)
     assert (stock.rows, ours.rows) == (0, MOST)
     assert "gives 2 rows other bits after 9 tokens" in stock.why
-    assert ours.how == "passes over up to 6 rows, by our kernel for few rows"
+    assert ours.how == f"passes over up to {MOST} rows, by our kernel for few rows"
 
 
 def test_rounding_that_the_logits_hide_is_seen(target, tmp_path):

@@ -264,7 +264,7 @@ def test_context_limit(kind, tokenizer):
 
 def test_session_survives_an_error_in_the_model(tokenizer):
     session = new_session(tokenizer, "qwen3_5", "model")
-    request = Request(max_tokens=24)
+    request = Request(max_tokens=12)
     expected = tokens_of(collect(session, session.answer(QUESTION, request)))
     read, passes = session.decoder.read, iter(range(100))
 

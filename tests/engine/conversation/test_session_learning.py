@@ -25,7 +25,7 @@ from tests.support.mostly_slow import mostly_slow
 
 OTHER = [ChatMessage("user", "What is the shortest way to the sea?")]
 DRAFTERS = Drafters("suffix", (NamedDrafter("suffix"),))
-REQUEST = Request(max_tokens=40)
+REQUEST = Request(max_tokens=24)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
@@ -345,7 +344,6 @@ def test_a_pair_is_measured_behind_a_picture(tokenizer, pictures):
     for drafter in (
         ModelDrafter(own, vocabulary=VOCABULARY),
         lively_drafter(session.decoder, seed=5),
-        EarlyExitDrafter(session.decoder, layers=1),
     ):
         session.drafter, session.policy = drafter, Automatic()
         session.calibrate()

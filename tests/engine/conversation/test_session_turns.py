@@ -104,7 +104,7 @@ def test_turns_are_answered_as_by_fresh_sessions(architecture, kind, tokenizer):
 )
 def test_measuring_plain_rounds_leaves_the_session_as_it_was(architecture, kind, tokenizer):
     session = new_session(tokenizer, architecture, kind)
-    request = Request(max_tokens=24)
+    request = Request(max_tokens=12)
     assert session.plain_passes(request) == ()  # before the first answer
     answered = collect(session, session.answer(QUESTION, request))
     before = list(session._tokens)

@@ -63,7 +63,7 @@ def check_what_follows(tokenizer, tokens, closed):
 
 def check_the_budget(tokenizer, kind, budget=BUDGET):
     session = new_session(tokenizer, kind=kind)
-    request = Request(max_tokens=40, thinking_budget=budget)
+    request = Request(max_tokens=30, thinking_budget=budget)
     events = collect(session, session.answer(QUESTION, request))
     tokens = tokens_of(events)
     free = new_session(tokenizer, kind="none").answer(QUESTION, Request(max_tokens=budget))
