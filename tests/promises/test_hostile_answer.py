@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices, QImage
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QTextEdit
 
 from app.markdown.view import TextView
 from app.rounds.scrubber import ReplayDialog
@@ -127,7 +127,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     assert "<b>a</b> [U+202E]<b>" in shown
     assert not set(BIDI) & set(shown)
     assert not set(BIDI) & set(window.windowTitle())
-    assert not set(BIDI) & set(scrubber._text.toPlainText())
+    assert not set(BIDI) & set(scrubber.findChild(QTextEdit).toPlainText())
 
 
 def test_who_watches_notices(listener: Listener, canary: tuple[Path, Watch]) -> None:
