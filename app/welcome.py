@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.models.formatting import target_name
 from app.models.loader import ModelLoader
-from app.rounds.recorded_loop import RecordedLoop, read_recording
+from app.replay.first_page import RecordedLoop, read_recording
 from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.motion import motion_is_reduced
@@ -72,7 +72,7 @@ class Welcome(QScrollArea):
         self._words.setText("A small model guesses ahead, yours checks. The same answer, sooner.")
         self._question.setText(recording.question)
         self.loop = RecordedLoop(recording, still=motion_is_reduced())
-        steps = len(recording.rounds)
+        steps = len(recording.replay)
         self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
         self._gain.setToolTip(f"Recorded with {in_words.short_model(recording.target)}")
         self._explain, self._library = _link("What am I looking at?"), _link("Library")
@@ -187,7 +187,7 @@ class Welcome(QScrollArea):
         shown, colours = self._theme.interface_font, self._theme.colours
         for card in self.examples:
             card.set_appearance(shown, colours)
-        self.loop.setFont(self._theme.font)
+        self.loop.setFont(_scaled(self._theme.font, 1.25))
         for label, scale, colour in (
             (self._title, 2.0, colours.text),
             (self._words, 1.15, colours.muted),

@@ -27,8 +27,8 @@ from app.models.formatting import drafts_in_words
 from app.models.memory_dialog import MemoryDialog
 from app.notices import Notices
 from app.race.dialog import RaceDialog
+from app.replay.scrubber import ReplayDialog
 from app.rounds.replay_page import replay_page
-from app.rounds.scrubber import ReplayDialog
 from app.rounds.trace import Replay, to_document
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import QWidget
 from app.markdown.formats import CODE_PADDING, PANEL, SHAPE
 from app.markdown.page import Shape, utf16
 from app.markdown.view import TextView
-from app.rounds.lane import describe
+from app.rounds.explained import describe
 from app.rounds.marks import flat
 from app.theme.palette import Palette
 from engine.conversation.rounds import Fate, Round

@@ -29,8 +29,7 @@ from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QToolBut
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
-from app.rounds.drawing import WHY_DISCARDED, WHY_FORCED
-from app.rounds.explained import KINDS, KindWord
+from app.rounds.explained import KINDS, WHY_DISCARDED, WHY_FORCED, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of, mixed
 

@@ -143,6 +143,14 @@ class TextDocument:
         self._stream.append(delta)
         self._stale = True
 
+    def cut(self, length: int) -> None:
+        """Keep the first `length` characters of the given text. More text may follow, and it has
+        not ended. Takes effect with the next steps."""
+        whole, self._stream = self._stream, self._stream.until(length)
+        changed = whole.has_definitions or self._ends  # the text before the cut
+        self._ended, self._complete, self._stale = set(), False, True
+        self._rewind(0 if changed else self._stream.place_of(length))
+
     def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
         """Say which stretches the text has: see `StreamingMarkdown`."""
         self._stream.set_stretches(stretches)

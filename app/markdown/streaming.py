@@ -188,6 +188,14 @@ class StreamingPlainText(_StreamingText):
 
     reasoning = None
 
+    has_definitions = False
+
+    def until(self, length: int) -> "StreamingPlainText":
+        """Return the beginning of this text, `length` characters as they were given."""
+        kept = StreamingPlainText()
+        kept.append(self.given[:length])
+        return kept
+
     def kind_at(self, place: int) -> Kind:
         """Return "content": the user writes no reasoning."""
         return "content"
@@ -270,6 +278,19 @@ class StreamingMarkdown(_StreamingText):
                 place = used.start() if used else begin
                 self._reread = place if self._reread is None else min(place, self._reread)
                 self._last = ("", ReadingPlace(), [])
+
+    def until(self, length: int) -> "StreamingMarkdown":
+        """Return the beginning of this text, `length` characters as they were given."""
+        kept = StreamingMarkdown(self._reader)
+        kept.set_stretches(self._stretches)
+        kept.asides = tuple(aside for aside in self.asides if aside.place <= length)
+        kept.append(self.given[:length])
+        return kept
+
+    @property
+    def has_definitions(self) -> bool:
+        """Whether a definition was found, which changes the text before it."""
+        return bool(self._references)
 
     @property
     def reasoning(self) -> ReasoningSpan | None:

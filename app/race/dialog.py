@@ -7,29 +7,22 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from app import files
-from app.chat.draft_ahead import DraftAhead
-from app.markdown.formats import Formats
-from app.markdown.links import ask_to_open
-from app.markdown.streaming import StreamingMarkdown
-from app.markdown.view import TextView
 from app.race.race import RACERS, Race, Racer, RaceResult
+from app.replay.player import AnswerPlayer
 from app.rounds import figures
 from app.rounds.marks import marked
 from app.rounds.pace import PaceTimer
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
@@ -47,8 +40,6 @@ _RULES = (
     "must write the same text. They write in turns, so that other work of this computer slows "
     "both. A clock runs only in its own turns."
 )
-_FRAME_MS = 33
-_ROOM = 60  # pixels below the text, for a draft
 _SAID_MS = 1_500  # how long a button shows that it has copied
 
 
@@ -255,85 +246,6 @@ class RaceDialog(Dialog):
         super().closeEvent(event)
 
 
-class RaceAnswer(QScrollArea):
-    """The answer of one racer as Markdown. The newest line stays in sight while it is there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._timer = QTimer(self, interval=_FRAME_MS)
-        self._timer.timeout.connect(self._step)
-        self._pinned = True
-        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
-        self.verticalScrollBar().rangeChanged.connect(self._on_grown)
-        self.clear()
-
-    @property
-    def text(self) -> str:
-        """The text as it was given."""
-        return self._view.text.given
-
-    def clear(self) -> None:
-        """Start an answer."""
-        self._timer.stop()
-        self._pinned = True
-        self._next: Round | None = None
-        self._view = TextView(Formats(self.font(), colours_of(self)), StreamingMarkdown())
-        self._view.setAccessibleName(self.accessibleName())
-        self._view.link_asked.connect(lambda address: ask_to_open(self, address))
-        page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 8, _ROOM)
-        column.addWidget(self._view)
-        column.addStretch(1)
-        self.setWidget(page)
-        self._ahead = DraftAhead(self._view, colours_of(self), over=page)
-        self._ahead.calm = motion_is_reduced()
-
-    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
-        """Say which stretches the text has."""
-        self._view.text.set_stretches(stretches)
-
-    def append(self, delta: str, round: Round | None) -> None:
-        """Add text, and show the draft of this round after it. The next frame shows both."""
-        self._view.text.append(delta)
-        self._next = round
-        self._write_soon()
-
-    def finish(self) -> None:
-        """End the text."""
-        self._view.text.finish()
-        self._next = None
-        self._write_soon()
-
-    def _write_soon(self) -> None:
-        if not self._timer.isActive():
-            self._timer.start()
-
-    def _step(self) -> None:
-        more = self._view.step()
-        self._view.place_buttons()
-        if not more:
-            self._timer.stop()
-            self._ahead.show_round(self._next)
-
-    def _on_scrolled(self, value: int) -> None:
-        self._pinned = value >= self.verticalScrollBar().maximum() - 24
-
-    def _on_grown(self, low: int, high: int) -> None:
-        if self._pinned:
-            self.verticalScrollBar().setValue(high)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
-            self._view.set_formats(Formats(self.font(), colours_of(self)))
-            self._write_soon()
-
-
 class RaceTrack(QWidget):
     """One racer: its clock, its figures, and its text with its drafts."""
 
@@ -345,8 +257,8 @@ class RaceTrack(QWidget):
             plain_label("\u2013"),
             plain_label(""),
         )
-        self.answer = RaceAnswer()
-        self.answer.setAccessibleName(f"{title}: the answer")
+        self.answer = AnswerPlayer()
+        self.answer.name(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
         self._pace = PaceTimer(self)
         self._pace.due.connect(self.answer.append)

@@ -1,4 +1,4 @@
-"""Explains the colours and figures of the rounds in plain words: in tooltips and in a dialog.
+"""Explains tokens, rounds and figures in plain words: in tooltips and in a dialog.
 
 Knows words, colours and lines; no answer.
 """
@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
+    QHBoxLayout,
     QLabel,
     QScrollArea,
     QSizePolicy,
@@ -16,30 +17,28 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.rounds.drawing import PEN_STYLES
-from app.rounds.lane import DraftLane
+from app.rounds.marks import marked
 from app.rounds.trace import PieceKind
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
-from app.theme.palette import line_of
+from app.theme.palette import LineStyle, line_of
 from app.theme.style import colours_of, set_ink
-from engine.conversation.rounds import Round, Token
-from engine.events import TokenVerdict, Verdict, WrittenToken
+from engine.conversation.rounds import Round
 
+WHY_DISCARDED = "because a token before it was rejected"
+WHY_FORCED = "by a grammar, or to end the thinking"
 KINDS: dict[PieceKind, str] = {
     "accepted": "The drafter proposed this token, and the target accepted it. Each accepted token "
     "saves a pass of the target.",
-    "correction": "The drafter proposed another token here, which the target rejected. This is "
-    "the target\u2019s own token in its place.",
-    "bonus": "The draft was accepted to its end, and the same pass of the target gave this extra "
-    "token.",
+    "correction": "The target rejected the drafted token here. This is its own token instead.",
+    "bonus": "The target accepted the whole draft. The same pass gave this extra token.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
-    "forced": "Only this token was allowed here: by a grammar, or to end the thinking. It was "
-    "written without a draft, and without a pass of the target.",
+    "forced": "A grammar, or the end of the thinking, allowed only this token. It took no draft "
+    "and no pass.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
-    "discarded": "The drafter proposed this token after one that was rejected, so it was "
-    "discarded too, however good it was. It is not part of the answer.",
+    "discarded": "The drafter proposed this token after a rejected one, so it was discarded "
+    "unseen. It is not part of the answer.",
 }
 IN_WORDS: dict[PieceKind, str] = {
     "accepted": "guessed right",
@@ -51,28 +50,24 @@ IN_WORDS: dict[PieceKind, str] = {
     "discarded": "discarded",
 }
 FIGURES: dict[str, str] = {
-    "speed": "Tokens a second over the whole answer so far. The time for reading the prompt does "
-    "not count; the time for other answers that are written meanwhile does.",
-    "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
-    "each pass. It is compared with plain passes in this answer, or with a few that are measured "
-    "right after it, under the same conditions; and it is stored with the answer. It is "
-    "never more than the tokens per pass. Where the machine was busier at one time than at the "
-    "other, there is no figure.",
-    "rate": "The share of the drafted tokens that became part of the answer. Of a tree only one "
-    "path can.",
-    "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
-    "This includes forced tokens, which take no pass.",
-    "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
-    "the drafter and the number of tokens, by the time of passes and drafts on this machine and "
-    "by what was accepted so far. 0 is plain decoding. A drafter that does not pay off at the "
-    "moment is parked, and tried now and then.",
-    "cache": "How much of the prompt was in the cache already, so that it was not read again.",
-    "positions": "The share of the drafts with a token at this position of which it was accepted; "
-    "in a tree, one of the alternatives there. It falls along a draft, as everything after a "
-    "rejected token is discarded. A faint bar stands for fewer than 20 drafts and means little.",
-    "time": "The time between the first and the last token: for drafting, for the target\u2019s "
-    "passes (verifying), and for everything else, such as other answers that are written at the "
-    "same time.",
+    "speed": "Tokens per second over the answer so far. Reading the prompt does not count; writing "
+    "other answers at the same time does.",
+    "plain": "How many times as fast this answer was as plain decoding, which writes one token per "
+    "pass. It is compared with plain passes in this answer, or with a few that are measured right "
+    "after it. If the Mac was busier at one time than at the other, there is no figure.",
+    "rate": "The share of the drafted tokens that became part of the answer. Only one path of a "
+    "tree can.",
+    "length": "The average number of tokens from one pass of the target, forced tokens included. "
+    "Plain decoding gives 1.",
+    "draft": "The number of tokens in the latest draft, and the reason. Before each round "
+    "Slipstream chooses the drafter and the number of tokens, by their cost on this Mac and by how "
+    "many were accepted. 0 is plain decoding.",
+    "cache": "The share of the prompt that was cached, and so was not read again.",
+    "positions": "How often the token at this position of a draft was accepted. The share falls "
+    "along a draft: everything after a rejected token is discarded. A faint bar stands for fewer "
+    "than 20 drafts.",
+    "time": "The time between the first and the last token: for drafting, for verifying (the "
+    "target\u2019s passes), and for everything else, such as other answers.",
 }
 FIGURE_NAMES: dict[str, str] = {
     "speed": "Speed",
@@ -85,18 +80,47 @@ FIGURE_NAMES: dict[str, str] = {
     "cache": "Prompt cache",
 }
 _STORY = (
-    "Slipstream lets a small drafter propose the next few tokens, and the target, the model whose "
-    "answer you read, checks all of them in a single pass. What the target would have written "
-    "itself is accepted; the first token that it would not have written is rejected. So the text "
-    "is the target\u2019s own, and it comes sooner. One draft and what became of it is a round:"
+    "A small drafter proposes the next few tokens. The target, the model whose answer you read, "
+    "checks them all in a single pass: it accepts those that it would have written itself, and "
+    "replaces the first that it would not. So the text is the target\u2019s own, and comes sooner. "
+    "A draft and its verdict are a round:"
 )
 _TREES = (
-    "A draft can also be a tree: below each other stand alternatives for the same place, joined by "
-    "lines to what comes before them, and at most one path through the tree is accepted:"
+    "A draft can also be a tree with several tokens for the same place. At most one path through "
+    "it is accepted. The tooltip of a token lists those that were rejected in its place."
 )
-
-
+SAMPLE: tuple[tuple[str, PieceKind], ...] = (
+    ("the", "accepted"),
+    ("sky", "accepted"),
+    ("was", "rejected"),
+    ("blue", "discarded"),
+    ("is", "correction"),
+)
+_PEN_STYLES: dict[LineStyle, Qt.PenStyle] = {
+    "solid": Qt.PenStyle.SolidLine,
+    "dash": Qt.PenStyle.DashLine,
+    "dot": Qt.PenStyle.DotLine,
+    "dash dot": Qt.PenStyle.DashDotLine,
+    "strike": Qt.PenStyle.SolidLine,
+    "dash strike": Qt.PenStyle.DashLine,
+    "none": Qt.PenStyle.NoPen,
+}
 _AROUND_SWITCH = 7  # pixels next to the words of a switch
+
+
+def describe(round: Round) -> str:
+    """Describe a round in a sentence or two."""
+    if forced := [marked(token.text) for token in round.tokens if token.fate == "forced"]:
+        return f"Round {round.number}: forced {' '.join(forced)}."
+    drafted = " ".join(marked(token.text) for token in round.best_path)
+    if more := len(round.drafted) - len(round.best_path):
+        drafted += f" and {more} more in other branches"
+    if round.verdict is None:
+        return f"Round {round.number}: {round.drafter} drafts {drafted}."
+    counts = f"{round.verdict.accepted} of {len(round.drafted)} accepted"
+    draft = f"{drafted}: {counts}" if drafted else "nothing drafted"
+    own = f"; {round.own.fate}: {marked(round.own.text)}" if round.own else ""
+    return f"Round {round.number}: {draft}{own}."
 
 
 def as_tip(text: str) -> str:
@@ -105,18 +129,19 @@ def as_tip(text: str) -> str:
 
 
 class KindWord(QAbstractButton):
-    """A kind of tokens in plain words, in its colour and with its line; the tooltip explains it.
+    """A kind of tokens in plain words, or a token, in its colour and with its line; the tooltip
+    explains it.
 
     If it is checkable, it is a switch, with a box around it, pale while it is off.
     """
 
-    def __init__(self, kind: PieceKind) -> None:
+    def __init__(self, kind: PieceKind, text: str = "") -> None:
         super().__init__()
         self._kind: PieceKind = kind
-        self.setText(IN_WORDS[kind])
+        self.setText(text or IN_WORDS[kind])
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setAccessibleName(IN_WORDS[kind])
+        self.setAccessibleName(self.text())
         self.setAccessibleDescription(KINDS[kind])
         self.setToolTip(as_tip(KINDS[kind]))
 
@@ -149,14 +174,14 @@ class KindWord(QAbstractButton):
                 colour = colour if self.isChecked() else QColor(colours.muted)
             painter.setPen(colour)
             painter.drawText(QPointF(left, base), self.text())
-            painter.setPen(QPen(colour, 1.5, PEN_STYLES[line]))
+            painter.setPen(QPen(colour, 1.5, _PEN_STYLES[line]))
             y = base - metrics.xHeight() / 2 if line.endswith("strike") else base + 3.0
             right = left + metrics.horizontalAdvance(self.text())
             painter.drawLine(QPointF(left, y), QPointF(right, y))
 
 
 class RoundsExplained(Dialog):
-    """\u201cWhat am I looking at?\u201d: a round as a picture, then each kind and each figure."""
+    """\u201cWhat am I looking at?\u201d: a round, then each kind and each figure."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -168,11 +193,9 @@ class RoundsExplained(Dialog):
         grid.setHorizontalSpacing(18)
         grid.setVerticalSpacing(9)
         grid.setColumnStretch(1, 1)
-        for words, sample in ((_STORY, sample_round()), (_TREES, sample_tree())):
-            grid.addWidget(plain_label(words, wraps=True), grid.rowCount(), 0, 1, 2)
-            lane = DraftLane()
-            lane.show_round(sample)
-            grid.addWidget(lane, grid.rowCount(), 0, 1, 2)
+        self._add(grid, plain_label(_STORY, wraps=True))
+        self._add(grid, _sample_round())
+        self._add(grid, plain_label(_TREES, wraps=True))
         top = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
         self._add_heading(grid, "Tokens")
         for kind, words in KINDS.items():
@@ -207,7 +230,11 @@ class RoundsExplained(Dialog):
         font.setWeight(QFont.Weight.DemiBold)
         heading.setFont(font)
         heading.setContentsMargins(0, 8, 0, 0)
-        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
+        self._add(grid, heading)
+
+    @staticmethod
+    def _add(grid: QGridLayout, part: QWidget) -> None:
+        grid.addWidget(part, grid.rowCount(), 0, 1, 2)
 
     def _explaining(self, text: str) -> QLabel:
         label = plain_label(text, wraps=True)
@@ -224,33 +251,16 @@ class RoundsExplained(Dialog):
             set_ink(label, colours_of(self).muted)
 
 
-def sample_round() -> Round:
+def _sample_round() -> QWidget:
     """Return a round with a token of every fate that a draft can have."""
-    drafted = (
-        Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
-        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0, parent=0),
-        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07, parent=1),
-        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0, parent=2),
-    )
-    return _sample(1, drafted, WrittenToken(5, " is", 0.95, "correction"))
-
-
-def sample_tree() -> Round:
-    """Return a round of a tree, with a path accepted in the second branch."""
-    drafted = (
-        Token(1, " light", "rejected", q=0.58, p=0.21, chance=0.36),
-        Token(2, " waves", "discarded", q=0.64, p=0.5, chance=0.78, parent=0),
-        Token(3, " blue", "accepted", q=0.36, p=0.72, chance=1.0),
-        Token(4, " light", "accepted", q=0.71, p=0.93, chance=1.0, parent=2),
-        Token(5, " waves", "rejected", q=0.17, p=0.02, chance=0.1, parent=2),
-    )
-    return _sample(2, drafted, WrittenToken(6, " is", 0.83, "bonus"))
-
-
-def _sample(number: int, drafted: tuple[Token, ...], own: WrittenToken) -> Round:
-    judged = tuple(TokenVerdict(token.p or 0.0, token.chance or 0.0) for token in drafted)
-    path = tuple(place for place, token in enumerate(drafted) if token.fate == "accepted")
-    parents = tuple(token.parent for token in drafted)
-    verdict = Verdict("", number, len(path), judged, own, 0, 0, 0, "", parents=parents, path=path)
-    last = Token(own.id, own.text, own.origin, p=own.p)
-    return Round(number, "drafter", (*drafted, last), verdict)
+    shown = QWidget()
+    row = QHBoxLayout(shown)
+    row.setContentsMargins(12, 0, 0, 0)
+    for text, kind in SAMPLE:
+        word = KindWord(kind, text)
+        font = word.font()
+        font.setPointSizeF(font.pointSizeF() * 1.25)
+        word.setFont(font)
+        row.addWidget(word)
+    row.addStretch(1)
+    return shown

@@ -187,23 +187,25 @@ class Replay:
     """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
     Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures at each
-    place; `pieces`, the answer's tokens with their final texts; `lines`, what stands after the
-    piece with that index and is no token: a call and its result.
+    place; `pieces`, the answer's tokens with their final texts; `stretches`, those of its text;
+    `calls`, the lines of its calls and their places in the text; `lines`, the same after the piece
+    with that index.
     """
 
     def __init__(self, events: Iterable[Event], lines: Iterable[tuple[int, str]] = ()) -> None:
-        """`lines` are those that stand at places of the answer's text, in their order."""
-        self.events = tuple(events)
+        """`lines` are those of calls, with their places in the answer's text, in their order."""
+        self.events, self.calls = tuple(events), tuple(lines)
         trace, stats = Trace(), []
         for event in self.events:
             if isinstance(event, Verdict):
                 stats.append(trace.stats)
             trace.push(event)
         self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
+        self.stretches = trace.stretches
         self.stats = (*stats, trace.stats)
         ends = tuple(accumulate(len(piece.text) * piece.written for piece in self.pieces))
         self.lines: dict[int, str] = {}
-        for place, line in lines:
+        for place, line in self.calls:
             index = min(bisect_left(ends, place), len(ends) - 1)
             self.lines[index] = f"{self.lines.get(index, '')}\n\u25b8 {line}\n"
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.records import Entry, ExportedChat
-from app.rounds.scrubber import ReplayDialog
+from app.replay.scrubber import ReplayDialog
 from app.window import Window
 from engine.conversation.rounds import Round
 from engine.conversation.stats import tally

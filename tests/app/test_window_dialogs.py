@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import Entry, ExportedChat, Folder
 from app.race.dialog import RaceDialog
-from app.rounds.scrubber import ReplayDialog
+from app.replay.scrubber import ReplayDialog
 from app.rounds.trace import Replay
 from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded

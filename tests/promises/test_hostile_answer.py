@@ -8,7 +8,7 @@ from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication, QTextEdit
 
 from app.markdown.view import TextView
-from app.rounds.scrubber import ReplayDialog
+from app.replay.scrubber import ReplayDialog
 from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text

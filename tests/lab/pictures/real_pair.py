@@ -25,8 +25,8 @@ from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.race.dialog import RaceDialog
+from app.replay.scrubber import ReplayDialog
 from app.rounds.replay_page import replay_page
-from app.rounds.scrubber import ReplayDialog
 from app.start import make_application
 from app.window import Window
 from engine.conversation.rounds import Round

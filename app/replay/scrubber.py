@@ -5,8 +5,6 @@ Knows traces; not where they come from or where an export is saved.
 Keys: Left and Right step, Home and End go to the ends, Space plays and pauses.
 """
 
-from collections.abc import Iterable
-
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -22,10 +20,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.markdown.asides import Aside
+from app.replay.player import AnswerPlayer, as_drafted
 from app.rounds import figures
-from app.rounds.lane import DraftLane
 from app.rounds.panel import RoundsPanel
-from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
@@ -33,9 +31,9 @@ from app.theme.labels import closing, plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import Round
-from engine.events import Event
 
 _PLAY_MS = 700  # for a round, at a speed of 1
+_DRAFT_MS = 210  # of that, until its verdict
 _SPEEDS = (1, 2, 4, 8)
 _FASTEST_SHOWN = 2  # at higher speeds a draft cannot wait for its verdict
 _PANEL_WIDTH = 340
@@ -76,23 +74,25 @@ class Scrubber(QWidget):
         self.speeds.setAccessibleName("Speed of the replay")
         self.speeds.currentIndexChanged.connect(self._pace)
         self._page = QPushButton("Share…")
-        self._page.setToolTip("Save the replay as one page that plays in any browser")
+        self._page.setToolTip("Save a page that plays in any browser")
         self._page.clicked.connect(self.page_wanted)
-        self._export = QPushButton("Export data…")
-        self._export.setToolTip("Save the trace of this answer as JSON")
+        self._export = QPushButton("Export Data…")
+        self._export.setToolTip("Save all rounds of this answer as JSON")
         self._export.clicked.connect(self.export)
-        self._lane, self._text = DraftLane(), ReplayText()
-        self._lane.most_rows *= 2
+        self._answer = AnswerPlayer()
+        self._answer.name("The answer up to this round")
+        self._answer.provenance.set_hidden(frozenset())
+        self._answer.provenance.set_shown(True)
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}
         self._timer = QTimer(self, interval=_PLAY_MS)
         self._timer.timeout.connect(self._play_on)
-        self._lane.judged.connect(lambda: self._text.go_to(self.place))
+        self._verdict = QTimer(self, singleShot=True, interval=_DRAFT_MS)
+        self._verdict.timeout.connect(lambda: self._show_until(self.place))
         self._arrange()
-        self._text.enlarge()
         self._recolour()
         self.setFocusProxy(self._slider)
         self.setAccessibleName("Replay")
-        self.show_trace(())
+        self.show_replay(Replay(()))
 
     def _arrange(self) -> None:
         way = QHBoxLayout()
@@ -113,9 +113,8 @@ class Scrubber(QWidget):
         layout.setSpacing(8)
         layout.addLayout(way)
         layout.addLayout(bar)
-        layout.addWidget(self._lane)
         layout.addSpacing(6)
-        layout.addWidget(self._text, 1)
+        layout.addWidget(self._answer, 1)
 
     def _button(self, shape: Sign, name: str) -> QToolButton:
         button = QToolButton()
@@ -149,17 +148,14 @@ class Scrubber(QWidget):
         """The round that is shown; None at the beginning."""
         return self.replay.rounds[self.place - 1] if self.place else None
 
-    def show_trace(self, events: Iterable[Event]) -> None:
-        """Show another answer, at its end."""
-        self.show_replay(Replay(events))
-
     def show_replay(self, replay: Replay) -> None:
-        """Show a replay that was made elsewhere, at its end."""
+        """Show another answer, at its end."""
         self.pause()
         self.replay = replay
         total = len(self.replay)
-        self._lane.make_room(self.replay.rounds)
-        self._text.show_replay(self.replay)
+        self._asides = tuple(Aside(place, line) for place, line in replay.calls)
+        self._answer.clear()
+        self._answer.set_stretches(replay.stretches)
         self._slider.blockSignals(True)
         self._slider.setRange(0, total)
         self._slider.setValue(total)
@@ -215,15 +211,21 @@ class Scrubber(QWidget):
         for shape, button in self._buttons.items():
             at_end = place == (0 if shape in ("first", "back") else total)
             button.setEnabled(total > 0 and (shape == "play" or not at_end))
-        if self.round is not None:
-            slow = self.speed <= _FASTEST_SHOWN
-            animated = self.playing and slow
-            self._text.go_to(place - 1 if animated else place)  # the rest comes with the verdict
-            self._lane.show_round(self.round, animated=animated)
+        self._verdict.stop()
+        if self.playing and self.speed <= _FASTEST_SHOWN and self.round and self.round.drafted:
+            self._show_until(place - 1, draft=as_drafted(self.round))
+            self._verdict.start()
         else:
-            self._lane.clear()
-            self._text.go_to(place)
+            self._show_until(place)
         self.moved.emit(place)
+
+    def _show_until(self, place: int, *, draft: Round | None = None) -> None:
+        """Show the answer after `place` rounds, with this draft ahead of it."""
+        pieces = self.replay.pieces_until(place)
+        newest = len(pieces) - len(self.replay.pieces_until(max(0, place - 1)))
+        self._answer.show_pieces(
+            pieces, round=draft, asides=self._asides, newest=0 if draft else newest
+        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle keys while something other than the slider has the focus."""
@@ -262,7 +264,6 @@ class Scrubber(QWidget):
 
     def _recolour(self) -> None:
         self._draw_icons()
-        self._text.recolour(self._colours())
         set_ink(self._counter, self._colours().text)
 
     def _draw_icons(self) -> None:
@@ -324,4 +325,4 @@ class ReplayDialog(Dialog):
 
 
 def _counted(place: int, total: int) -> str:
-    return f"{place:,} of {figures.count(total, 'round')}" if total else "no rounds"
+    return f"{place:,} of {figures.count(total, 'round')}" if total else "No rounds"

@@ -1,0 +1,1 @@
+"""Answers as they ran: played again, on the first page, and in a race."""

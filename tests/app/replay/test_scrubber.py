@@ -1,0 +1,200 @@
+"""Any answer can be walked through, by mouse and by keyboard, and exported."""
+
+import json
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
+
+from app.chat.draft_ahead import DraftAhead
+from app.markdown.copying import written_text
+from app.markdown.view import TextView
+from app.replay.scrubber import ReplayDialog, Scrubber
+from app.rounds.trace import Replay
+from app.theme.palette import DARK, LIGHT
+from engine.events import Draft, DraftedToken, Span, Text, TokenVerdict, Verdict, WrittenToken
+from tests.support.app.laid_over import laid_over
+from tests.support.app.traces import recorded, text_of
+
+EVENTS = recorded("stories_early_exit.jsonl")
+ROUNDS = 42
+KEYS = (
+    (Qt.Key.Key_Home, 0),
+    (Qt.Key.Key_Right, 1),
+    (Qt.Key.Key_Left, 0),
+    (Qt.Key.Key_End, ROUNDS),
+)
+
+
+@pytest.fixture
+def scrubber(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    scrubber = Scrubber(parent=window)
+    scrubber.resize(500, 400)
+    scrubber.show_replay(Replay(EVENTS))
+    window.show()
+    yield scrubber
+    window.close()
+
+
+def shown(scrubber):
+    """All that is shown of the answer, with the tokens that are struck out."""
+    return scrubber.findChild(TextView).toPlainText()
+
+
+def kept(scrubber):
+    """The text without what is struck out."""
+    document = scrubber.findChild(TextView).document()
+    return written_text(document, 0, document.characterCount() - 1)
+
+
+def written(replay, place):
+    return "".join(piece.text for piece in replay.pieces_until(place) if piece.written)
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def button(scrubber, name):
+    (found,) = (b for b in scrubber.findChildren(QToolButton) if b.accessibleName() == name)
+    return found
+
+
+def push_button(scrubber, words):
+    return next(b for b in scrubber.findChildren(QPushButton) if b.text() == words)
+
+
+def test_every_place_shows_the_answer_so_far(scrubber):
+    assert scrubber.place == ROUNDS
+    assert flat(kept(scrubber)) == flat(text_of(EVENTS))
+    for place in [0, 1, 2, 17, 3, ROUNDS, 41, 40, 0, 5]:
+        scrubber.go_to(place)
+        assert flat(kept(scrubber)) == flat(written(scrubber.replay, place))
+
+
+def test_rejected_tokens_stand_where_they_would_have_stood(scrubber):
+    scrubber.go_to(2)
+    assert shown(scrubber).replace("\u200a", "") == "named “O Lily went v."
+    assert kept(scrubber) == "named Lily."
+    marked = [text for text, _ in laid_over(scrubber.findChild(TextView).document())]
+    assert "Lily" in marked, "each token is marked by its kind"
+
+
+def test_the_keyboard_is_enough(scrubber):
+    slider = scrubber.focusProxy()
+    for widget in (slider, scrubber):
+        for key, place in KEYS:
+            QTest.keyClick(widget, key)
+            assert scrubber.place == place
+    QTest.keyClick(slider, Qt.Key.Key_PageUp)
+    QTest.keyClick(scrubber, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
+    assert scrubber.place == ROUNDS, "a shortcut of the window"
+    for playing in (True, False):
+        QTest.keyClick(slider, Qt.Key.Key_Space)
+        assert scrubber.playing == playing
+
+
+def test_buttons_step_and_know_the_ends(scrubber):
+    assert not button(scrubber, "Next round").isEnabled()
+    for name, place in (
+        ("Previous round", ROUNDS - 1),
+        ("Next round", ROUNDS),
+        ("To the beginning", 0),
+        ("To the end", ROUNDS),
+    ):
+        button(scrubber, name).click()
+        assert scrubber.place == place
+        assert button(scrubber, "Previous round").isEnabled() == (place > 0)
+
+
+def test_a_draft_runs_ahead_and_its_text_comes_with_the_verdict(scrubber, qtbot):
+    scrubber.go_to(1)
+    scrubber.speeds.setCurrentIndex(1)
+    scrubber.play()
+    qtbot.waitUntil(lambda: scrubber.place == 2)
+    ahead = scrubber.findChild(DraftAhead)
+    assert flat(kept(scrubber)) == flat(written(scrubber.replay, 1))
+    assert ahead.round.number == 2
+    assert {token.fate for token in ahead.round.tokens} == {"drafted"}
+    scrubber.pause()
+    qtbot.waitUntil(lambda: flat(kept(scrubber)) == flat(written(scrubber.replay, 2)))
+    assert ahead.round is None
+
+
+def test_playing_goes_to_the_end_and_stops(scrubber, qtbot):
+    scrubber.play()
+    assert (scrubber.place, scrubber.playing) == (0, True), "from the end it begins again"
+    scrubber.speeds.setCurrentIndex(scrubber.speeds.count() - 1)
+    assert scrubber.speed == 8
+    scrubber.go_to(ROUNDS - 1)
+    assert button(scrubber, "Pause").isEnabled()
+    qtbot.waitUntil(lambda: not scrubber.playing)
+    assert scrubber.place == ROUNDS
+    assert button(scrubber, "Play").isEnabled()
+
+
+def test_the_export_is_the_whole_trace(scrubber, qtbot):
+    scrubber.go_to(3)
+    with qtbot.waitSignal(scrubber.export_wanted) as signal:
+        push_button(scrubber, "Export Data…").click()
+    values = json.loads(signal.args[0])
+    assert len(values) == len(EVENTS)
+    assert values[-1]["event"] == "done"
+
+
+def test_without_an_answer_there_is_nothing_to_press(scrubber):
+    scrubber.show_replay(Replay(()))
+    assert shown(scrubber) == ""
+    assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
+    assert not any(push_button(scrubber, words).isEnabled() for words in ("Export Data…", "Share…"))
+    scrubber.play()
+    assert not scrubber.playing
+    assert "No rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
+
+
+def test_calls_stand_where_they_were_made(scrubber, qtbot):
+    place = len(written(scrubber.replay, 5))
+    scrubber.show_replay(Replay(EVENTS, [(place, "read_file a.md")]))
+    qtbot.waitUntil(lambda: "read_file a.md" in shown(scrubber))
+    scrubber.go_to(4)
+    assert "read_file" not in shown(scrubber)
+
+
+def test_hostile_text_is_text(scrubber):
+    hostile = "<img src='file:///etc/passwd'>\u202e\x00\u2028&amp;"
+    events = [
+        Draft("g", 1, (DraftedToken(1, hostile, 0.5),), "model"),
+        Verdict("g", 1, 1, (TokenVerdict(1, 1),), WrittenToken(2, "\n", 1, "bonus"), 0, 1, 1, "r"),
+        Text("g", hostile + "\n", (Span(1, 0, len(hostile)), Span(1, 1, 1))),
+    ]
+    scrubber.show_replay(Replay(events))
+    assert not {"\u202e", "\x00"} & set(shown(scrubber))
+    scrubber.go_to(0)
+    assert shown(scrubber) == ""
+
+
+def test_a_dark_window_keeps_the_place(scrubber, qtbot):
+    scrubber.go_to(2)
+    before = shown(scrubber)
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
+    scrubber.setPalette(palette)
+
+    def inks():
+        marks = laid_over(scrubber.findChild(TextView).document())
+        return {mark.foreground().color().name() for _, mark in marks}
+
+    qtbot.waitUntil(lambda: shown(scrubber) == before and DARK.accepted in inks())
+    assert LIGHT.accepted not in inks()
+
+
+def test_the_dialog_plays_from_the_beginning_with_its_figures(qtbot):
+    dialog = ReplayDialog(Replay(EVENTS))
+    qtbot.addWidget(dialog)
+    assert dialog.scrubber.playing
+    dialog.scrubber.go_to(9)
+    assert dialog.panel.stats.rounds == 9
