@@ -1,1 +1,1 @@
-"""The engine as a process of its own: started, watched, restarted, and what it owes."""
+"""The engine as a process of its own: started, watched and restarted."""

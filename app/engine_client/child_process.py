@@ -23,7 +23,7 @@ _KILL_SECONDS = 2.0  # to wait for the end of a killed process
 
 
 class ChildProcess(QObject):
-    """A program of which one process runs at a time. None runs before `start`.
+    """Runs one process of a program at a time, none before `start`.
 
     Attributes: `command`, of the next process; `grace_seconds`, from the end of this one's input
     until it is killed; `death`, of the last one, None if its end was asked for; `last_words`, a

@@ -18,7 +18,7 @@ KEPT_LINES = 200
 _LONGEST_LINE = 400  # characters
 _LARGEST_FILE_BYTES = 1 << 20
 _OLD_FILES = 3
-_REMEMBERED = 16  # requests whose texts are looked for: those that run side by side, and a few
+_REMEMBERED = 16  # recent requests, whose texts are looked for
 _WINDOW, _STRIDE = 16, 6  # a quotation as long as both together holds a whole window
 _SHORTEST_SECRET = 4  # "hi" would hide half the log
 

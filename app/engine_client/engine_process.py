@@ -1,7 +1,7 @@
 """The window's side of the engine's child process: started, watched, restarted.
 
 Runs the process of an `EngineClient`, whose laws say what becomes of each command. Knows neither
-what an answer looks like nor what a conversation is. It keeps these promises beside those laws:
+what an answer looks like nor what a conversation is. It keeps these promises and those laws:
 
 - Events are emitted in the order in which the engine sent them.
 - No method but `stop` waits, and no response is emitted before the id of its command was returned.
@@ -87,8 +87,8 @@ class EngineProcess(QObject):
         state_changed(EngineState): see the property `state`. Emitted before the signal that says
             why.
         ready(Ready): a process is ready for commands; nothing is loaded in it yet.
-        loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
-        unloaded(): there is no model any more, until the next `loaded`.
+        loading(Loading), loaded(Loaded): also after a death, when it loads the same pair again.
+        unloaded(): the model is gone until the next `loaded`.
         ranks_changed(): see the property `ranks`.
         happened(Event): an event of a generation that is not over.
         counted(Counted): the answer to `count`.
@@ -96,7 +96,7 @@ class EngineProcess(QObject):
             counted.
         failed(Failed): a failure that belongs to no generation. `generation` is the id of the
             `load` or `use_drafting` that failed; empty if the process itself failed.
-        hung(float): a response is due and nothing was received for so many seconds. Offer to
+        hung(float): a response is due, and nothing was received for this many seconds. Offer to
             restart the engine.
         responsive(): something was received after all, or the process was replaced: take the offer
             back.
@@ -205,7 +205,7 @@ class EngineProcess(QObject):
         keep_bytes: int | None = None,
         macs: Macs = _THIS_MAC,
     ) -> str:
-        """Load a model folder and a drafter in place of what is loaded; starts the process.
+        """Load a model folder and a drafter instead of the current ones; starts the process.
 
         A process that has led several Macs, or has other command buffers, is replaced at once where
         it does not suit; of what it was to load nothing more is heard.
@@ -257,7 +257,7 @@ class EngineProcess(QObject):
         return self._ask(SetDrafter(uuid4().hex, measure=True))
 
     def unload(self) -> str:
-        """Give the memory of what is loaded back, once what was asked for before is done.
+        """Unload the model, after the earlier requests.
 
         `unloaded` follows. It is not loaded again after a death.
         """
@@ -272,7 +272,7 @@ class EngineProcess(QObject):
         tools: str = "",
         race: bool = False,
     ) -> str:
-        """Answer a chat, beside others. Returns the generation's id. `tools` as in `Prompt`.
+        """Answer a chat; several at a time. Returns the generation's id. `tools` as in `Prompt`.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
@@ -302,7 +302,7 @@ class EngineProcess(QObject):
         self._write()
 
     def restart(self) -> None:
-        """Start a new process at once, and load again what was loaded: for an engine that hangs."""
+        """Start a new process at once with the same pair: for an engine that hangs."""
         self._log.note("restart asked for")
         lost = self._lose(
             "The engine was restarted before it was done.", "Send it again.", another=True
@@ -367,7 +367,7 @@ class EngineProcess(QObject):
             self._report(death, reason, remedy=remedy)
 
     def _report(self, death: Death, reason: str, *, remedy: str = "") -> None:
-        """Tell what is lost by a death, and why."""
+        """Report each request that a death ends, and why."""
         self._log.note(f"died: {reason}")
         given_up = death.pause_seconds is None
         again = "Restart the engine and try again" if given_up else "Try again"
@@ -396,7 +396,7 @@ class EngineProcess(QObject):
         try:
             delivery = self._client.hear(line)
         except Garbled:
-            self._log.note(f"a line of {len(line)} bytes that is no response")
+            self._log.note(f"a line of {len(line)} bytes that is not a response")
             # Until it is ready, libraries may print; a death leaves half a line.
             whole = line.endswith(b"\n") or len(line) > LONGEST_RESPONSE_BYTES
             if self._client.greeted and whole:

@@ -48,12 +48,12 @@ class TokenCounter(QObject):
         them, because it is still being written."""
         typed = texts != self._texts
         self._texts, self._written = texts, written
-        if typed or not self._timer.isActive():  # an answer must not put it off for ever
+        if typed or not self._timer.isActive():  # an answer must not delay it endlessly
             self._timer.start()
 
     @property
     def counting(self) -> Count | None:
-        """Counts a text at once, in whatever thread; None while no tokenizer has been read."""
+        """Counts a text at once, in any thread; None while no tokenizer has been read."""
         measure, known = self._measure, self._known
         if measure is None:
             return None

@@ -1,5 +1,6 @@
-"""Lines that stand in a text and are no part of it, such as the calls of an answer. Each unfolds to
-texts, of which the beginning is shown as it is: nothing in them is Markdown, a link or a picture.
+"""Collapsible lines inside an answer, such as tool calls, that are not part of its text.
+
+Each unfolds to the beginnings of texts, shown as they are: no Markdown, links or pictures.
 
 Knows the lines of a page; not what they are about.
 """
@@ -20,8 +21,8 @@ _MOST_LINES, _MOST_CHARACTERS = 20, 2_000  # shown of a text
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """`place`: the character of the given text before which it stands. `title`: its line. `texts`:
-    what it unfolds to, each with a title."""
+    """A collapsible line before the character `place` of the given text. It unfolds to `texts`,
+    each with a title."""
 
     place: int
     title: str
@@ -45,7 +46,7 @@ def text_of(asides: Sequence[Aside], panel: int) -> str:
 
 
 def items_of(aside: Aside, index: int, *, source: int, after: After | None) -> tuple[Item, ...]:
-    """Return the lines of an aside that stands at `source`."""
+    """Return the lines of an aside at `source`."""
     number = number_of(index)
     above = _APART if after == "summary" else space_above("text", after)
     block = BlockStyle("summary", above=above, folds=(number,))

@@ -302,7 +302,7 @@ class _Builder:
         self._new_list = False
 
     def go_on(self, continued: Continued) -> None:
-        """Take the block for the next part of one that was cut."""
+        """Read the block as the next part of a block that was cut."""
         self._continued = continued
 
     def build(self, tokens: Sequence[Token]) -> list[Item]:
@@ -436,7 +436,7 @@ class _Builder:
             self._add_lines(self._block_style("text"), rest)
 
     def _write_summary(self, token: Token) -> None:
-        """Write the summary of details, which folds them, and the text that stands on its line."""
+        """Write the summary of details, which folds them, and the text on its line."""
         self._write_marker()
         begin, end = token.meta["summary"]
         runs = self._inline(token, Style(bold=True), skip=begin, end=end)

@@ -17,14 +17,14 @@ from app.markdown.page import Item, Shape, Table, TextLine, Tone
 
 NESTING = 24  # levels; a list has two
 _MOST_CELLS = 600  # the cost of laying out a table grows with these
-_MOST_MARKS = 800  # and that of inline Markdown with these
+_MOST_MARKS = 800  # and of inline Markdown with these
 _COLUMN = (4, 40)  # characters of the narrowest and the widest column of a table that is cut
 _MARKS = re.compile(r"[*_~`\[\]!<&\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A line before which a block may be cut, and what is above the next part then."""
+    """A line before which a block may be cut, and the line above the next part then."""
 
     line: int
     after: After
@@ -41,14 +41,14 @@ class Continued:
 
 
 def without_header(item: Item) -> Item:
-    """Return a table as the next part of one that was cut."""
+    """Return a table as the next part of a table that was cut."""
     if not isinstance(item, Table):
         return item
     return replace(item, rows=item.rows[1:], block=replace(item.block, joined=True, above=0))
 
 
 def column_widths(table: Table) -> tuple[int, ...]:
-    """Return the widths of a table's columns in characters, of which Chinese ones are two."""
+    """Return the widths of a table's columns in characters; a Chinese one counts as two."""
 
     def width(cell: TextLine) -> int:
         text = "".join(run.text for run in cell.runs)

@@ -48,10 +48,10 @@ from app.markdown.table_writer import TableWriter, only_grew
 from engine.stretches import Stretch
 
 FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
-REASONING = -1  # its number; that of details is their place in the text, those of asides are lower
+REASONING = -1  # its number; details have their place in the text, asides lower numbers
 _LAST_LINE = re.compile(r"[^\n]*\s*\Z")
 _LONGEST_ENDING = 200  # characters
-_COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
+_COUNTING_WIDTH = 32  # characters of its header for any count, so that nothing moves
 _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
@@ -102,7 +102,7 @@ class TextDocument:
         self._chosen: dict[int, bool] = {}  # what the user folded and unfolded
         self._ended: set[int] = set()  # details whose end is in a finished part
         self._tail_ends: set[int] = set()  # those whose end is in the tail
-        self._hidden: dict[int, tuple[int, int]] = {}  # what is folded: its beginning and end
+        self._hidden: dict[int, tuple[int, int]] = {}  # the beginning and end of folded details
         self._tables = TableWriter(document, write=self._write_cell, note=self._note_line)
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those in the text, as written
@@ -225,7 +225,7 @@ class TextDocument:
             self.fold(number)
 
     def _fold_around(self, place: int) -> int | None:
-        """Return the number of what is folded and has this character of the given text."""
+        """Return the number of the folded details that have this character of the given text."""
         inside = self._stream.place_of(place)
         if self._stream.kind_at(inside) == "reasoning" and self._is_folded(REASONING):
             return REASONING
@@ -403,7 +403,7 @@ class TextDocument:
         return self._place != place
 
     def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return `items` as they are shown: without what is folded, and with its headers."""
+        """Return `items` as they are shown: without folded lines, and with their headers."""
         shown: list[Item] = []
         for item in items:
             block = item.block
@@ -488,7 +488,7 @@ class TextDocument:
         block, characters = cursor.blockFormat(), cursor.blockCharFormat()
         if mark.fresh:
             block, characters = self._formats.gap()
-        # The remaining block may be the last of those that are removed, and have its colours.
+        # The remaining block may be the last removed one, and have its colours.
         colours = [] if mark.fresh else cursor.block().layout().formats()
         # Of a code block that continues after the mark, only the first lines stay.
         cut = cursor.block().next().blockFormat().property(PANEL)

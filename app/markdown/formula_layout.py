@@ -83,7 +83,7 @@ def answer(line: str) -> str:
     asked = json.loads(line)
     try:
         asked |= lay_out(asked["latex"], display=asked["display"])
-    except Exception:  # whatever is wrong with a formula, its source is shown
+    except Exception:  # its source is shown for any fault
         asked["shapes"] = None
     return json.dumps(asked)
 

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, Signal
@@ -28,6 +28,7 @@ from PySide6.QtGui import (
 
 from app.engine_client.child_process import ChildProcess
 from app.markdown.rules import latex_of
+from app.theme.paths import read_path
 
 FORMULA_OBJECT = int(QTextFormat.ObjectTypes.UserObject) + 1
 FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the source of the formula
@@ -56,7 +57,7 @@ class FormulaOutline:
     def draw(self, painter: QPainter, origin: QPointF, *, em: float, colour: QColor) -> None:
         """Draw it with the start of its baseline at `origin`."""
         if self._paths is None:  # made only when seen, as it takes about a millisecond
-            self._paths = [(_path(path), stroke, own) for path, stroke, own in self.shapes]
+            self._paths = [(read_path(path), stroke, own) for path, stroke, own in self.shapes]
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(origin)
@@ -300,27 +301,3 @@ def _room(document: QTextDocument, place: int) -> float:
     block = document.findBlock(place).blockFormat()
     beside = document.rootFrame().frameFormat().rightMargin()
     return max(40.0, document.textWidth() - beside - block.leftMargin() - block.rightMargin() - 1)
-
-
-def _path(written: str) -> QPainterPath:
-    """Return the path of an SVG string with M, L, Q, C and Z and absolute coordinates."""
-    made = QPainterPath()
-    made.setFillRule(Qt.FillRule.WindingFill)
-    words = iter(written.split())
-    for command in words:
-        match command:
-            case "M":
-                made.moveTo(*_floats(words, 2))
-            case "L":
-                made.lineTo(*_floats(words, 2))
-            case "Q":
-                made.quadTo(*_floats(words, 4))
-            case "C":
-                made.cubicTo(*_floats(words, 6))
-            case "Z":
-                made.closeSubpath()
-    return made
-
-
-def _floats(words: Iterator[str], count: int) -> list[float]:
-    return [float(next(words)) for _ in range(count)]

@@ -75,7 +75,7 @@ def highlight(
 ) -> Iterator[None]:
     """Colour the code block whose label is at `position`; each step is a slice of the work.
 
-    Until the last step, the document may only change behind the code block.
+    Until the last step, the document may only change after the code block.
     """
     lexer = _lexer(language)
     lines = [_code_line(block) for block in panel_blocks(document, position)]

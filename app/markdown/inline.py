@@ -40,7 +40,7 @@ def is_web(address: str) -> bool:
 
 
 def parser() -> MarkdownIt:
-    """Return the parser of Markdown, for what is shown and for what leaves the window."""
+    """Return the parser of Markdown, for the screen, the clipboard and exports."""
     md = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": NESTING})
     md.inline = WatchedInline()
     md.enable(["table", "strikethrough"])
@@ -206,7 +206,7 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 linked = replace(now, href=str(token.attrGet("src") or ""))
                 yield TextRun("image ", replace(linked, role="label"), begin, 0)
                 yield from shown(token.content or linked.href, linked, begin, end - begin)
-            case _:  # a tag shows nothing, and a line of tags is no line
+            case _:  # a tag shows nothing, nor does a line of tags
                 is_tagged = True
                 continue
         is_shown = True

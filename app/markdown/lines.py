@@ -13,7 +13,7 @@ from app.markdown.page import BlockStyle, Item, Shape, Style, TextLine, TextRun,
 
 LONGEST_LINE = 1_000  # characters; longer code or plain text is cut into several lines
 
-# What is above: a line of this shape, the same list's item before, or the same paragraph's line.
+# The line above: a line of this shape, the same list's item before, or the same paragraph's line.
 After = Shape | Literal["item", "row"]
 
 Places = tuple[tuple[int, int], ...]  # places in a content and in the source; both ascending

@@ -157,7 +157,7 @@ class Sideways(QObject):
             yield QRect(clip.left(), top, clip.width(), clip.bottom() + 1 - top)
 
     def wheel(self, event: QWheelEvent) -> bool:
-        """Scroll what is under the pointer if the wheel turns sideways. Returns whether it did."""
+        """Scroll the part under the pointer if the wheel turns sideways. Returns whether it did."""
         delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         across, down = delta.x(), delta.y()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not across:
@@ -207,7 +207,7 @@ class Sideways(QObject):
             panel.measured = block.position()
 
     def _place_bar(self, wide: _Panel | _Table, area: QRect, *, width: float) -> None:
-        """Show a bar at the bottom of `area` if what is in there is too wide."""
+        """Show a bar at the bottom of `area` if its contents are too wide."""
         spare = round(width) - area.width()
         if spare <= 0:
             if wide.bar is not None:

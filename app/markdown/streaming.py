@@ -1,7 +1,7 @@
 """A growing text, divided into finished parts and a tail.
 
 Knows Markdown's blocks through `app.markdown.blocks`; nothing of Qt or time. The same text gives
-the same parts in whatever pieces it arrives: whether a block is finished follows from the text
+the same parts in any pieces it arrives in: whether a block is finished follows from the text
 alone.
 
 Which stretches of the text are reasoning, and which are calls and marks that are not shown, is
@@ -71,7 +71,7 @@ class ReadingPlace:
 
     `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: it is in
     reasoning, whose header is written. `continued`: it is in a block that was cut.
-    `folds`: the details that it is in. `asides`: how many of these stand before it.
+    `folds`: the details that it is in. `asides`: how many are before it.
     """
 
     source: int = 0
@@ -380,7 +380,7 @@ class StreamingMarkdown(_StreamingText):
         return _reasoned(items) if place.reasoning else items
 
     def _aside_at(self, place: ReadingPlace) -> Aside | None:
-        """Return the next aside if it stands at this place."""
+        """Return the next aside if it is at this place."""
         if place.asides == len(self.asides):
             return None
         aside = self.asides[place.asides]
@@ -459,7 +459,7 @@ class StreamingMarkdown(_StreamingText):
             return _part(blocks[:count], place, blocks[count].begin)
         if not cut:
             return None
-        # The cut of a long list is invisible: its markers are those of the source.
+        # The cut of a long list is invisible: it keeps the source's markers.
         if last or first.kind.endswith("list_open"):
             cuts = [one for one in first.cuts if one.line <= settled]
             if cuts:

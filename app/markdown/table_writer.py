@@ -21,7 +21,7 @@ from app.markdown.tables import fit_widths, same_widths
 WriteLine = Callable[[QTextCursor, TextLine], None]
 """Writes a line at a cursor."""
 NoteLine = Callable[[TextLine, int], None]
-"""Notes that a line stands at this place already."""
+"""Notes that a line is at this place already."""
 
 
 class TableWriter:

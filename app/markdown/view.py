@@ -63,7 +63,7 @@ class TextMark:
 @dataclass(frozen=True, slots=True)
 class TextShade:
     """A line under the given text from `start` to `end`, and some of its `colour` after it if it
-    is `tinted`. `letter` stands small after it."""
+    is `tinted`. `letter` follows it, small."""
 
     start: int
     end: int
@@ -212,7 +212,7 @@ class TextView(QTextBrowser):
         event.ignore()  # the message has a menu of its own
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Return nothing, whatever is requested: no file is read and no address visited.
+        """Return nothing for any request: no file is read and no address visited.
 
         For a picture, return a transparent point: otherwise Qt would look for a file of that name.
         """

@@ -1,6 +1,6 @@
 """Markdown as HTML for other programs: clipboards, web pages, printed pages.
 
-Reads Markdown as the window does. What it returns loads nothing: a picture becomes a link, and a
+Reads Markdown as the window does. Its pages load nothing: a picture becomes a link, and a
 formula stays as it was written. Knows no Qt and no conversation.
 """
 

@@ -1,7 +1,7 @@
 """Carries out what the user asks for in the Library, and loads a pair that was chosen when its
 download finishes.
 
-There is one view of it, which stands in the window that was asked for it last. The loader knows how
+It has one view, in the window that opened it last. The loader knows how
 a model is loaded.
 """
 
@@ -52,7 +52,7 @@ class LibraryController(QObject):
         self.view = LibraryView()
         self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
-        self._loading = ""  # the name of what was chosen here and is being loaded
+        self._loading = ""  # the name of the model or drafter that was chosen here and is loading
         library.downloads.completed.connect(self._on_completed)
         library.downloads.broke.connect(self._on_broken)
         library.inventory.changed.connect(self._on_inventory)
@@ -149,9 +149,7 @@ class LibraryController(QObject):
             case "cancel":
                 if self.pending_offer and repository in _repositories(self.pending_offer):
                     self.pending_offer = None
-                self._say(
-                    "The downloaded part is kept. You can clean it up under “On this machine”."
-                )
+                self._say("The downloaded part is kept. Delete it under “On this machine”.")
                 downloads.cancel(repository)
 
     def _on_disk(self, path: str, action: ActionName) -> None:
@@ -198,11 +196,11 @@ class LibraryController(QObject):
         box.setWindowTitle("Delete a model")
         box.setText(f"Delete {installed.name}?")
         box.setInformativeText(
-            f"This frees {in_words.size(installed.size_bytes)}. Conversations are not affected. "
-            "To use the model again, you will have to download it again."
+            f"This frees {in_words.size(installed.size_bytes)}. Your conversations stay. "
+            "You can download the model again."
         )
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        keep = box.addButton("Keep", QMessageBox.ButtonRole.RejectRole)
+        keep = box.addButton("Cancel", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(keep)
         box.setEscapeButton(keep)
         delete.clicked.connect(partial(self._library.remove, name))

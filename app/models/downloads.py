@@ -20,7 +20,7 @@ Verb = Literal["pull", "pause", "cancel"]
 
 @dataclass(slots=True)
 class _Asked:
-    """A command that still runs, and those of its downloads that the queue has not reported yet."""
+    """A command that still runs, with its downloads that the queue has not reported yet."""
 
     verb: Verb
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ class Downloads(QObject):
             self._ask("pull", "--with-parent", names=wanted)
 
     def pause(self, repository: str) -> None:
-        """Stop a download for now, and keep what is downloaded."""
+        """Pause a download. Its downloaded part is kept."""
         self._ask("pause", "--pause", names=[repository])
 
     def cancel(self, repository: str) -> None:

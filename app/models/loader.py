@@ -19,7 +19,7 @@ from models.errors import Problem
 
 class ModelLoader(QObject):
     """Attributes: `pair`, the chosen pair; `loaded`, the engine's pair; `fetching`; `resting`,
-    whether the model was unloaded until the next request; `problem`, why there is no model, None
+    whether the model was unloaded until the next request; `problem`, why it has none, None
     while a model is loaded or loading.
 
     Signals:

@@ -19,9 +19,9 @@ from engine.process.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _CACHES = (
-    Choice("0", "Full", "Exact, and the fastest to read"),
-    Choice("8", "Half (8-bit)", "Of the memory of 16 bits, from 5,000 tokens on"),
-    Choice("4", "A quarter (4-bit)", "A quarter of it; answers may become worse"),
+    Choice("0", "Full", "Exact, and the fastest"),
+    Choice("8", "Half (8-bit)", "Half the memory, after the first 5,000 tokens"),
+    Choice("4", "A quarter (4-bit)", "A quarter of the memory; answers may get worse"),
 )
 _MINUTES = (
     Choice("0", "Never"),
@@ -40,8 +40,8 @@ class MemoryDialog(Dialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Context and memory")
         self.context = ChoiceBox("Longest conversation")
-        self.caches = ChoiceBox("Memory of the conversation (cache)")
-        self.rest = ChoiceBox("Unload when it is not used")
+        self.caches = ChoiceBox("Conversation cache")
+        self.rest = ChoiceBox("Unload when not in use")
         self.context.set_choices(
             (
                 Choice("0", "As the model allows"),
@@ -55,9 +55,8 @@ class MemoryDialog(Dialog):
         self.rest.set_value(str(settings.unload_minutes))
         words = ToneLabel()
         words.say(
-            f"For {loader.names[0]}. If a pair does not fit with a conversation of this length, "
-            "it is not loaded, and the memory that it needs is shown. A change loads the model "
-            "again."
+            f"For {loader.names[0]}. A model that does not fit in memory with a conversation of "
+            "this length is not loaded. Changes load the model again."
         )
         rows = QFormLayout()
         rows.setSpacing(10)

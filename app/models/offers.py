@@ -16,7 +16,7 @@ _FITTING, _LARGER = "Also for this machine", "For more memory"
 
 @dataclass(frozen=True, slots=True)
 class OfferState:
-    """An offer and its progress. `downloads` are those of its repositories. `pending`: it will be
+    """An offer and its progress. `downloads` belong to its repositories. `pending`: it will be
     loaded as soon as they finish. `in_use`: its target is loaded."""
 
     offer: PairOffer
@@ -121,7 +121,7 @@ def speed_line(offer: PairOffer) -> str:
     if not offer.tokens_per_second:
         return ""
     speed = f"About {offer.tokens_per_second:.0f} tokens a second"
-    gain = f"{offer.gain:.1f}× plain" if offer.gain and offer.drafter else "written plainly"
+    gain = f"{offer.gain:.1f}× plain" if offer.gain and offer.drafter else "without drafts"
     return DOT.join((speed, gain))
 
 

@@ -92,8 +92,8 @@ class Page(QWidget):
 
 
 class PairCard(Card):
-    """A pair that was chosen for this machine: what it is good for, how fast it is expected to be,
-    what it needs, and one button.
+    """A pair that was chosen for this machine: its purpose, expected speed
+    and memory, and one button.
 
     Signals: `asked(str, str)`: the offer's key and the action's name.
     """
@@ -276,7 +276,7 @@ class TitledPage(Page):
         self._row = QHBoxLayout()
         self._row.setContentsMargins(12, 0, 8, 0)
         self._row.addWidget(self._title, 1)
-        self._row.addStretch()  # if there is no title
+        self._row.addStretch()  # without a title
         self.column.insertLayout(0, self._row)
 
     def set_title(self, title: str) -> None:

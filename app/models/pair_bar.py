@@ -1,4 +1,4 @@
-"""The pill that names the pair, the page that it opens to choose another, and how loading stands.
+"""The pill that names the pair, its page to choose another, and the progress of loading.
 
 Knows names and the status of loading; not where records of models come from, nor who loads them.
 Unavailable choices are listed with the reason.
@@ -43,13 +43,13 @@ _TREES = (4, 8, 16, 32)  # tokens
 _FIND, _OPEN_FOLDER, _OPEN_FILE = "find", "open folder", "open file"
 _OPEN_DRAFTER = "open drafter"
 _PAGE_WIDTH = 400  # pixels
-_BETWEEN_ANSWERS = "You can change this when the answer has finished."
+_BETWEEN_ANSWERS = "Available when the answer has finished."
 _MEANING = (
     "The draft model (the drafter) guesses the next tokens, and the model (the target) checks them "
     "all at once. So the answer is the model\u2019s own, only sooner."
 )
 _OWN = (
-    Choice("auto", "Automatic", "Uses whatever drafts best for this model"),
+    Choice("auto", "Automatic", "The best drafter for this model"),
     Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
     Choice("suffix", "Suffix", "Copies what most often followed the same words"),
     Choice("lookahead", "Lookahead", "The model\u2019s own guesses about what comes later"),
@@ -198,9 +198,7 @@ class PairBar(QWidget):
     def set_measuring(self, share: float) -> None:
         """Show the share of the pair's calibration that is done."""
         self._show("loading", f"Measuring this machine, {share:.0%}")
-        self._status.setToolTip(
-            "Slipstream measures once how long drafts and passes take here (calibration)."
-        )
+        self._status.setToolTip("Slipstream measures this machine once (calibration).")
 
     def set_loaded(self, *, precision: str, context_length: int, exact: str) -> None:
         """Show that the pair is ready. `context_length` in tokens, the rest in words: `exact` as of
@@ -419,7 +417,7 @@ def _lengths() -> tuple[Choice, ...]:
         Choice(f"tree:{n}", f"Tree of {n}", "With alternatives, or a chain as deep") for n in _TREES
     )
     return (
-        Choice("auto", "Automatic", "As many tokens as drafting pays for (the draft length)"),
+        Choice("auto", "Automatic", "As many tokens as pay off (draft length)"),
         Choice("0", "0 tokens", "No drafting"),
         *numbers,
         *trees,

@@ -76,7 +76,7 @@ class PairController(QObject):
     def _ask_for_drafter(self) -> None:
         files.ask_for_folder(
             self._bar,
-            "Choose the folder of a smaller model, or of a head",
+            "Choose the folder of a draft model",
             self._choice.open_drafter,
         )
 

@@ -89,9 +89,7 @@ class LibraryPresenter(QObject):
             rows,
             asking=f"Searching the hub for “{searched}”…" if found.asking else "",
             problem=found.problem,
-            empty=nothing
-            if found.answered
-            else "Search the hub for a model by name. Models that cannot be used have a reason.",
+            empty=nothing if found.answered else "Search the hub for a model by name.",
         )
 
     def _show_drafters(self) -> None:
@@ -126,7 +124,7 @@ class LibraryPresenter(QObject):
             if inventory.asking and not inventory.answered
             else "",
             problem=None if inventory.answered else inventory.problem,
-            empty="There are no downloads. Choose a pair for this machine, or search.",
+            empty="No downloads. Choose a pair for this machine, or search.",
         )
 
     def _show_disk(self) -> None:
@@ -136,5 +134,5 @@ class LibraryPresenter(QObject):
             disk_rows(inventory.value, self._loaded(), opened=self._opened("targets")),
             asking="Looking for models on this machine…" if inventory.asking else "",
             problem=inventory.problem,
-            empty="There are no models here yet. Choose a pair for this machine, or search.",
+            empty="No models yet. Choose a pair for this machine, or search.",
         )

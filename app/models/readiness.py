@@ -1,4 +1,4 @@
-"""Decides whether messages can be answered: holds them back while there is no model, and knows the
+"""Decides whether messages can be answered: holds them back without a model, and knows the
 current problems of the engine and the disk.
 
 Knows the engine, the loader and the answers; not how problems are shown.

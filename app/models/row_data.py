@@ -45,7 +45,7 @@ class RowData:
     """The contents of a row. `heading` is shown above it if it differs from the row before.
 
     `key` is unique on a page. `subject` is what the actions apply to; if empty, the key. `line`
-    explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong; with
+    explains, `remark` adds to it. `reason` says why it cannot be chosen, or names the fault; with
     `warns`, as a warning. `progress` is from 0 to 1, or None if nothing is under way.
     """
 
@@ -85,18 +85,16 @@ class LoadedPair:
     drafter: str = ""
 
 
-_AUTOMATIC = Candidate(
-    "auto", "automatic", True, "Picks the best of the drafters that need no choice."
-)
+_AUTOMATIC = Candidate("auto", "automatic", True, "Chooses the best drafter for you.")
 _IN_USE = "This model is loaded. To delete it, choose another model first."
 _GET, _USE = Action("get", "Download"), Action("use", "Use")
-_GETTING = Action("get", "Download", "It is already downloading; see Downloads.")
+_GETTING = Action("get", "Download", "Already downloading. See Downloads.")
 
 
 def found_rows(
     found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """Return the results of a search. Those that cannot be chosen have a reason."""
+    """Return the results of a search. A model that cannot be chosen has a reason."""
     under_way = {download.repository: download for download in downloads}
     return tuple(
         _found_row(result, inventory.find(result.repository), under_way.get(result.repository))
@@ -113,7 +111,7 @@ def named_row(
     known |= {download.repository.lower() for download in downloads}
     if _NAME.fullmatch(name) is None or name.lower() in known or inventory.find(name) is not None:
         return ()
-    line = "Not among the results, but it can be downloaded by its name if the hub has it"
+    line = "Not in the results. Download it by its name"
     return (RowData(name, name, line, actions=(_GET,)),)
 
 
@@ -193,7 +191,7 @@ def disk_rows(
     opened: Sequence[str] = (),
     now: float | None = None,
 ) -> tuple[RowData, ...]:
-    """Return rows for what is on this machine: installed models, paths that the user `opened`,
+    """Return rows for this machine: installed models, paths that the user `opened`,
     leftovers of interrupted downloads, added folders."""
     now = time.time() if now is None else now
     known = {model.path for model in inventory.installed}
@@ -284,7 +282,7 @@ def _folder_row(folder: str) -> RowData:
     return RowData(
         f"folder:{folder}",
         folder,
-        "Models in this folder are listed too. Slipstream does not change or delete anything in it",
+        "Slipstream lists the models in this folder and changes nothing",
         actions=(Action("forget", "Remove from the list"),),
         heading="Added folders",
         subject=folder,
@@ -349,7 +347,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         licence = "License: not known"
         if candidate.licence:
             licence = formatting.format_licence(candidate.licence)
-        facts += ["" if candidate.installed else licence, "Not tried by the makers of Slipstream"]
+        facts += ["" if candidate.installed else licence, "Not tested with Slipstream"]
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason
     heading = "Available" if candidate.works else "Not available"

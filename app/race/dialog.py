@@ -34,11 +34,10 @@ from models.in_words import clean, short_model
 
 _READY = "The same answer twice: with drafts, and without"
 _BOTH_READ = "Both are reading the prompt"
-_ALONE = "It starts when other answers have ended"
+_ALONE = "Starts when other answers have finished"
 _RULES = (
-    "Both always take the likeliest token, whatever the sampling of this conversation, so they "
-    "must write the same text. They write in turns, so that other work of this computer slows "
-    "both. A clock runs only in its own turns."
+    "Both always take the likeliest token, so they must write the same text. They take turns, and "
+    "each clock runs only in its own turns."
 )
 _SAID_MS = 1_500  # how long a button shows that it has copied
 
@@ -63,7 +62,7 @@ class RaceDialog(Dialog):
         self._target, drafts = names
         target = short_model(self._target)
         self._race, self._messages, self._request = race, tuple(messages), request
-        self._running = False  # the race of this dialog, not one that another dialog started
+        self._running = False  # this dialog's race, not another dialog's
         self.tracks = {
             "plain": RaceTrack(f"{target}, without drafts"),
             "speculative": RaceTrack(f"{target}, {drafts[:1].lower()}{drafts[1:]}"),
@@ -136,7 +135,7 @@ class RaceDialog(Dialog):
         """Start the race, unless one is running."""
         if self._race.running:
             if not self._running:
-                self.result_line.say("Another race is running. Start when it has ended.")
+                self.result_line.say("Another race is running. Wait until it has finished.")
             return
         asked = self.question.toPlainText()
         if not asked.strip():
@@ -286,7 +285,7 @@ class RaceTrack(QWidget):
         self._stretches: list[Stretch] = []
         self.answer.clear()
         self.clock.setText("\u2013")
-        self.figures.setText("Not started yet")
+        self.figures.setText("Not started")
         self._pace.clear()
 
     def push(self, happening: EventOrRound) -> None:
@@ -366,13 +365,13 @@ def result_text(result: RaceResult) -> str:
             same = (
                 f"Different from token {place:,} on, which is a fault of Slipstream: {differing}. "
                 f"The two best logits are {fork.margin:.3g} apart, and "
-                f"{moves if fork.allowed else 'drafts round nothing here'}. Export the race, "
+                f"{moves if fork.allowed else 'drafts do not round here'}. Export the race, "
                 "and send it with Help > Report a problem."
             )
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:
             return same
-        return f"{same} No speed-up is given: {result.ratio.value}."
+        return f"{same} No speedup: {result.ratio.value}."
     faster = f"{result.ratio:.2f} times as fast"
     return f"{same} While both were writing, speculative decoding was {faster}."
 

@@ -50,7 +50,7 @@ class RaceDifference:
 @dataclass(frozen=True, slots=True)
 class RaceResult:
     """The result of a race. Both answers begin with `tokens` equal tokens; `difference` is None if
-    they are identical. `ratio` is the speed of speculative decoding over that of plain decoding, or
+    they are identical. `ratio` is the speed of speculative decoding divided by plain decoding's, or
     why it is not known."""
 
     tokens: int
@@ -140,7 +140,7 @@ class Race(QObject):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
             self._give_up(Problem("The race was stopped.", "Start another race at any time."))
-        elif isinstance(event, Done) and racer == "speculative":  # the last one that comes
+        elif isinstance(event, Done) and racer == "speculative":  # the last event
             self.running = False
             self.finished.emit(compare_answers(self.traces["plain"], self.traces["speculative"]))
 

@@ -28,7 +28,7 @@ FILE = Path(__file__).parents[2] / "resources" / "first_page.json"
 
 _DRAFT_MS, _VERDICT_MS = 250, 350  # of a round
 _REST_MS = 2_600  # with the whole text, before it begins again
-_FADE_SECONDS = 1.1  # from the colour of a fate to that of the text
+_FADE_SECONDS = 1.1  # from the colour of a fate to the text's
 _LEADING = 1.5  # of a line
 
 

@@ -56,7 +56,7 @@ class AnswerPlayer(QScrollArea):
         column.addStretch(1)
         self.setWidget(page)
         for part in (page, self.viewport()):
-            part.setAutoFillBackground(False)  # it stands on a surface of its owner
+            part.setAutoFillBackground(False)  # the owner's surface shows through
         self._ahead = DraftAhead(self._view, colours_of(self), over=page)
         self._ahead.calm = motion_is_reduced()
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
@@ -107,7 +107,7 @@ class AnswerPlayer(QScrollArea):
         newest: int = 0,
     ) -> None:
         """Show the answer that these tokens are, then the draft of `round`. The last `newest`
-        tokens are tinted. `asides` stand in the text, or after it."""
+        tokens are tinted. `asides` are lines at places of the text."""
         text = "".join(piece.text for piece in pieces if piece.written)
         if not text.startswith(self.text):
             self._view.text.cut(len(text) if self.text.startswith(text) else 0)

@@ -54,7 +54,7 @@ FIGURES: dict[str, str] = {
     "other answers at the same time does.",
     "plain": "How many times as fast this answer was as plain decoding, which writes one token per "
     "pass. It is compared with plain passes in this answer, or with a few that are measured right "
-    "after it. If the Mac was busier at one time than at the other, there is no figure.",
+    "after it. If the Mac was busier at one time than at the other, the figure is missing.",
     "rate": "The share of the drafted tokens that became part of the answer. Only one path of a "
     "tree can.",
     "length": "The average number of tokens from one pass of the target, forced tokens included. "
@@ -64,7 +64,7 @@ FIGURES: dict[str, str] = {
     "many were accepted. 0 is plain decoding.",
     "cache": "The share of the prompt that was cached, and so was not read again.",
     "positions": "How often the token at this position of a draft was accepted. The share falls "
-    "along a draft: everything after a rejected token is discarded. A faint bar stands for fewer "
+    "along a draft: everything after a rejected token is discarded. A faint bar means fewer "
     "than 20 drafts.",
     "time": "The time between the first and the last token: for drafting, for verifying (the "
     "target\u2019s passes), and for everything else, such as other answers.",
@@ -81,13 +81,13 @@ FIGURE_NAMES: dict[str, str] = {
 }
 _STORY = (
     "A small drafter proposes the next few tokens. The target, the model whose answer you read, "
-    "checks them all in a single pass: it accepts those that it would have written itself, and "
-    "replaces the first that it would not. So the text is the target\u2019s own, and comes sooner. "
+    "checks them all in a single pass: it accepts the tokens that it would have written itself, "
+    "and replaces the first other one. So the text is the target\u2019s own, and comes sooner. "
     "A draft and its verdict are a round:"
 )
 _TREES = (
     "A draft can also be a tree with several tokens for the same place. At most one path through "
-    "it is accepted. The tooltip of a token lists those that were rejected in its place."
+    "it is accepted. The tooltip of a token lists its rejected alternatives."
 )
 SAMPLE: tuple[tuple[str, PieceKind], ...] = (
     ("the", "accepted"),

@@ -19,19 +19,6 @@ def marked(text: str) -> str:
     return "".join(_SIGNS.get(letter, letter) for letter in flat(text)) or _NOTHING
 
 
-def runs(text: str) -> list[tuple[str, bool]]:
-    """Return `marked(text)` in runs, each with whether it consists of signs."""
-    found: list[tuple[str, bool]] = []
-    for letter in flat(text):
-        sign = letter in _SIGNS
-        shown = _SIGNS.get(letter, letter)
-        if found and found[-1][1] == sign:
-            found[-1] = (found[-1][0] + shown, sign)
-        else:
-            found.append((shown, sign))
-    return found or [(_NOTHING, True)]
-
-
 def flat(text: str) -> str:
     """Return `text` without hidden or reordering characters; all its lines end in "\\n"."""
     text = re.sub("\ufffd+", "\ufffd", _HIDDEN.sub("", text))  # part of a character, once

@@ -58,7 +58,7 @@ class Pace:
         return text, self._shown
 
     def clear(self) -> str:
-        """Forget all that waits, and what is shown. Returns the text that waited."""
+        """Forget the waiting texts and rounds, and the shown one. Returns the text that waited."""
         text = "".join(each.delta for each in self._waiting if isinstance(each, Text))
         self._waiting.clear()
         self._shown, self._due = None, 0.0

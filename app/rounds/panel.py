@@ -25,7 +25,7 @@ _FOLDED = ("speed", "draft", "cache")
 
 class RoundsPanel(QWidget):
     """Attributes: `stats`, on show; `last`, the last round with a verdict; `more`, the button that
-    shows all figures; `remark`, a line about this machine or model of which nothing must be done.
+    shows all figures; `remark`, a line about this machine or model that asks for no action.
 
     Tooltips explain every figure.
     """
@@ -85,7 +85,7 @@ class RoundsPanel(QWidget):
 
     def show_stats(self, stats: Stats, last: Round | None = None, *, ended: bool = True) -> None:
         """Show these figures of an answer; `last` is its last round with a verdict. If it has not
-        `ended`, they are drawn soon, with those that come until then."""
+        `ended`, they are drawn soon, with the figures that come until then."""
         self.stats, self.last, self._ended = stats, last, ended
         if ended:
             self.refresh()

@@ -187,13 +187,13 @@ class Replay:
     """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
     Attributes: `events`, all events; `rounds`, those with a verdict; `stats`, the figures at each
-    place; `pieces`, the answer's tokens with their final texts; `stretches`, those of its text;
+    place; `pieces`, the answer's tokens with their final texts; `stretches` of its text;
     `calls`, the lines of its calls and their places in the text; `lines`, the same after the piece
     with that index.
     """
 
     def __init__(self, events: Iterable[Event], lines: Iterable[tuple[int, str]] = ()) -> None:
-        """`lines` are those of calls, with their places in the answer's text, in their order."""
+        """`lines` describe calls, each with its place in the answer's text, in order."""
         self.events, self.calls = tuple(events), tuple(lines)
         trace, stats = Trace(), []
         for event in self.events:

@@ -49,7 +49,7 @@ LONGEST_SCHEMA = 1 << 20  # characters
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A number of the settings that can be edited. `row`: the title that it stands under; `key`:
+    """A number of the settings that can be edited. `row`: the title above it; `key`:
     the field of a `Sampling` or a `Request`. The number is whole if it has no `decimals`."""
 
     row: str
@@ -69,7 +69,7 @@ class NumberField:
 
 _SAMPLING, _PENALTIES = "Sampling", "Repetition penalties"
 MAX_TOKENS = NumberField(
-    "", "max_tokens", "Max tokens", 1, _MOST, 128, "An answer ends at this many tokens", 0
+    "", "max_tokens", "Max tokens", 1, _MOST, 128, "The longest answer, in tokens", 0
 )
 FIELDS = (
     NumberField(
@@ -127,7 +127,7 @@ FIELDS = (
         "penalty_window",
         "Penalty window",
         *(1, 1 << 20, 16),
-        "The penalties look at this many of the latest tokens",
+        "How many recent tokens the penalties look at",
         0,
     ),
 )
@@ -193,7 +193,7 @@ class SamplingDialog(Dialog):
         column.setContentsMargins(20, 16, 20, 16)
         column.setSpacing(6)
         self._prompt.setTabChangesFocus(True)
-        self._prompt.setPlaceholderText("Instructions for the model, before the conversation")
+        self._prompt.setPlaceholderText("Instructions for the model")
         self._prompt.setFixedHeight(5 * self._prompt.fontMetrics().lineSpacing() + 12)
         column.addWidget(_title("System prompt", self._prompt))
         column.addWidget(self._prompt)
@@ -232,7 +232,7 @@ class SamplingDialog(Dialog):
         column.addSpacing(10)
         self._schema.setPlaceholderText("None: the answer may be any text")
         self._schema.setMaxLength(LONGEST_SCHEMA)
-        self._schema.setToolTip("Only JSON that follows this schema can be written")
+        self._schema.setToolTip("The answer follows this schema")
         self._open_schema.setAccessibleName("Open a file with a JSON schema")
         schema = QHBoxLayout()
         schema.addWidget(self._schema, 1)
@@ -390,7 +390,7 @@ class SamplingDialog(Dialog):
         self._fill(replace(self._shown, sampling=sampling))
 
     def _on_change(self) -> None:
-        """Explain the fields, or what is wrong with them."""
+        """Explain the fields, or their first fault."""
         if self._filling:
             return
         try:

@@ -25,7 +25,7 @@ class Preset:
     line: str = ""
 
 
-MODELS_DEFAULT = Preset("Model’s default", None, "As its makers recommend; balanced if they do not")
+MODELS_DEFAULT = Preset("Model’s default", None, "As its makers recommend, else balanced")
 BUILT_IN = (
     MODELS_DEFAULT,
     Preset("Exact (greedy)", Sampling(), "Always the likeliest token: the same answer every time"),

@@ -214,7 +214,7 @@ def judge(observed: Observed) -> list[str]:
             engine.python == platform.python_version(),
             f"The engine runs another Python: {engine.python}.",
         ),
-        (answer.ending == "stop", f"The answer did not end by itself: {answer.ending}."),
+        (answer.ending == "stop", f"The answer was cut off: {answer.ending}."),
         (_ANSWER in answer.text, f"The answer is not the starter's: {answer.text!r}."),
         (answer.accepted > 0, "No drafted token was accepted."),
         (

@@ -1,6 +1,6 @@
-"""Keeps the panel of the local server in step with it, and does what is asked there.
+"""Shows the local server in its panel, and carries out the panel's commands.
 
-Knows the server, the panel and what is loaded; no process, and no pixels.
+Knows the server, the panel and the loaded model; no process, and no pixels.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from engine.server.clients import client_setups
 from engine.server.target import name_of
 from models.errors import Problem
 
-_NONE_ASKED = "What programs ask is shown here."
-_OFF = "Off. Other programs on this machine can ask the model once it is on."
+_NONE_ASKED = "Requests appear here."
+_OFF = "Off. Turn it on to let other programs use your models."
 
 
 class ServerController(QObject):
@@ -64,11 +64,11 @@ class ServerController(QObject):
         context = loaded.context_length if loaded else 4096
         panel.show_setups(client_setups(address, model, key=key or "KEY", context=context))
         asked = ", ".join(
-            f"{one.client or 'without a name'} ({one.requests:,})" for one in server.status.clients
+            f"{one.client or 'unnamed'} ({one.requests:,})" for one in server.status.clients
         )
         panel.show_requests(
             server.status.requests,
-            asked=f"Have asked since it was switched on: {asked}." if asked else _NONE_ASKED,
+            asked=f"Programs so far: {asked}." if asked else _NONE_ASKED,
         )
 
     def _line(self) -> tuple[str, Tone]:
@@ -79,7 +79,7 @@ class ServerController(QObject):
             case ServerState.STARTING:
                 return "Starting\u2026", "muted"
             case ServerState.ENDING:
-                return "Ending\u2026", "muted"
+                return "Stopping\u2026", "muted"
             case ServerState.FAILED:
                 return server.problem, "warning"
             case ServerState.ON:
@@ -89,16 +89,16 @@ class ServerController(QObject):
                 if others > 0:
                     named = f"{target_name(loaded.target)} and " if loaded else ""
                     return (
-                        f"On. Programs on this machine can ask {named}{others} other "
-                        f"model{'' if others == 1 else 's'} by name, with the key.",
+                        f"On. Programs on this machine can use {named}{others} other "
+                        f"model{'' if others == 1 else 's'} with the key.",
                         "good",
                     )
                 if loaded is None and self._server.can_wake:
-                    return "On. The model is loaded again when a program asks.", "good"
+                    return "On. The next request loads the model again.", "good"
                 if loaded is None:
                     return "On. No model is loaded, so requests are refused.", "warning"
                 name = target_name(loaded.target)
-                return f"On. Programs on this machine can ask {name}, with the key.", "good"
+                return f"On. Programs on this machine can use {name} with the key.", "good"
 
     def _use_port(self, port: int) -> None:
         if port != self._settings.server_port:

@@ -27,7 +27,7 @@ from models.errors import Problem
 
 _OFF = ServerStatus()
 _OTHER_MODELS = ("--allow", "all", "--keep", "10m")
-_ANOTHER_PORT = "Choose another port, or start it again."
+_ANOTHER_PORT = "Choose another port, or restart the server."
 
 
 class ServerState(Enum):
@@ -48,7 +48,7 @@ def server_command() -> tuple[str, ...]:
 class LocalServer(QObject):
     """Off until `switch`.
 
-    Attributes: `on`, whether the user wants it to be on; `status`, as the server told it last;
+    Attributes: `on`, whether the user wants it to be on; `status`, the server's latest;
     `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
 
     Signals: `changed()`: its state, its status or its problem.
@@ -161,7 +161,7 @@ class LocalServer(QObject):
         self.status = _OFF
         if self._process.death is not None:
             words = self._process.last_words
-            self.problem = self.problem or f"The local server ended by itself. {reason}{words}"
+            self.problem = self.problem or f"The local server quit unexpectedly. {reason}{words}"
         self.changed.emit()
 
     def _on_asked(self, question: Question) -> None:

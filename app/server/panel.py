@@ -1,4 +1,4 @@
-"""The panel of the local server: whether it is on, where, who asks, and how programs are told.
+"""The panel of the local server: its switch, address, requests, and the setup of programs.
 
 Knows its widgets; what the user does there goes out as signals.
 """
@@ -31,15 +31,15 @@ from engine.server.clients import ClientSetup
 from engine.server.status import ModelState, ModelStatus, RequestStatus
 from models.in_words import size
 
-_NAMELESS = "A program without a name"
+_NAMELESS = "Unnamed program"
 _STATES: dict[ModelState, str] = {
     "loaded": "Loaded",
     "loading": "Loading\u2026",
     "not loaded": "Not loaded",
 }
 _OTHER_MODELS = (
-    "A program chooses one by its name. It is unloaded after 10 minutes without a request, or when "
-    "another needs the memory."
+    "Programs choose a model by its name. It is unloaded after 10 minutes without a request, or "
+    "when memory is needed."
 )
 
 
@@ -60,12 +60,12 @@ class ServerPanel(Dialog):
         super().__init__(parent)
         self.switch = Switch("Local server")
         self.line = StatusLine(wraps=True)
-        self.restart = QPushButton("Start again")
+        self.restart = QPushButton("Restart")
         self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
         self.port = QSpinBox()
-        self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
+        self.at_start = EdgedCheckBox("Start with Slipstream")
         self.requests = RowTree("Requests", wide=200)
-        self.other_models = EdgedCheckBox("Load other models of the Library when a program asks")
+        self.other_models = EdgedCheckBox("Load other models on request")
         self.models = RowTree("Models", wide=340)
         self.clients = ToneLabel(tone="muted")
         self.programs = ChoiceBox("Program")
@@ -198,7 +198,7 @@ class ServerPanel(Dialog):
         self._show_setup()
 
     def show_requests(self, requests: Sequence[RequestStatus], *, asked: str) -> None:
-        """Show what is answered now, and a line about the programs that have `asked`."""
+        """Show the current requests, and a line about the programs that have `asked`."""
         self.requests.show_lines([(one.client or _NAMELESS, _progress(one)) for one in requests])
         self.clients.say(asked)
         count = len(requests)
@@ -218,7 +218,7 @@ def _state(model: ModelStatus) -> str:
 
 
 def _progress(request: RequestStatus) -> str:
-    """Return what is asked, and how far its answer is."""
+    """Return the program of a request, and the progress of its answer."""
     match request.state:
         case "waiting":
             progress = "waiting"

@@ -72,7 +72,7 @@ class Relay(QObject):
                 self._tell(known)
 
     def end(self) -> None:
-        """The server is gone: cancel what it asked for."""
+        """Cancel the server's requests: it has ended."""
         self._write = None
         self._held.clear()
         generations, self._open = self._open, set()
@@ -116,7 +116,7 @@ class Relay(QObject):
             self._engine.pass_on(question)
 
     def _release(self) -> None:
-        """The model is loaded again: ask what was held back."""
+        """Send the requests that were held back until the model was loaded."""
         held, self._held = self._held, {}
         for question in held.values():
             self._engine.pass_on(question)

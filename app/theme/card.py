@@ -1,4 +1,4 @@
-"""A surface that stands out from its surroundings."""
+"""A raised surface."""
 
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget

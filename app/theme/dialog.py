@@ -1,4 +1,4 @@
-"""A dialog that is never larger than its screen. Knows nothing of what it shows."""
+"""A dialog that is never larger than its screen. Knows nothing of its contents."""
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFrame, QScrollArea, QVBoxLayout, QWidget

@@ -1,13 +1,15 @@
 """The signs on the window's buttons. They are drawn here, because fonts and styles draw them in any
 shape, or not at all."""
 
+from functools import cache
 from typing import Literal
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractButton
 
 from app.theme.palette import Palette
+from app.theme.paths import read_path
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
@@ -15,7 +17,42 @@ Sign = Literal[
     "first", "back", "play", "pause", "forward", "last",
 ]  # fmt: skip
 
-_SIDE = 16.0  # the size of the square in which signs are drawn
+_SIDE = 16.0  # the size of the square in which signs are drawn, by SVG's paths
+_PIN = "M 6 2.5 L 10 2.5 L 9.5 7 L 11.5 9.5 L 4.5 9.5 L 6.5 7 Z"
+_STOP = (
+    "M 5.3 4.3 L 10.7 4.3 Q 11.7 4.3 11.7 5.3 L 11.7 10.7 Q 11.7 11.7 10.7 11.7 L 5.3 11.7 "
+    "Q 4.3 11.7 4.3 10.7 L 4.3 5.3 Q 4.3 4.3 5.3 4.3 Z"
+)
+_DOT = "M {0} 6.7 Q {1} 6.7 {1} 8 Q {1} 9.3 {0} 9.3 Q {2} 9.3 {2} 8 Q {2} 6.7 {0} 6.7 Z"
+_LINES: dict[Sign, str] = {
+    "send": "M 8 13 L 8 3.5 M 3.8 7.7 L 8 3.5 L 12.2 7.7",
+    "stop": _STOP,
+    "new": "M 8 3 L 3 3 L 3 13 L 13 13 L 13 8 M 7 9 L 13 3",
+    "search": "M 11 7 C 11 9.2 9.2 11 7 11 C 4.8 11 3 9.2 3 7 C 3 4.8 4.8 3 7 3 "
+    "C 9.2 3 11 4.8 11 7 Z M 10.1 10.1 L 13.3 13.3",
+    "pin": f"{_PIN} M 8 9.5 L 8 13.8",
+    "close": "M 4 4 L 12 12 M 12 4 L 4 12",
+    "window": "M 5.5 5 L 5.5 2.5 L 13.5 2.5 L 13.5 9.5 L 11 9.5 "
+    "M 2.5 5.5 L 10.5 5.5 L 10.5 13.5 L 2.5 13.5 Z",
+    "panel": "M 4 3 L 12 3 Q 14 3 14 5 L 14 11 Q 14 13 12 13 L 4 13 Q 2 13 2 11 L 2 5 Q 2 3 4 3 Z "
+    "M 10 3 L 10 13",
+    "attach": "M 12.6 7.2 L 7.6 12.2 C 4.2 15.2 0.6 11.6 3.6 8.4 L 8.8 3.2 "
+    "C 11.2 1.2 13.8 3.8 11.8 6.2 L 6.8 11.2 C 5.4 12.2 4.2 11 5.2 9.6 L 9.6 5.2",
+    "document": "M 3.5 2 L 9.5 2 L 12.5 5 L 12.5 14 L 3.5 14 Z M 6 7.5 L 10 7.5 M 6 10.5 L 10 10.5",
+    "check": "M 3.2 8.6 L 6.6 12 L 13 4.6",
+    "warning": "M 8 2.2 L 14.3 13.4 L 1.7 13.4 Z M 8 6.4 L 8 9.4 M 8 11.5 L 8 11.51",
+}
+_FILLED: dict[Sign, str] = {
+    "stop": _STOP,
+    "pin": _PIN,
+    "more": " ".join(_DOT.format(x, x + 1.3, x - 1.3) for x in (3.5, 8.0, 12.5)),
+    "play": "M 4.5 2.5 L 13 8 L 4.5 13.5 Z",
+    "pause": "M 4 3 L 7 3 L 7 13 L 4 13 Z M 9 3 L 12 3 L 12 13 L 9 13 Z",
+    "first": "M 13 3.5 L 7 8 L 13 12.5 Z M 5.5 3.5 L 3.5 3.5 L 3.5 12.5 L 5.5 12.5 Z",
+    "back": "M 12 3.5 L 10 3.5 L 10 12.5 L 12 12.5 Z M 9 3.5 L 3 8 L 9 12.5 Z",
+    "forward": "M 4 3.5 L 6 3.5 L 6 12.5 L 4 12.5 Z M 7 3.5 L 13 8 L 7 12.5 Z",
+    "last": "M 3 3.5 L 9 8 L 3 12.5 Z M 10.5 3.5 L 12.5 3.5 L 12.5 12.5 L 10.5 12.5 Z",
+}
 _SCALE = 4  # factor for displays of any density
 
 
@@ -40,89 +77,22 @@ def draw_behind(painter: QPainter, button: QAbstractButton, box: QRectF, colours
 def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
     """Draw the sign in the middle of `box`, as large as fits."""
     side = min(box.width(), box.height())
-    with_pen = QPen(QColor(colour), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
-    with_pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    round_pen = QPen(QColor(colour), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
+    round_pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(box.center() - QPointF(side / 2, side / 2))
     painter.scale(side / _SIDE, side / _SIDE)
-    painter.setPen(with_pen)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    match sign:
-        case "send":  # an arrow up
-            painter.drawLine(QPointF(8, 13), QPointF(8, 3.5))
-            painter.drawPolyline(_line((3.8, 7.7), (8, 3.5), (12.2, 7.7)))
-        case "stop":
-            painter.setBrush(QColor(colour))
-            painter.drawRoundedRect(QRectF(4.3, 4.3, 7.4, 7.4), 1, 1)
-        case "new":  # a sheet and a pencil
-            painter.drawPolyline(_line((8, 3), (3, 3), (3, 13), (13, 13), (13, 8)))
-            painter.drawPolyline(_line((7, 9), (13, 3)))
-        case "search":
-            painter.drawEllipse(QPointF(7, 7), 4, 4)
-            painter.drawLine(QPointF(10.1, 10.1), QPointF(13.3, 13.3))
-        case "pin":
-            painter.setBrush(QColor(colour))
-            painter.drawPolygon(_line((6, 2.5), (10, 2.5), (9.5, 7), (11.5, 9.5), (4.5, 9.5),
-                                      (6.5, 7)))  # fmt: skip
-            painter.drawLine(QPointF(8, 9.5), QPointF(8, 13.8))
-        case "close":
-            painter.drawLine(QPointF(4, 4), QPointF(12, 12))
-            painter.drawLine(QPointF(12, 4), QPointF(4, 12))
-        case "more":
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colour))
-            for x in (3.5, 8.0, 12.5):
-                painter.drawEllipse(QPointF(x, 8), 1.3, 1.3)
-        case "window":  # one in front of another
-            painter.drawPolyline(_line((5.5, 5), (5.5, 2.5), (13.5, 2.5), (13.5, 9.5), (11, 9.5)))
-            painter.drawRoundedRect(QRectF(2.5, 5.5, 8, 8), 1, 1)
-        case "panel":  # a window with a column at its right
-            painter.drawRoundedRect(QRectF(2, 3, 12, 10), 2, 2)
-            painter.drawLine(QPointF(10, 3), QPointF(10, 13))
-        case "attach":  # a paper clip
-            clip = QPainterPath(QPointF(12.6, 7.2))
-            clip.lineTo(7.6, 12.2)
-            clip.cubicTo(4.2, 15.2, 0.6, 11.6, 3.6, 8.4)
-            clip.lineTo(8.8, 3.2)
-            clip.cubicTo(11.2, 1.2, 13.8, 3.8, 11.8, 6.2)
-            clip.lineTo(6.8, 11.2)
-            clip.cubicTo(5.4, 12.2, 4.2, 11, 5.2, 9.6)
-            clip.lineTo(9.6, 5.2)
-            painter.drawPath(clip)
-        case "document":  # a sheet with a folded corner, and lines
-            painter.drawPolygon(_line((3.5, 2), (9.5, 2), (12.5, 5), (12.5, 14), (3.5, 14)))
-            painter.drawLine(QPointF(6, 7.5), QPointF(10, 7.5))
-            painter.drawLine(QPointF(6, 10.5), QPointF(10, 10.5))
-        case "check":
-            painter.drawPolyline(_line((3.2, 8.6), (6.6, 12), (13, 4.6)))
-        case "warning":
-            painter.drawPolygon(_line((8, 2.2), (14.3, 13.4), (1.7, 13.4)))
-            painter.drawLine(QPointF(8, 6.4), QPointF(8, 9.4))
-            painter.drawPoint(QPointF(8, 11.5))
-        case "first" | "back" | "play" | "pause" | "forward" | "last":
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colour))
-            _draw_player_sign(painter, sign)
+    if sign in _FILLED:
+        painter.fillPath(_drawn(_FILLED[sign]), QColor(colour))
+    if sign in _LINES:
+        painter.strokePath(_drawn(_LINES[sign]), round_pen)
     painter.restore()
 
 
-def _draw_player_sign(painter: QPainter, sign: Sign) -> None:
-    if sign in ("first", "back"):  # mirrors of "last" and "forward"
-        painter.translate(_SIDE, 0)
-        painter.scale(-1, 1)
-    match sign:
-        case "play":
-            painter.drawPolygon(_line((4.5, 2.5), (13, 8), (4.5, 13.5)))
-        case "pause":
-            painter.drawRect(QRectF(4, 3, 3, 10))
-            painter.drawRect(QRectF(9, 3, 3, 10))
-        case "first" | "last":
-            painter.drawPolygon(_line((3, 3.5), (9, 8), (3, 12.5)))
-            painter.drawRect(QRectF(10.5, 3.5, 2, 9))
-        case "back" | "forward":
-            painter.drawRect(QRectF(4, 3.5, 2, 9))
-            painter.drawPolygon(_line((7, 3.5), (13, 8), (7, 12.5)))
+@cache
+def _drawn(written: str) -> QPainterPath:
+    return read_path(written)
 
 
 def _pixmap(sign: Sign, colour: str) -> QPixmap:
@@ -132,7 +102,3 @@ def _pixmap(sign: Sign, colour: str) -> QPixmap:
     with QPainter(pixmap) as painter:
         draw_sign(painter, sign, QRectF(0, 0, side, side), colour)
     return pixmap
-
-
-def _line(*points: tuple[float, float]) -> QPolygonF:
-    return QPolygonF([QPointF(x, y) for x, y in points])

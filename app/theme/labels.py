@@ -107,7 +107,7 @@ class ToneLabel(QLabel):
 
 
 class ShortenedLabel(ToneLabel):
-    """A text in one line. If there is no room, it is shortened, and the tooltip has all of it."""
+    """A text in one line. A long one is shortened, and its tooltip has all of it."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class ShortenedLabel(ToneLabel):
 
 
 class ElidedLabel(QLabel):
-    """A text in one line that is painted with "…" if there is no room. It can shrink to `least`."""
+    """A text in one line that ends in "…" where it is too long. It can shrink to `least`."""
 
     def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ Syntax = Literal[
 ]
 LineStyle = Literal["none", "solid", "dash", "dot", "dash dot", "strike", "dash strike"]
 
-TINT = 0.10  # the share of a token's colour in the surface behind it
+TINT = 0.10  # the share of a token's colour in its background
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ def qt_palette(colours: Palette) -> QPalette:
 
 
 def colours_of(widget: QWidget) -> Palette:
-    """Return the colours to paint a widget with: those of its window."""
+    """Return the colours of a widget's window."""
     return palette_for(widget.palette().window().color().name())
 
 
@@ -259,7 +259,7 @@ def set_ink(widget: QWidget, colour: str) -> None:
 
 
 def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
-    """Return a button that shows a character or two; `name` says what it does."""
+    """Return a button that shows a character or two; `name` is for screen readers."""
     button = QToolButton()
     button.setText(text)
     button.setAutoRaise(True)

@@ -2,14 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QTimer
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.child_process import ChildProcess
 from engine.pipes import Lines
@@ -22,25 +20,25 @@ SAY_AND_WAIT = "print('ready', flush=True); import time; time.sleep(3600)"
 class Heard:
     """A child process that runs a line of Python, and what it said."""
 
-    def __init__(self, code: str, qtbot: QtBot, *, program: str = sys.executable) -> None:
+    def __init__(self, code, qtbot, *, program=sys.executable):
         self._qtbot = qtbot
-        self.said: list[bytes] = []
-        self.complained: list[bytes] = []
-        self.ends: list[tuple[str, int | None]] = []
+        self.said = []
+        self.complained = []
+        self.ends = []
         self.child = ChildProcess([program, "-c", code], folder=Path("/"), limit=20)
         self.child.said.connect(self.said.append)
         self.child.complained.connect(self.complained.append)
         self.child.ended.connect(lambda *end: self.ends.append(end))
 
-    def until(self, holds: Callable[[], object]) -> None:
+    def until(self, holds):
         self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_MILLISECONDS)
 
 
 @pytest.fixture
-def run(qtbot: QtBot) -> Iterator[Callable[..., Heard]]:
-    started: list[Heard] = []
+def run(qtbot):
+    started = []
 
-    def run(code: str, **options: str) -> Heard:
+    def run(code, **options):
         started.append(heard := Heard(code, qtbot, **options))
         heard.child.start()
         return heard
@@ -51,14 +49,14 @@ def run(qtbot: QtBot) -> Iterator[Callable[..., Heard]]:
         assert not heard.child.running
 
 
-def expected(data: bytes, limit: int) -> tuple[list[bytes], bytes]:
+def expected(data, limit):
     """Lines and rest, the slow way."""
     whole = [line if len(line) <= limit else line[: limit + 1] for line in _split(data)]
     rest = whole.pop()
     return (whole, rest) if len(rest) <= limit else ([*whole, rest], b"")
 
 
-def _split(data: bytes) -> list[bytes]:
+def _split(data):
     *ended, rest = data.split(b"\n")
     return [*(line + b"\n" for line in ended), rest]
 
@@ -67,13 +65,13 @@ def _split(data: bytes) -> list[bytes]:
     st.lists(st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xc3"]), max_size=9).map(b"".join)),
     st.integers(1, 12),
 )
-def test_lines_are_the_same_however_they_arrive(chunks: list[bytes], limit: int) -> None:
+def test_lines_are_the_same_however_they_arrive(chunks, limit):
     lines = Lines(limit)
     came = [line for chunk in chunks for line in lines.feed(chunk)]
     assert (came, lines.rest()) == expected(b"".join(chunks), limit)
 
 
-def test_a_line_without_an_end_is_told_early_and_not_kept() -> None:
+def test_a_line_without_an_end_is_told_early_and_not_kept():
     lines = Lines(10)
     assert lines.feed(b"x" * 11) == [b"x" * 11]
     assert [lines.feed(b"y" * 1000) for _ in range(5)] == [[]] * 5
@@ -81,7 +79,7 @@ def test_a_line_without_an_end_is_told_early_and_not_kept() -> None:
     assert lines.feed(b"y\nnext\n") == [b"next\n"]
 
 
-def test_it_says_what_the_program_says(run: Callable[..., Heard]) -> None:
+def test_it_says_what_the_program_says(run):
     heard = run("import sys; print('a\\nb'); print('c', file=sys.stderr, end=''); print(end='d')")
     heard.until(lambda: heard.ends)
     assert heard.said == [b"a\n", b"b\n", b"d"]
@@ -89,7 +87,7 @@ def test_it_says_what_the_program_says(run: Callable[..., Heard]) -> None:
     assert heard.ends == [("It ended with status 0.", 0)]
 
 
-def test_it_is_told_what_is_written(run: Callable[..., Heard]) -> None:
+def test_it_is_told_what_is_written(run):
     heard = run("print(input()[::-1])")
     heard.child.write(b"abc\n")
     heard.until(lambda: heard.ends)
@@ -105,15 +103,13 @@ def test_it_is_told_what_is_written(run: Callable[..., Heard]) -> None:
         ("import os; os.kill(os.getpid(), 9)", ("It was ended by SIGKILL.", None)),
     ],
 )
-def test_it_tells_how_it_ended(
-    code: str, end: tuple[str, int | None], run: Callable[..., Heard]
-) -> None:
+def test_it_tells_how_it_ended(code, end, run):
     heard = run(code)
     heard.until(lambda: heard.ends)
     assert heard.ends == [end]
 
 
-def test_a_program_that_is_missing(run: Callable[..., Heard]) -> None:
+def test_a_program_that_is_missing(run):
     heard = run("", program="/no/such/program")
     assert heard.ends == []
     heard.until(lambda: heard.ends)
@@ -122,20 +118,20 @@ def test_a_program_that_is_missing(run: Callable[..., Heard]) -> None:
     assert status is None
 
 
-def test_a_crash_tells_where(run: Callable[..., Heard]) -> None:
+def test_a_crash_tells_where(run):
     heard = run("import os; os.abort()")
     heard.until(lambda: heard.ends)
     assert heard.complained[0] == b"Fatal Python error: Aborted\n"
 
 
-def test_closing_ends_what_does_not_listen(run: Callable[..., Heard]) -> None:
+def test_closing_ends_what_does_not_listen(run):
     heard = run("import signal; signal.signal(15, signal.SIG_IGN);" + SAY_AND_WAIT)
     heard.until(lambda: heard.said)
     heard.child.close()
     assert heard.ends == [("It was ended by SIGKILL.", None)]
 
 
-def test_closing_hears_the_last_words(run: Callable[..., Heard]) -> None:
+def test_closing_hears_the_last_words(run):
     heard = run("print('ready', flush=True); input_ = __import__('sys').stdin.read(); print('bye')")
     heard.until(lambda: heard.said)
     heard.child.close()
@@ -143,10 +139,10 @@ def test_closing_hears_the_last_words(run: Callable[..., Heard]) -> None:
     assert heard.ends == [("It ended with status 0.", 0)]
 
 
-def test_others_have_their_turn_while_a_flood_is_told(run: Callable[..., Heard]) -> None:
+def test_others_have_their_turn_while_a_flood_is_told(run):
     heard = run(f"print('x\\n' * 200, end=''); {SAY_AND_LISTEN}")
     heard.child.said.connect(lambda line: time.sleep(0.002))
-    turns: set[int] = set()
+    turns = set()
     timer = QTimer()
     timer.timeout.connect(lambda: turns.add(len(heard.said)))
     timer.start(0)
@@ -156,7 +152,7 @@ def test_others_have_their_turn_while_a_flood_is_told(run: Callable[..., Heard])
     assert len(turns) > 5
 
 
-def test_what_comes_in_a_flood_waits_for_its_turn(run: Callable[..., Heard]) -> None:
+def test_what_comes_in_a_flood_waits_for_its_turn(run):
     """Else the window would hear nothing but the engine, one portion right after the other."""
     heard = run(f"print('x\\n' * 200, end='', flush=True); {SAY_AND_LISTEN}")
     heard.child.said.connect(lambda line: time.sleep(0.002))

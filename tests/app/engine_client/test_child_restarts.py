@@ -2,15 +2,13 @@
 time."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psutil
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.child_process import ChildProcess
 from engine.process.supervision import Supervisor
-from tests.support.app.window_maker import Until
 
 LISTEN = "import sys; print('ready', flush=True); sys.stdin.read()"
 DEAF = "import time; print('ready', flush=True); time.sleep(3600)"
@@ -20,10 +18,10 @@ DIE = "raise SystemExit(3)"
 class Lives:
     """The lives of a child. Attributes: `child`; `pids`, `said` and `ends` so far."""
 
-    def __init__(self, code: str, pauses_seconds: tuple[float, ...]) -> None:
-        self.pids: list[int] = []
-        self.said: list[bytes] = []
-        self.ends: list[str] = []
+    def __init__(self, code, pauses_seconds):
+        self.pids = []
+        self.said = []
+        self.ends = []
         self.supervisor = Supervisor(pauses_seconds)
         self.child = ChildProcess(
             (sys.executable, "-c", code), limit=100, supervisor=self.supervisor
@@ -33,7 +31,7 @@ class Lives:
         self.child.ended.connect(lambda reason, status: self.ends.append(reason))
         self.child.start()
 
-    def _on_began(self) -> None:
+    def _on_began(self):
         assert not any(map(psutil.pid_exists, self.pids)), "never two"
         self.pids.append(self.child.pid)
 
@@ -42,10 +40,10 @@ Live = Callable[..., Lives]
 
 
 @pytest.fixture
-def live(qtbot: QtBot) -> Iterator[Live]:
-    began: list[Lives] = []
+def live(qtbot):
+    began = []
 
-    def live(code: str, *pauses_seconds: float) -> Lives:
+    def live(code, *pauses_seconds):
         began.append(Lives(code, pauses_seconds))
         return began[-1]
 
@@ -56,7 +54,7 @@ def live(qtbot: QtBot) -> Iterator[Live]:
 
 
 @pytest.mark.parametrize("kill", [True, False])
-def test_another_starts_once_the_first_has_ended(kill: bool, live: Live, until: Until) -> None:
+def test_another_starts_once_the_first_has_ended(kill, live, until):
     one = live(LISTEN)
     until(lambda: one.said)
     one.child.replace(kill=kill)
@@ -67,14 +65,14 @@ def test_another_starts_once_the_first_has_ended(kill: bool, live: Live, until: 
     assert one.child.death is None
 
 
-def test_a_killed_one_says_nothing_more(live: Live, until: Until) -> None:
+def test_a_killed_one_says_nothing_more(live, until):
     one = live("print('first', flush=True); print('second', flush=True); " + DEAF)
     one.child.said.connect(lambda line: one.child.stop(kill=True))
     until(lambda: one.ends)
     assert one.said == [b"first\n"]
 
 
-def test_deaths_are_counted_until_it_is_given_up(live: Live, until: Until) -> None:
+def test_deaths_are_counted_until_it_is_given_up(live, until):
     one = live(DIE, 0.01, 0.02)
     until(lambda: one.supervisor.plan == "given up" and not one.child.running)
     assert len(one.pids) == len(one.ends) == 3
@@ -84,11 +82,10 @@ def test_deaths_are_counted_until_it_is_given_up(live: Live, until: Until) -> No
     assert len(one.pids) == 4
 
 
-def test_one_that_does_not_work_is_killed_and_started_again(live: Live, until: Until) -> None:
+def test_one_that_does_not_work_is_killed_and_started_again(live, until):
     one = live(DEAF, 0.0)
     until(lambda: one.said)
     death = one.child.fail()
-    assert death is not None
     assert death.count == 1
     assert one.child.fail() is None
     until(lambda: len(one.said) == 2)
@@ -97,7 +94,7 @@ def test_one_that_does_not_work_is_killed_and_started_again(live: Live, until: U
     assert one.supervisor.plan == "given up"
 
 
-def test_a_stop_ends_the_wait_for_another(live: Live, until: Until, qtbot: QtBot) -> None:
+def test_a_stop_ends_the_wait_for_another(live, until, qtbot):
     one = live(DIE, 0.01)
     until(lambda: one.supervisor.plan == "waiting")
     one.child.stop()
@@ -105,7 +102,7 @@ def test_a_stop_ends_the_wait_for_another(live: Live, until: Until, qtbot: QtBot
     assert len(one.pids) == 1
 
 
-def test_a_start_while_it_is_closed_has_no_effect(live: Live, until: Until) -> None:
+def test_a_start_while_it_is_closed_has_no_effect(live, until):
     one = live(LISTEN)
     until(lambda: one.said)
     one.child.ended.connect(lambda: one.child.start())
@@ -115,7 +112,7 @@ def test_a_start_while_it_is_closed_has_no_effect(live: Live, until: Until) -> N
 
 
 @pytest.mark.slow
-def test_the_end_of_patience_with_one_is_not_that_with_the_next(live: Live, qtbot: QtBot) -> None:
+def test_the_end_of_patience_with_one_is_not_that_with_the_next(live, qtbot):
     one = live(LISTEN)
     qtbot.waitUntil(lambda: len(one.said) == 1)
     one.child.replace()

@@ -1,8 +1,6 @@
 """What is kept of the engine's complaints, and what is not."""
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,18 +14,17 @@ LETTERS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=40)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[EngineLog]:
+def log(tmp_path):
     log = EngineLog(tmp_path / "logs")
     yield log
     log.close()
 
 
-def written(log: EngineLog) -> str:
-    assert log.path is not None
+def written(log):
     return log.path.read_text(encoding="utf-8")
 
 
-def test_it_keeps_the_latest_and_writes_all(log: EngineLog) -> None:
+def test_it_keeps_the_latest_and_writes_all(log):
     for number in range(KEPT_LINES + 50):
         log.complaint(f"line {number}\n".encode())
     log.note("started")
@@ -38,7 +35,7 @@ def test_it_keeps_the_latest_and_writes_all(log: EngineLog) -> None:
     assert lines[-1].endswith(" started")
 
 
-def test_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stays_small(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_log, "_LARGEST_FILE_BYTES", 10_000)
     log = EngineLog(tmp_path / "logs")
     for _ in range(150):
@@ -50,7 +47,7 @@ def test_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {len(line) for line in log.tail} == {400}
 
 
-def test_controls_are_left_out(log: EngineLog) -> None:
+def test_controls_are_left_out(log):
     log.complaint("\x1b[31mred\u202e\tand\r\0\N{GRINNING FACE}\n".encode() + b"\xff")
     assert log.tail == ("?[31mred?\tand??\N{GRINNING FACE}??".replace("?", "\ufffd"),)
 
@@ -67,9 +64,7 @@ def test_controls_are_left_out(log: EngineLog) -> None:
         ("", "a line", True),
     ],
 )
-def test_a_line_that_quotes_a_message_is_left_out(
-    text: str, line: str, kept: bool, log: EngineLog
-) -> None:
+def test_a_line_that_quotes_a_message_is_left_out(text, line, kept, log):
     log.hide(["something else", text])
     log.complaint(line.encode())
     assert (log.tail == (line,)) is kept
@@ -77,9 +72,7 @@ def test_a_line_that_quotes_a_message_is_left_out(
 
 
 @given(data=st.data(), before=LETTERS, after=LETTERS)
-def test_no_quotation_of_21_characters_is_written(
-    data: st.DataObject, before: str, after: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_quotation_of_21_characters_is_written(data, before, after, tmp_path_factory):
     text = data.draw(st.text(st.characters(categories=["L", "N"]), min_size=21, max_size=80))
     start = data.draw(st.integers(0, len(text) - 21))
     end = data.draw(st.integers(start + 21, len(text)))
@@ -92,7 +85,7 @@ def test_no_quotation_of_21_characters_is_written(
         log.close()
 
 
-def test_texts_are_hidden_for_a_while(log: EngineLog) -> None:
+def test_texts_are_hidden_for_a_while(log):
     # The error of one generation may be read after the next was asked for.
     log.hide([SECRET])
     log.complaint(SECRET.encode())
@@ -101,7 +94,7 @@ def test_texts_are_hidden_for_a_while(log: EngineLog) -> None:
     assert set(log.tail) == {"(a line that quotes a message)"}
 
 
-def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path):
     (tmp_path / "file").write_text("")
     log = EngineLog(tmp_path / "file" / "logs")
     log.complaint(b"a line\n")
@@ -111,9 +104,7 @@ def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
-def test_a_full_disk_costs_the_file_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_costs_the_file_alone(tmp_path, capsys):
     (tmp_path / "engine.log").symlink_to("/dev/full")
     log = EngineLog(tmp_path)
     log.complaint(b"a line\n")
@@ -122,7 +113,7 @@ def test_a_full_disk_costs_the_file_alone(
     assert capsys.readouterr().err == ""
 
 
-def test_it_writes_on_after_it_was_closed(log: EngineLog) -> None:
+def test_it_writes_on_after_it_was_closed(log):
     log.note("one")
     log.close()
     log.note("two")

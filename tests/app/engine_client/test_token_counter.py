@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pytestqt.qtbot import QtBot
 from tokenizers import Tokenizer
 
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter, load_count
@@ -14,18 +13,18 @@ MODEL = Path(__file__).parents[2] / "data" / "stories260K"
 
 
 @pytest.fixture
-def counted(counter: TokenCounter) -> list[int]:
-    told: list[int] = []
+def counted(counter):
+    told = []
     counter.counted.connect(told.append)
     return told
 
 
 @pytest.fixture
-def counter(qtbot: QtBot) -> TokenCounter:
+def counter(qtbot):
     return TokenCounter()
 
 
-def real(*texts: str) -> int:
+def real(*texts):
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     return sum(
         len(tokenizer.encode(text, add_special_tokens=False).ids) + AROUND_A_MESSAGE
@@ -33,7 +32,7 @@ def real(*texts: str) -> int:
     )
 
 
-def test_texts_are_counted(qtbot: QtBot, counter: TokenCounter, counted: list[int]) -> None:
+def test_texts_are_counted(qtbot, counter, counted):
     counter.use(MODEL)
     counter.count(("Once upon a time", "", "there was"))
     counter.count(("Once upon a time", "", "there was a girl"))
@@ -45,15 +44,13 @@ def test_texts_are_counted(qtbot: QtBot, counter: TokenCounter, counted: list[in
     assert counted[1] == real("Once upon a time")
 
 
-def test_an_answer_that_is_written_is_counted_while_it_grows(
-    qtbot: QtBot, counter: TokenCounter, counted: list[int]
-) -> None:
+def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, counted):
     counter.use(MODEL)
     question = "Once upon a time"
     counter.count((question,))
     written = 0
 
-    def write() -> bool:
+    def write():
         # Far more often than the counter waits before it counts what is typed.
         nonlocal written
         written += 1
@@ -64,9 +61,7 @@ def test_an_answer_that_is_written_is_counted_while_it_grows(
     assert real(question) <= counted[0] < counted[1] < counted[2] <= real(question) + written
 
 
-def test_without_a_model_nothing_is_told(
-    qtbot: QtBot, counter: TokenCounter, counted: list[int]
-) -> None:
+def test_without_a_model_nothing_is_told(qtbot, counter, counted):
     counter.count(("a",))
     qtbot.wait(400)
     assert counted == []
@@ -74,9 +69,7 @@ def test_without_a_model_nothing_is_told(
     qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)
 
 
-def test_a_model_without_a_tokenizer_is_passed_over(
-    qtbot: QtBot, counter: TokenCounter, counted: list[int], tmp_path: Path
-) -> None:
+def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp_path):
     counter.count(("a",))
     counter.use(tmp_path)
     qtbot.wait(400)

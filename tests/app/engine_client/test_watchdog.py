@@ -1,10 +1,7 @@
 """The watchdog, by hand: its timer is too slow to tick by itself."""
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import QTimer
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.watchdog import Watchdog
 
@@ -12,24 +9,23 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def dog(qapp: object) -> Watchdog:
+def dog(qapp):
     return Watchdog(tick_seconds=HOUR)
 
 
 @pytest.fixture
-def heard(dog: Watchdog) -> list[str]:
-    heard: list[str] = []
+def heard(dog):
+    heard = []
     dog.silent.connect(lambda seconds: heard.append(f"silent {seconds / HOUR:.0f}"))
     dog.speaking.connect(lambda: heard.append("speaking"))
     return heard
 
 
 @pytest.fixture
-def tick(dog: Watchdog) -> Callable[[int], None]:
+def tick(dog):
     timer = dog.findChild(QTimer)
-    assert timer is not None
 
-    def tick(count: int) -> None:
+    def tick(count):
         for _ in range(count):
             if timer.isActive():
                 timer.timeout.emit()
@@ -37,7 +33,7 @@ def tick(dog: Watchdog) -> Callable[[int], None]:
     return tick
 
 
-def test_it_barks_once(dog: Watchdog, heard: list[str], tick: Callable[[int], None]) -> None:
+def test_it_barks_once(dog, heard, tick):
     dog.expect(3 * HOUR)
     tick(2)
     assert heard == []
@@ -52,16 +48,14 @@ def test_it_barks_once(dog: Watchdog, heard: list[str], tick: Callable[[int], No
     assert heard == ["silent 3", "speaking", "silent 3"]
 
 
-def test_asking_for_more_is_no_answer(
-    dog: Watchdog, heard: list[str], tick: Callable[[int], None]
-) -> None:
+def test_asking_for_more_is_no_answer(dog, heard, tick):
     for _ in range(3):
         dog.expect(3 * HOUR)
         tick(1)
     assert heard == ["silent 3"]
 
 
-def test_patience_may_change(dog: Watchdog, heard: list[str], tick: Callable[[int], None]) -> None:
+def test_patience_may_change(dog, heard, tick):
     dog.expect(3 * HOUR)
     tick(2)
     dog.expect(5 * HOUR)
@@ -71,9 +65,7 @@ def test_patience_may_change(dog: Watchdog, heard: list[str], tick: Callable[[in
     assert heard == ["silent 5"]
 
 
-def test_at_rest_it_never_barks(
-    dog: Watchdog, heard: list[str], tick: Callable[[int], None]
-) -> None:
+def test_at_rest_it_never_barks(dog, heard, tick):
     tick(9)
     dog.expect(3 * HOUR)
     tick(2)
@@ -87,7 +79,7 @@ def test_at_rest_it_never_barks(
     assert heard == ["silent 3", "speaking"]
 
 
-def test_its_timer_ticks(qtbot: QtBot) -> None:
+def test_its_timer_ticks(qtbot):
     dog = Watchdog(tick_seconds=0.01)
     with qtbot.waitSignal(dog.silent, timeout=120_000):
         dog.expect(0.02)

@@ -1,7 +1,5 @@
 """Asides stand at their places, folded, whatever comes when; nothing in their texts is active."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,10 +9,8 @@ from PySide6.QtGui import QTextDocument
 from app.markdown.asides import Aside, number_of
 from app.markdown.copying import fragments
 from app.markdown.document import TextDocument
-from app.markdown.formats import Formats
 from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown
-from app.markdown.view import TextView
 from engine.stretches import Stretch
 from tests.support.app.markdown_texts import cut_places, markdown, split
 from tests.support.mostly_slow import examples
@@ -26,7 +22,7 @@ reusing = settings(
 )
 
 
-def answer(*parts: str) -> tuple[str, tuple[Stretch, ...], tuple[Aside, ...]]:
+def answer(*parts):
     """An answer of these parts, with a call and an aside between any two of them."""
     text, stretches, asides = parts[0], [Stretch("content", len(parts[0]))], list[Aside]()
     for number, part in enumerate(parts[1:]):
@@ -37,9 +33,7 @@ def answer(*parts: str) -> tuple[str, tuple[Stretch, ...], tuple[Aside, ...]]:
     return text, tuple(one for one in stretches if one.length), tuple(asides)
 
 
-def at_once(
-    formats: Formats, text: str, stretches: tuple[Stretch, ...], asides: tuple[Aside, ...]
-) -> TextDocument:
+def at_once(formats, text, stretches, asides):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.set_stretches(stretches)
     made.set_asides(asides)
@@ -48,7 +42,7 @@ def at_once(
     return made
 
 
-def content(document: QTextDocument) -> list[tuple[object, ...]]:
+def content(document):
     found, block = list[tuple[object, ...]](), document.begin()
     while block.isValid():
         parts = [(part.text(), part.charFormat()) for part in fragments(block)]
@@ -57,15 +51,13 @@ def content(document: QTextDocument) -> list[tuple[object, ...]]:
     return found
 
 
-def lines(made: TextDocument) -> list[str]:
+def lines(made):
     return [line for line in made.document.toPlainText().split("\n") if line]
 
 
 @reusing
 @given(first=markdown, second=markdown, cuts=cut_places, late=st.booleans())
-def test_growing_as_at_once(
-    formats: Formats, first: str, second: str, cuts: list[int], late: bool
-) -> None:
+def test_growing_as_at_once(formats, first, second, cuts, late):
     text, stretches, asides = answer(f"a{first}", "", second)
     whole = at_once(formats, text, stretches, asides)
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
@@ -84,7 +76,7 @@ def test_growing_as_at_once(
         assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
 
 
-def test_a_call_is_a_line_in_its_place_that_unfolds(formats: Formats) -> None:
+def test_a_call_is_a_line_in_its_place_that_unfolds(formats):
     made = at_once(formats, *answer("Before.", "Between.", ""))
     folded = ["Before.", "▸ read_file 0", "Between.", "▸ read_file 1"]
     assert lines(made) == folded
@@ -101,7 +93,7 @@ def test_a_call_is_a_line_in_its_place_that_unfolds(formats: Formats) -> None:
     assert lines(made) == folded
 
 
-def test_what_an_aside_says_can_change(formats: Formats) -> None:
+def test_what_an_aside_says_can_change(formats):
     text, stretches, asides = answer("Before.", "")
     made = at_once(formats, text, stretches, (Aside(asides[0].place, "running"),))
     made.fold(number_of(0))
@@ -111,18 +103,18 @@ def test_what_an_aside_says_can_change(formats: Formats) -> None:
     assert lines(made) == ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
 
 
-def test_two_asides_stand_at_one_place(formats: Formats) -> None:
+def test_two_asides_stand_at_one_place(formats):
     text, stretches, asides = answer("Before.", "After.")
     made = at_once(formats, text, stretches, (*asides, Aside(asides[0].place, "add 1, 2")))
     assert lines(made) == ["Before.", "▸ read_file 0", "▸ add 1, 2", "After."]
 
 
-def test_text_that_was_begun_ends_at_an_aside(formats: Formats) -> None:
+def test_text_that_was_begun_ends_at_an_aside(formats):
     made = at_once(formats, *answer("```py\nx = 1", "- *a", "b*\n"))
     assert lines(made)[1:] == ["x = 1", "▸ read_file 0", "\u2022\t*a", "▸ read_file 1", "b*"]
 
 
-def test_reasoning_behind_an_aside_has_a_header_without_figures(formats: Formats) -> None:
+def test_reasoning_behind_an_aside_has_a_header_without_figures(formats):
     text = f"<think>One.</think>{CALL}<think>Two.</think>The end."
     think, call = [Stretch("mark", 7), Stretch("reasoning", 4), Stretch("mark", 8)], len(CALL)
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
@@ -133,11 +125,10 @@ def test_reasoning_behind_an_aside_has_a_header_without_figures(formats: Formats
     made.settle()
     expected = ["▸ Thinking, 3 tokens, 0.5 s", "▸ add", "▸ Thinking", "The end."]
     assert lines(made) == expected
-    assert made.reasoning is not None
     assert (made.reasoning.start, made.reasoning.end) == (7, 11)
 
 
-def test_rejected_tokens_of_a_call_are_not_shown(formats: Formats) -> None:
+def test_rejected_tokens_of_a_call_are_not_shown(formats):
     text, stretches, asides = answer("Before.", "After.")
     made = at_once(formats, text, stretches, asides)
     made.set_rejected([RejectedSpan(3, " no", 0), RejectedSpan(20, " never", 1)])
@@ -149,7 +140,7 @@ def test_rejected_tokens_of_a_call_are_not_shown(formats: Formats) -> None:
 @pytest.mark.parametrize(
     "nasty", ["\u202eevil", "\x1b[31m", "<b>bold</b> ![x](https://a.b/c.png) [l](https://d.e)"]
 )
-def test_a_text_is_shown_as_it_is(formats: Formats, nasty: str) -> None:
+def test_a_text_is_shown_as_it_is(formats, nasty):
     aside = Aside(0, f"read {nasty}\nmore", (("Result", nasty),))
     made = at_once(formats, "", (), (aside,))
     made.fold(number_of(0))
@@ -163,12 +154,10 @@ def test_a_text_is_shown_as_it_is(formats: Formats, nasty: str) -> None:
     assert made.code(next(iter(made.panels()))) == nasty
 
 
-def test_a_long_text_is_shown_up_to_a_link_to_all_of_it(
-    formats: Formats, show: Callable[[str], TextView]
-) -> None:
+def test_a_long_text_is_shown_up_to_a_link_to_all_of_it(formats, show):
     long = "\n".join(f"line {number}" for number in range(500))
     view = show("")
-    asked: list[object] = []
+    asked = []
     view.aside_asked.connect(asked.append)
     view.link_asked.connect(asked.append)
     view.text.set_asides((Aside(0, "read", (("Result", long), ("Other", "x" * 5000))),))

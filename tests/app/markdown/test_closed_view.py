@@ -1,16 +1,13 @@
 """The canary: hostile text opens nothing, loads nothing and is shown."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QSize, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
-from pytestqt.qtbot import QtBot
 
 from app.chat.message import Ending
 from app.chat.transcript import Transcript
-from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.markdown.view import TextView
 from tests.support.app.canaries import Listener, hostile
@@ -19,14 +16,14 @@ Show = Callable[[str], TextView]
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
+def listener():
     made = Listener()
     yield made
     made.close()
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Path:
+def canary(tmp_path):
     """A picture that would be as high as a house, were it shown."""
     path = tmp_path / "canary.png"
     picture = QImage(10, 3_000, QImage.Format.Format_RGB32)
@@ -34,18 +31,12 @@ def canary(tmp_path: Path) -> Path:
     return path
 
 
-def test_nothing_is_opened(
-    qtbot: QtBot,
-    formats: Formats,
-    listener: Listener,
-    canary: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[str] = []
-    opened: list[str] = []
+def test_nothing_is_opened(qtbot, formats, listener, canary, monkeypatch):
+    asked = []
+    opened = []
     load = TextView.loadResource
 
-    def spy(view: TextView, kind: int, name: QUrl | str) -> object:
+    def spy(view, kind, name):
         asked.append(str(name))
         return load(view, kind, name)
 
@@ -77,7 +68,7 @@ def test_nothing_is_opened(
         assert control not in shown
 
 
-def test_asked_for_a_resource_it_gives_nothing(show: Show, canary: Path) -> None:
+def test_asked_for_a_resource_it_gives_nothing(show, canary):
     view = show("text")
     for name in (QUrl.fromLocalFile(str(canary)), str(canary), QUrl("http://127.0.0.1/")):
         assert [view.loadResource(kind, name) for kind in (1, 3, 4)] == [b""] * 3
@@ -87,11 +78,11 @@ def test_asked_for_a_resource_it_gives_nothing(show: Show, canary: Path) -> None
     assert view.document().size().height() < 3_000
 
 
-def test_a_link_is_only_asked_about(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[object] = []
+def test_a_link_is_only_asked_about(show, monkeypatch):
+    opened = []
     monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
     view = show("[good.org](https://b\u00fccher.example/a%20b?q=<x>)")
-    asked: list[str] = []
+    asked = []
     view.link_asked.connect(asked.append)
     view.anchorClicked.emit(QUrl(view.document().find("good").charFormat().anchorHref()))
     assert asked == ["https://xn--bcher-kva.example/a%20b?q=%3Cx%3E"]
@@ -100,23 +91,21 @@ def test_a_link_is_only_asked_about(show: Show, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")
-def test_the_question_shows_the_address(qtbot: QtBot, show: Show) -> None:
+def test_the_question_shows_the_address(qtbot, show):
     view = show("")
-    opened: list[str] = []
+    opened = []
     address = "https://a.b/<b>c</b>"
     question = ask_to_open(view, address, opening=opened.append)
-    assert question is not None
     assert question.informativeText() == address
     assert question.textFormat().name == "PlainText"
     assert question.defaultButton().text() != "Open"
     question.buttons()[-1].click()
     assert opened == []
     again = ask_to_open(view, address, opening=opened.append)
-    assert again is not None
     next(b for b in again.buttons() if b.text() == "Open").click()
     assert opened == [address]
 
 
-def test_other_addresses_are_not_even_asked_about(show: Show) -> None:
+def test_other_addresses_are_not_even_asked_about(show):
     for address in ("file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"):
         assert ask_to_open(show(""), address, opening=pytest.fail) is None

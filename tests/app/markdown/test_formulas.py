@@ -1,13 +1,12 @@
 """Formulas in a document: laid out by a process, drawn on the line, copied as their source."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QImage, QTextCursor
 from PySide6.QtWidgets import QWidget
-from pytestqt.qtbot import QtBot
 
 from app.markdown.copying import written_text
 from app.markdown.formats import Formats
@@ -15,26 +14,23 @@ from app.markdown.formulas import FormulaLayouts, FormulaOutline
 from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from tests.support.app.window_maker import Until
 
 ShowFormulas = Callable[[str], TextView]
 
 
 @pytest.fixture
-def layouts(qtbot: QtBot) -> Iterator[FormulaLayouts]:
+def layouts(qtbot):
     made = FormulaLayouts()
     yield made
     made.close()
 
 
 @pytest.fixture
-def show_formulas(
-    qtbot: QtBot, formats: Formats, layouts: FormulaLayouts, until: Until
-) -> ShowFormulas:
+def show_formulas(qtbot, formats, layouts, until):
     """A view with a finished text, whose formulas are laid out."""
-    windows: list[QWidget] = []
+    windows = []
 
-    def make(text: str) -> TextView:
+    def make(text):
         window = QWidget()
         windows.append(window)
         qtbot.addWidget(window)
@@ -53,11 +49,11 @@ def show_formulas(
     return make
 
 
-def whole(view: TextView) -> str:
+def whole(view):
     return written_text(view.document(), 0, view.document().characterCount())
 
 
-def dark_pixels(view: TextView) -> int:
+def dark_pixels(view):
     size = QSize(view.width(), view.height())
     picture = QImage(size, QImage.Format.Format_RGB32)
     picture.fill(QColor("white"))
@@ -69,7 +65,7 @@ def dark_pixels(view: TextView) -> int:
     )
 
 
-def test_outlines_come_from_a_process(layouts: FormulaLayouts, until: Until) -> None:
+def test_outlines_come_from_a_process(layouts, until):
     assert layouts.find("$x$") is None
     assert layouts.find(r"$$\frac{a$$") is None
     assert layouts.waiting
@@ -81,7 +77,7 @@ def test_outlines_come_from_a_process(layouts: FormulaLayouts, until: Until) -> 
     assert not layouts.waiting  # a malformed one is not asked about again
 
 
-def test_an_idle_process_is_ended_and_started_again(qtbot: QtBot, until: Until) -> None:
+def test_an_idle_process_is_ended_and_started_again(qtbot, until):
     layouts = FormulaLayouts(idle_seconds=0.01)
     layouts.find("$x$")
     until(lambda: layouts.find("$x$") is not None and not layouts.pid)
@@ -95,9 +91,7 @@ def test_an_idle_process_is_ended_and_started_again(qtbot: QtBot, until: Until) 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.abort()", "sys.exit(3)"])
-def test_a_formula_that_ends_or_holds_the_process_is_malformed(
-    qtbot: QtBot, until: Until, trouble: str
-) -> None:
+def test_a_formula_that_ends_or_holds_the_process_is_malformed(qtbot, until, trouble):
     program = (
         "import json, os, resource, sys, time\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
@@ -117,7 +111,7 @@ def test_a_formula_that_ends_or_holds_the_process_is_malformed(
     layouts.close()
 
 
-def test_a_process_that_cannot_be_started_leaves_the_source(qtbot: QtBot, until: Until) -> None:
+def test_a_process_that_cannot_be_started_leaves_the_source(qtbot, until):
     layouts = FormulaLayouts(command=("/no/such/program",))
     layouts.find("$a$")
     layouts.find("$b$")
@@ -126,7 +120,7 @@ def test_a_process_that_cannot_be_started_leaves_the_source(qtbot: QtBot, until:
     layouts.close()
 
 
-def test_a_formula_is_one_object_and_copied_as_its_source(show_formulas: ShowFormulas) -> None:
+def test_a_formula_is_one_object_and_copied_as_its_source(show_formulas):
     text = "The sum $\\sum_i x_i$ and \\(y\\):\n\n$$\n\\frac{a}{b}\n- c\n$$\n\nend"
     view = show_formulas(text)
     assert view.toPlainText().count(OBJECT) == 3
@@ -137,13 +131,10 @@ def test_a_formula_is_one_object_and_copied_as_its_source(show_formulas: ShowFor
     )
 
 
-def test_formulas_take_the_room_that_they_need(
-    show_formulas: ShowFormulas, layouts: FormulaLayouts
-) -> None:
+def test_formulas_take_the_room_that_they_need(show_formulas, layouts):
     written = "$$" + r"\begin{pmatrix} a \\ b \\ c \\ d \end{pmatrix}" + "$$"
     view = show_formulas(f"x\n\n{written}\n\ny")
     outline = layouts.find(written)
-    assert outline is not None
     block = view.document().find(OBJECT).block()
     rect = view.document().documentLayout().blockBoundingRect(block)
     em = view.fontMetrics().xHeight() / 0.5
@@ -151,27 +142,23 @@ def test_formulas_take_the_room_that_they_need(
     assert dark_pixels(view) > dark_pixels(show_formulas("x\n\n\ny")) + 50
 
 
-def test_a_wide_formula_fits_the_text(show_formulas: ShowFormulas) -> None:
+def test_a_wide_formula_fits_the_text(show_formulas):
     view = show_formulas("$$" + " + ".join(f"a_{{{n}}}" for n in range(25)) + "$$")
     assert view.document().size().width() <= 700
 
 
-def test_a_malformed_formula_is_drawn_as_its_source(show_formulas: ShowFormulas) -> None:
+def test_a_malformed_formula_is_drawn_as_its_source(show_formulas):
     view = show_formulas("a $\\frac{a$ b")
     assert whole(view) == "a $\\frac{a$ b"
     assert dark_pixels(view) > dark_pixels(show_formulas("a b")) + 50
 
 
-def test_without_layouts_formulas_are_shown_as_they_were_written(
-    show: Callable[[str], TextView],
-) -> None:
+def test_without_layouts_formulas_are_shown_as_they_were_written(show):
     view = show("a $x_i$ b\n\n$$\ny\n$$")
     assert view.toPlainText() == "a $x_i$ b\n$$\ny\n$$"
 
 
-def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(
-    show_formulas: ShowFormulas,
-) -> None:
+def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(show_formulas):
     text = "> a $x_i$ b\n\n$$\ny + 1\n$$"
     view = show_formulas(text)
     start = text.index("$x")
@@ -191,9 +178,7 @@ def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(
     assert view.toPlainText().count(OBJECT) == 2
 
 
-def test_an_unfinished_formula_is_shown_as_its_source(
-    formats: Formats, layouts: FormulaLayouts, qtbot: QtBot
-) -> None:
+def test_an_unfinished_formula_is_shown_as_its_source(formats, layouts, qtbot):
     view = TextView(Formats(formats.font, formats.colours, formulas=layouts), StreamingMarkdown())
     qtbot.addWidget(view)
     text = "so\n\n$$\na\n- b\n$$\n"

@@ -9,7 +9,7 @@ from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
 
-def read(text: str, *, plain: bool = False) -> SearchedText:
+def read(text, *, plain=False):
     made = SearchedText(StreamingPlainText() if plain else StreamingMarkdown())
     made.grow(text, () if plain else stretches_in(text))
     while made.step():
@@ -17,14 +17,14 @@ def read(text: str, *, plain: bool = False) -> SearchedText:
     return made
 
 
-def found(text: str, words: str, *, plain: bool = False) -> list[str]:
+def found(text, words, *, plain=False):
     """The given text at each place."""
     wanted = pattern_of(words)
     assert wanted is not None
     return [text[f.start : f.end] for f in read(text, plain=plain).find(wanted)]
 
 
-def test_what_is_shown_is_found() -> None:
+def test_what_is_shown_is_found():
     table = [
         ("a **bo**ld word", "bold", ["bo**ld"]),
         ("Straße, STRASSE", "strasse", ["Straße", "STRASSE"]),
@@ -52,16 +52,16 @@ def test_what_is_shown_is_found() -> None:
     assert [(text, words, found(text, words)) for text, words, _ in table] == table
 
 
-def test_what_a_person_wrote_is_no_markdown() -> None:
+def test_what_a_person_wrote_is_no_markdown():
     assert found("a **bo**ld word", "bo**ld", plain=True) == ["bo**ld"]
 
 
-def test_nothing_typed_finds_nothing() -> None:
+def test_nothing_typed_finds_nothing():
     assert pattern_of("  ") is None
     assert pattern_of_any("") is None
 
 
-def test_any_word_where_one_begins() -> None:
+def test_any_word_where_one_begins():
     wanted = pattern_of_any("two thr")
     assert wanted is not None
     text = "one TWO three and athree"
@@ -74,7 +74,7 @@ def test_any_word_where_one_begins() -> None:
 
 
 @given(text=markdown, cuts=cut_places, words=st.sampled_from(["a", "b", "1", "code", "e"]))
-def test_growing_as_at_once(text: str, cuts: list[int], words: str) -> None:
+def test_growing_as_at_once(text, cuts, words):
     wanted = pattern_of(words)
     assert wanted is not None
     growing, so_far = SearchedText(StreamingMarkdown()), ""

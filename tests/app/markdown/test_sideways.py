@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QTextBlock, QWheelEvent
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QScrollBar
 
@@ -19,27 +19,27 @@ WIDE = "wide = " + " + ".join(f"name_{number}" for number in range(40))
 TEXT = f"before\n\n```python\n{WIDE}\nshort\n```\n\n- item\n  ```\n  {WIDE}\n  ```\n\nend"
 
 
-def bars(view: TextView) -> list[QScrollBar]:
+def bars(view):
     found = view.viewport().findChildren(QScrollBar)
     return sorted((bar for bar in found if bar.isVisible()), key=QScrollBar.y)
 
 
-def placed(view: TextView) -> TextView:
+def placed(view):
     view.place_buttons()
     return view
 
 
-def block(view: TextView, text: str) -> QTextBlock:
+def block(view, text):
     return view.document().find(text).block()
 
 
-def left(view: TextView, text: str) -> float:
+def left(view, text):
     """Where the line with this text begins, as it was painted last."""
     view.grab()
     return block(view, text).layout().lineAt(0).x()
 
 
-def wheel(view: TextView, at: QPoint, across: int, down: int = 0) -> QWheelEvent:
+def wheel(view, at, across, down=0):
     event = QWheelEvent(
         QPointF(at),
         view.viewport().mapToGlobal(QPointF(at)),
@@ -54,14 +54,14 @@ def wheel(view: TextView, at: QPoint, across: int, down: int = 0) -> QWheelEvent
     return event
 
 
-def test_wide_code_is_one_line_under_a_bar(show: Show) -> None:
+def test_wide_code_is_one_line_under_a_bar(show):
     view = placed(show(TEXT))
     assert len(bars(view)) == 2
     assert block(view, "wide").layout().lineCount() == 1
     assert placed(show("```\nshort\n```")).viewport().findChildren(QScrollBar) == []
 
 
-def test_each_block_scrolls_by_itself(show: Show) -> None:
+def test_each_block_scrolls_by_itself(show):
     view = placed(show(TEXT))
     first, second = bars(view)
     begin = left(view, "wide")
@@ -75,7 +75,7 @@ def test_each_block_scrolls_by_itself(show: Show) -> None:
     assert left(view, "wide") == begin
 
 
-def test_what_is_under_the_pointer_is_what_is_seen(show: Show) -> None:
+def test_what_is_under_the_pointer_is_what_is_seen(show):
     view = placed(show(TEXT))
     bar, _ = bars(view)
     point = view.cursorRect(view.document().find("wide")).center() + QPoint(20, 0)
@@ -86,7 +86,7 @@ def test_what_is_under_the_pointer_is_what_is_seen(show: Show) -> None:
     assert view.position_at(point) > before
 
 
-def test_the_wheel_scrolls_code_sideways_and_nothing_else(show: Show) -> None:
+def test_the_wheel_scrolls_code_sideways_and_nothing_else(show):
     view = placed(show(TEXT))
     bar, _ = bars(view)
     inside = view.cursorRect(view.document().find("wide")).center()
@@ -97,7 +97,7 @@ def test_the_wheel_scrolls_code_sideways_and_nothing_else(show: Show) -> None:
     assert bar.value() == 50
 
 
-def test_the_cursor_stays_in_sight(show: Show) -> None:
+def test_the_cursor_stays_in_sight(show):
     view = placed(show(TEXT))
     bar, _ = bars(view)
     view.setTextCursor(view.document().find("wide"))
@@ -111,7 +111,7 @@ def test_the_cursor_stays_in_sight(show: Show) -> None:
     assert view.horizontalScrollBar().maximum() == 0
 
 
-def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show: Show) -> None:
+def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show):
     view = placed(show(f"```\n{WIDE}\n"))
     (bar,) = bars(view)
     bar.setValue(80)
@@ -125,7 +125,7 @@ def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show: Show) -> Non
 
 
 @pytest.mark.parametrize("change", ["rejected", "formats", "width"])
-def test_bars_follow_what_changes(show: Show, formats: Formats, change: str) -> None:
+def test_bars_follow_what_changes(show, formats, change):
     view = placed(show(TEXT))
     widest = bars(view)[0].maximum()
     if change == "rejected":
@@ -148,11 +148,11 @@ def test_bars_follow_what_changes(show: Show, formats: Formats, change: str) -> 
 LONG_WORDS = ("Configuration", "Implementation", "Responsibility", "Recommendation")
 
 
-def table(head: str, *, rows: int = 2) -> str:
+def table(head, *, rows=2):
     return f"{head}\n{'|---' * (head.count('|') - 1)}|\n" + f"{head}\n" * rows
 
 
-def split_words(view: TextView) -> list[str]:
+def split_words(view):
     """The words of tables that a line's end breaks."""
     found = []
     for each in view.text.tables:
@@ -176,7 +176,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
-def test_a_wide_table_keeps_its_words_and_scrolls(show: Show, head: str) -> None:
+def test_a_wide_table_keeps_its_words_and_scrolls(show, head):
     view = placed(show(f"before\n\n{table(head)}\nbehind"))
     (bar,) = bars(view)
     assert split_words(view) == []
@@ -193,7 +193,7 @@ def test_a_wide_table_keeps_its_words_and_scrolls(show: Show, head: str) -> None
     assert view.cursorRect(first).left() == places[0]
 
 
-def test_a_table_that_fits_has_no_bar(show: Show) -> None:
+def test_a_table_that_fits_has_no_bar(show):
     view = placed(show(table("| a | Configuration |")))
     assert bars(view) == []
     view = placed(show(table(HEADS["latin"])))
@@ -203,7 +203,7 @@ def test_a_table_that_fits_has_no_bar(show: Show) -> None:
     assert split_words(view) == []
 
 
-def test_the_parts_of_a_long_table_scroll_as_one(show: Show) -> None:
+def test_the_parts_of_a_long_table_scroll_as_one(show):
     view = placed(show(table(HEADS["latin"], rows=80)))
     assert len(view.text.tables) > 1
     (bar,) = bars(view)
@@ -215,7 +215,7 @@ def test_the_parts_of_a_long_table_scroll_as_one(show: Show) -> None:
     assert bars(view)[0].value() == -round(view.text.tables[-1].format().leftMargin())
 
 
-def test_the_cursor_stays_in_sight_in_a_table(show: Show) -> None:
+def test_the_cursor_stays_in_sight_in_a_table(show):
     view = placed(show(table(HEADS["latin"])))
     (bar,) = bars(view)
     view.setTextCursor(view.text.tables[0].cellAt(0, 6).firstCursorPosition())
@@ -224,7 +224,7 @@ def test_the_cursor_stays_in_sight_in_a_table(show: Show) -> None:
     assert 0 <= view.cursorRect().right() <= view.width()
 
 
-def test_a_scrolled_table_may_be_written_again(show: Show) -> None:
+def test_a_scrolled_table_may_be_written_again(show):
     view = placed(show(table(HEADS["latin"])))
     (bar,) = bars(view)
     bar.setValue(60)

@@ -19,11 +19,11 @@ from models.in_words import clean
 PLAIN = Style()
 
 
-def line(*runs: TextRun) -> TextLine:
+def line(*runs):
     return TextLine(BlockStyle(), runs)
 
 
-def text_with_rejected(items: list[TextLine], rejected: list[RejectedSpan]) -> list[str]:
+def text_with_rejected(items, rejected):
     placed = with_rejected(items, rejected)
     return [
         "".join(
@@ -36,7 +36,7 @@ def text_with_rejected(items: list[TextLine], rejected: list[RejectedSpan]) -> l
     ]
 
 
-def test_rejected_tokens_are_behind_what_they_followed() -> None:
+def test_rejected_tokens_are_behind_what_they_followed():
     items = [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))]
     rejected = [
         RejectedSpan(0, "v", 0),
@@ -48,7 +48,7 @@ def test_rejected_tokens_are_behind_what_they_followed() -> None:
     assert text_with_rejected(items, rejected) == ["<v>ab<w>c<x>", "<y>de<z>"]
 
 
-def test_rejected_tokens_of_a_text_that_shows_nothing() -> None:
+def test_rejected_tokens_of_a_text_that_shows_nothing():
     assert text_with_rejected([TextLine(BlockStyle("rule"), ())], [RejectedSpan(0, "a", 0)]) == [
         "",
         "<a>",
@@ -57,7 +57,7 @@ def test_rejected_tokens_of_a_text_that_shows_nothing() -> None:
     assert text_with_rejected([], [RejectedSpan(9, "", 0)]) == ["<\u2205>"]
 
 
-def test_rejected_tokens_are_behind_a_lists_marker() -> None:
+def test_rejected_tokens_are_behind_a_lists_marker():
     marker = Style(role="marker")
     item = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
     assert text_with_rejected([item], [RejectedSpan(1, "x", 0), RejectedSpan(3, "y", 1)]) == [
@@ -66,7 +66,7 @@ def test_rejected_tokens_are_behind_a_lists_marker() -> None:
 
 
 @given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
-def test_every_rejected_token_is_placed_once_and_nothing_lost(text: str, places: list[int]) -> None:
+def test_every_rejected_token_is_placed_once_and_nothing_lost(text, places):
     rows, start = [], 0
     for row in text.split("\n"):
         rows.append(line(TextRun(row, PLAIN, start, len(row))) if row else line())
@@ -85,7 +85,7 @@ def test_every_rejected_token_is_placed_once_and_nothing_lost(text: str, places:
 
 
 @given(st.lists(st.tuples(st.text("a😀é", min_size=1, max_size=5), st.integers(0, 3)), max_size=8))
-def test_every_character_is_found(parts: list[tuple[str, int]]) -> None:
+def test_every_character_is_found(parts):
     spans, document, source = SourceMap(), "", 0
     for text, hidden in parts:
         source += hidden  # marks that are not shown
@@ -100,7 +100,7 @@ def test_every_character_is_found(parts: list[tuple[str, int]]) -> None:
     assert spans.source_at(utf16(document)) is None
 
 
-def test_what_is_one_for_several_is_found_whole() -> None:
+def test_what_is_one_for_several_is_found_whole():
     spans = SourceMap()
     spans.append(TextRun("&", PLAIN, 0, 5), 10)
     spans.append(TextRun("a", PLAIN, 5, 1), 11)
@@ -111,7 +111,7 @@ def test_what_is_one_for_several_is_found_whole() -> None:
     assert spans.ranges(6, 9) == []
 
 
-def test_the_end_can_be_dropped() -> None:
+def test_the_end_can_be_dropped():
     spans = SourceMap()
     spans.append(TextRun("ab", PLAIN, 0, 2), 0)
     spans.append(TextRun("cd", PLAIN, 2, 2), 2)
@@ -121,7 +121,7 @@ def test_the_end_can_be_dropped() -> None:
 
 
 @given(st.text())
-def test_shown_text_is_neutral_and_whole(text: str) -> None:
+def test_shown_text_is_neutral_and_whole(text):
     runs = list(shown(text, PLAIN, 3, len(text)))
     assert all(clean(run.text) == run.text for run in runs)
     assert sum(run.length for run in runs) == len(text)

@@ -20,9 +20,7 @@ from tests.support.app.markdown_texts import cut_places, markdown, reasoning, sp
 from tests.support.mostly_slow import examples, mostly_slow
 
 
-def read(
-    pieces: list[str], stream: StreamingMarkdown | StreamingPlainText
-) -> tuple[list[Item], list[int], ReadingPlace]:
+def read(pieces, stream):
     """The page of a text that came in pieces, the size of each part, and where reading stands."""
     place, items, sizes = ReadingPlace(), list[Item](), list[int]()
     stream.set_stretches(stretches_in("".join(pieces)))
@@ -41,7 +39,7 @@ def read(
 
 
 @given(markdown, cut_places)
-def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> None:
+def test_markdown_is_the_same_however_it_arrives(text, cuts):
     whole, _, end = read([text], StreamingMarkdown())
     pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
     assert pieces == whole
@@ -49,14 +47,14 @@ def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> 
 
 
 @given(reasoning, cut_places)
-def test_reasoning_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> None:
+def test_reasoning_is_the_same_however_it_arrives(text, cuts):
     whole, _, end = read([text], StreamingMarkdown())
     pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
     assert pieces == whole
     assert same_end == end
 
 
-def test_reasoning_is_told_from_the_answer() -> None:
+def test_reasoning_is_told_from_the_answer():
     mark, thought = Stretch("mark", 2), Stretch("reasoning", 1)
     for text, stretches, place, closed, answer in (
         ("##a##b", (mark, thought, mark), (2, 3), True, "b"),
@@ -82,7 +80,7 @@ def test_reasoning_is_told_from_the_answer() -> None:
         assert "#" not in "".join(run.text for run in all_runs(shown))
 
 
-def test_a_line_that_becomes_something_else() -> None:
+def test_a_line_that_becomes_something_else():
     for start, rest in (
         ("para\n#", "tag\n"),  # a heading, then none
         ("para\n| a |\n|-", "x\n"),  # a table, then none
@@ -99,7 +97,7 @@ def test_a_line_that_becomes_something_else() -> None:
 
 @settings(max_examples=examples(20))
 @given(st.lists(markdown, min_size=3, max_size=6), st.integers(40, 700))
-def test_long_markdown_is_the_same_however_it_arrives(parts: list[str], step: int) -> None:
+def test_long_markdown_is_the_same_however_it_arrives(parts, step):
     text = "\n".join(part * 9 for part in parts)
     whole, sizes, _ = read([text], StreamingMarkdown())
     cuts = list(range(step, len(text), step))
@@ -128,7 +126,7 @@ LONG = {
     ("name", "step"),
     mostly_slow(product(LONG, [83, 997]), quick=[("a fence", 83), *product(LONG, [997])]),
 )
-def test_long_blocks_are_the_same_however_they_arrive(name: str, step: int) -> None:
+def test_long_blocks_are_the_same_however_they_arrive(name, step):
     text = LONG[name][: 4_000 if step == 83 else None]
     whole, sizes, _ = read([text], StreamingMarkdown())
     assert read(split(text, list(range(0, len(text), step))), StreamingMarkdown())[0] == whole
@@ -137,7 +135,7 @@ def test_long_blocks_are_the_same_however_they_arrive(name: str, step: int) -> N
     assert max(lines, default=0) < LONGEST_BLOCK
 
 
-def test_the_tail_stays_short() -> None:
+def test_the_tail_stays_short():
     for name, text in LONG.items():
         stream = StreamingMarkdown()
         stream.append(text)
@@ -148,7 +146,7 @@ def test_the_tail_stays_short() -> None:
         assert len(stream.text) - place.source <= LONGEST_BLOCK, name
 
 
-def test_a_fence_comes_in_parts() -> None:
+def test_a_fence_comes_in_parts():
     stream = StreamingMarkdown()
     stream.append("```py\n" + "x\n" * 250)
     place, counts = ReadingPlace(), []
@@ -158,12 +156,11 @@ def test_a_fence_comes_in_parts() -> None:
     assert counts == [0, FENCE_LINES + 1, FENCE_LINES]  # with the label
     stream.append("```\n")
     part = stream.finished(place)
-    assert part is not None
     assert part.closed == (0,)
 
 
 @given(markdown)
-def test_runs_are_in_order_and_exact(text: str) -> None:
+def test_runs_are_in_order_and_exact(text):
     stream = StreamingMarkdown()
     items, _, _ = read([text], stream)
     end = 0
@@ -178,7 +175,7 @@ def test_runs_are_in_order_and_exact(text: str) -> None:
 
 
 @given(markdown)
-def test_no_control_character_is_shown(text: str) -> None:
+def test_no_control_character_is_shown(text):
     items, _, _ = read([text], StreamingMarkdown())
     for run in all_runs(items):
         for character in run.text:
@@ -188,10 +185,10 @@ def test_no_control_character_is_shown(text: str) -> None:
 
 
 @given(st.text(), cut_places)
-def test_plain_text_is_shown_as_it_is(text: str, cuts: list[int]) -> None:
+def test_plain_text_is_shown_as_it_is(text, cuts):
     stream = StreamingPlainText()
     items, _, _ = read(split(text, cuts) or [""], stream)
-    rows: list[str] = []
+    rows = []
     for item in items:
         assert isinstance(item, TextLine)
         row = "".join(stream.text[run.source : run.end] for run in item.runs)
@@ -203,7 +200,7 @@ def test_plain_text_is_shown_as_it_is(text: str, cuts: list[int]) -> None:
 
 
 @given(st.text("ab\r\n", max_size=30), cut_places)
-def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
+def test_places_in_the_given_text(text, cuts):
     stream = StreamingMarkdown()
     for piece in split(text, cuts):
         stream.append(piece)
@@ -217,7 +214,7 @@ def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.text(), st.text("a\r\n"))))
-def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts: list[str | None]) -> None:
+def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts):
     stream, whole = StreamingPlainText(), ""
     for part in parts:
         if part is not None:

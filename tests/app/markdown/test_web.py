@@ -3,7 +3,7 @@
 from app.markdown.web import html_of
 
 
-def test_what_models_write_becomes_html() -> None:
+def test_what_models_write_becomes_html():
     for text, expected in (
         ("**bold** and `code`", "<p><strong>bold</strong> and <code>code</code></p>"),
         ("# Head", "<h1>Head</h1>"),
@@ -34,7 +34,7 @@ def test_what_models_write_becomes_html() -> None:
         assert expected in html_of(text), text
 
 
-def test_nothing_is_loaded_and_nothing_is_run() -> None:
+def test_nothing_is_loaded_and_nothing_is_run():
     for text in (
         "![a picture](https://example.org/a.png)",
         "<script>alert(1)</script>",

@@ -8,14 +8,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
 from app.models.offers import offer_key
-from app.models.pages import Page
-from app.models.view import LibraryView, PageName
 from app.settings import Pair
-from app.window import Window
 from models.answers import Found, Freed, Offered, Rated
 from models.errors import Problem
-from models.records import Download, Installed
-from tests.support.app.fake_commands import FakeCommandRunner, commands_of
+from models.records import Download
+from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
     DRAFTER,
@@ -28,7 +25,7 @@ from tests.support.app.library_samples import (
     inventory_answer,
     offer,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import button_of, row_of, words_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -42,13 +39,13 @@ STARTER = INSTALLED[0]
 class Opened:
     """A window with its Library open, whose commands answer when they are told to."""
 
-    def __init__(self, window: Window, until: Until) -> None:
+    def __init__(self, window, until):
         self.window, self.until = window, until
-        self.commands: FakeCommandRunner = commands_of(window)
+        self.commands = commands_of(window)
         window.menus.actions["library"].trigger()
-        self.view: LibraryView = window.library_controller.view
+        self.view = window.library_controller.view
 
-    def answer(self, *models: Installed, downloads: tuple[Download, ...] = ()) -> None:
+    def answer(self, *models, downloads=()):
         """Whatever is usually asked: these are here."""
         self.commands.answer_all(
             inventory_answer(installed=models, downloads=downloads, incomplete=INCOMPLETE),
@@ -56,15 +53,15 @@ class Opened:
             Rated("", CANDIDATES),
         )
 
-    def see(self, name: PageName) -> Page:
+    def see(self, name):
         """Go to a page; it is up to date when it is seen."""
         self.view.show_page(name)
         return self.view.pages[name]
 
-    def press(self, name: PageName, key: str, action: str) -> None:
+    def press(self, name, key, action):
         button_of(row_of(self.see(name).rows, key), action).click()
 
-    def arrive(self, *repositories: str) -> None:
+    def arrive(self, *repositories):
         """The download that was asked for last is over."""
         pull = self.commands.asked("pull")
         for repository in repositories:
@@ -72,19 +69,19 @@ class Opened:
         pull.answer()
 
     @property
-    def target(self) -> str:
+    def target(self):
         loaded = self.window.loader.loaded
         return loaded.target if loaded else ""
 
 
 @pytest.fixture
-def opened(open_window: Open, until: Until) -> Opened:
+def opened(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded is not None)
     return Opened(window, until)
 
 
-def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -> None:
+def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened):
     view = opened.view
     assert view.page == "offers"
     for page in ("offers", "disk", "drafters"):
@@ -96,7 +93,7 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     assert len({words_of(page.status) for page in view.pages.values()} - {""}) == len(view.pages)
 
 
-def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
+def test_only_the_open_page_is_refreshed(opened):
     opened.answer(*INSTALLED)
     assert opened.view.disk.rows.rows == ()
     assert opened.see("disk").rows.rows
@@ -108,7 +105,7 @@ def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
     assert len(opened.view.disk.rows.rows) == len(INCOMPLETE)
 
 
-def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
+def test_a_problem_is_shown_and_can_be_tried_again(opened):
     opened.commands.asked("list").fail("The list is damaged.", "Delete it.")
     disk = opened.see("disk")
     assert words_of(disk.status) == "The list is damaged. Delete it."
@@ -121,7 +118,7 @@ def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
     assert len(disk.rows.rows) == len(INSTALLED) + len(INCOMPLETE)
 
 
-def test_the_recommended_pair_is_downloaded_and_used(opened: Opened) -> None:
+def test_the_recommended_pair_is_downloaded_and_used(opened):
     opened.answer()
     card = opened.view.offers.card
     assert card.button.isEnabled()
@@ -141,14 +138,14 @@ def test_the_recommended_pair_is_downloaded_and_used(opened: Opened) -> None:
     opened.until(lambda: card.button.text() == "In use")
 
 
-def test_an_installed_pair_is_used_at_once(opened: Opened) -> None:
+def test_an_installed_pair_is_used_at_once(opened):
     opened.answer(*HERE)
     opened.view.offers.card.button.click()
     opened.until(lambda: opened.target == "/models/target")
     assert not opened.commands.waits("pull")
 
 
-def test_a_pair_chosen_in_the_meantime_is_kept(opened: Opened) -> None:
+def test_a_pair_chosen_in_the_meantime_is_kept(opened):
     opened.answer()
     opened.view.offers.card.button.click()
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
@@ -161,7 +158,7 @@ def test_a_pair_chosen_in_the_meantime_is_kept(opened: Opened) -> None:
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_loading_is_reported_from_start_to_end(opened: Opened) -> None:
+def test_loading_is_reported_from_start_to_end(opened):
     opened.answer(*HERE)
     opened.press("disk", "model:/models/target", "use")
     begun = opened.view.line.text
@@ -176,7 +173,7 @@ def test_loading_is_reported_from_start_to_end(opened: Opened) -> None:
     assert opened.view.line.text == "It does not fit. Choose another."
 
 
-def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
+def test_downloads_of_another_process_are_followed(opened):
     there = Download("a/a", "", "running", 1, 4)
     opened.answer(downloads=(there,))
     opened.window.library_controller.follow()
@@ -186,14 +183,14 @@ def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
     assert not opened.commands.waits("list")
 
 
-def test_they_are_followed_only_while_the_library_is_seen(opened: Opened) -> None:
+def test_they_are_followed_only_while_the_library_is_seen(opened):
     opened.answer(downloads=(Download("a/a", "", "running", 1, 4),))
     opened.view.leave()
     opened.window.library_controller.follow()
     assert not opened.commands.waits("list")
 
 
-def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
+def test_an_offer_without_room_is_greyed_out(opened):
     opened.answer()
     key = "mlx-community/gpt-oss-20b-MXFP4-Q8+"
     opened.press("offers", key, "get")
@@ -203,7 +200,7 @@ def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
     assert "12.0 GB" in row.data.reasons
 
 
-def test_searching_and_downloading(opened: Opened) -> None:
+def test_searching_and_downloading(opened):
     opened.answer()
     view, search = opened.view, opened.view.search
     view.show_page("search")
@@ -229,7 +226,7 @@ def test_searching_and_downloading(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("page", ["search", "offers"])
-def test_without_a_network(opened: Opened, page: PageName) -> None:
+def test_without_a_network(opened, page):
     view = opened.view
     if page == "search":
         view.search.searched.emit("qwen")
@@ -241,7 +238,7 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
     assert words_of(opened.see(page).status) == "There is no connection. Connect, and try again."
 
 
-def test_an_empty_result_is_explained(opened: Opened) -> None:
+def test_an_empty_result_is_explained(opened):
     opened.view.search.searched.emit("xyz")
     opened.commands.asked("search").answer(Found(()))
     status = opened.see("search").status
@@ -249,7 +246,7 @@ def test_an_empty_result_is_explained(opened: Opened) -> None:
     assert "“xyz”" in words_of(status)
 
 
-def test_buttons_beside_no_title_are_as_wide_as_others(opened: Opened) -> None:
+def test_buttons_beside_no_title_are_as_wide_as_others(opened):
     opened.answer(downloads=())
     opened.see("downloads")
     opened.view.resize(820, 640)
@@ -258,7 +255,7 @@ def test_buttons_beside_no_title_are_as_wide_as_others(opened: Opened) -> None:
         assert button.width() < 2 * button.sizeHint().width()
 
 
-def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
+def test_downloads_are_paused_resumed_and_cancelled(opened):
     running = Download("a/a", "", "running", 1, 4)
     paused = Download("b/b", "", "paused", 1, 4)
     opened.answer(downloads=(running, paused))
@@ -287,7 +284,7 @@ def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     assert "On this machine" in view.line.text
 
 
-def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened: Opened) -> None:
+def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened):
     opened.answer()
     opened.view.offers.card.button.click()
     opened.commands.asked("pull").download(Download(DRAFTER, "", "running", 1, 4))
@@ -295,7 +292,7 @@ def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened: Opened) -> None
     assert opened.window.library_controller.pending_offer is None
 
 
-def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
+def test_a_download_that_dies_can_be_tried_again(opened):
     opened.answer()
     opened.view.offers.card.button.click()
     pull = opened.commands.asked("pull")
@@ -315,11 +312,11 @@ def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_deleting_asks_first(opened: Opened) -> None:
+def test_deleting_asks_first(opened):
     opened.answer(*HERE, STARTER)
     key = "model:/models/drafter"
 
-    def ask() -> QMessageBox:
+    def ask():
         opened.press("disk", key, "delete")
         (box,) = (one for one in opened.view.findChildren(QMessageBox) if one.isVisible())
         return box
@@ -327,7 +324,7 @@ def test_deleting_asks_first(opened: Opened) -> None:
     box = ask()
     assert DRAFTER in box.text()
     assert "1.00 GB" in box.informativeText()
-    assert box.defaultButton().text().replace("&", "") == "Keep"
+    assert box.defaultButton().text().replace("&", "") == "Cancel"
     box.reject()
     assert not opened.commands.waits("remove")
     box = ask()
@@ -341,7 +338,7 @@ def test_deleting_asks_first(opened: Opened) -> None:
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
 
 
-def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
+def test_a_loaded_model_cannot_be_deleted(opened):
     opened.answer(replace(STARTER, path="/models/tiny"))
     row = row_of(opened.see("disk").rows, "model:/models/tiny")
     assert row.data.badge == "In use"
@@ -349,7 +346,7 @@ def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
     assert not opened.view.findChildren(QMessageBox)
 
 
-def test_the_starter_model_is_loaded_as_the_starter(opened: Opened) -> None:
+def test_the_starter_model_is_loaded_as_the_starter(opened):
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     opened.answer(STARTER)
@@ -358,7 +355,7 @@ def test_the_starter_model_is_loaded_as_the_starter(opened: Opened) -> None:
     assert opened.window.settings.pair.target == ""
 
 
-def test_the_starter_is_downloaded_like_any_other(opened: Opened) -> None:
+def test_the_starter_is_downloaded_like_any_other(opened):
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     of_the_starter = offer(STARTER.name)
@@ -373,7 +370,7 @@ def test_the_starter_is_downloaded_like_any_other(opened: Opened) -> None:
     assert opened.window.settings.pair.target == ""
 
 
-def test_cleaning_up_and_folders(opened: Opened) -> None:
+def test_cleaning_up_and_folders(opened):
     opened.answer()
     opened.press("disk", "incomplete:/cache/x", "clean")
     assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
@@ -391,7 +388,7 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
 
 
-def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
+def test_drafters_are_shown_with_reasons_and_chosen(opened):
     opened.answer(*INSTALLED)
     opened.window.pair_bar.more_drafters_asked.emit()
     assert opened.view.page == "drafters"
@@ -405,7 +402,7 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 
 
-def test_while_the_library_is_not_shown_the_window_shows_a_notice(opened: Opened) -> None:
+def test_while_the_library_is_not_shown_the_window_shows_a_notice(opened):
     opened.answer()
     opened.press("offers", f"{OFFERS[2].target}+", "get")
     opened.view.leave()
@@ -416,7 +413,7 @@ def test_while_the_library_is_not_shown_the_window_shows_a_notice(opened: Opened
     assert (OFFERS[2].target in told, "No. Wait." in told) == (True, True)
 
 
-def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) -> None:
+def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window):
     window = open_window()
     window.welcome.library_asked.emit()
     assert window.library_controller.view.isVisible()
@@ -425,7 +422,7 @@ def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) 
     assert window.library_controller.view.isVisible()
 
 
-def test_closing_the_window_closes_all(opened: Opened) -> None:
+def test_closing_the_window_closes_all(opened):
     opened.answer()
     opened.view.offers.card.button.click()
     pull = opened.commands.asked("pull")
@@ -435,7 +432,7 @@ def test_closing_the_window_closes_all(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("way", ["button", "esc", "back", "conversation", "new", "find"])
-def test_the_conversation_comes_back(opened: Opened, way: str) -> None:
+def test_the_conversation_comes_back(opened, way):
     window, view = opened.window, opened.view
     assert not window.transcript.isVisible()
     assert not window.composer.isVisible()
@@ -459,6 +456,6 @@ def test_the_conversation_comes_back(opened: Opened, way: str) -> None:
     assert window.composer.isVisible()
 
 
-def test_letters_do_not_go_into_a_composer_that_is_not_shown(opened: Opened) -> None:
+def test_letters_do_not_go_into_a_composer_that_is_not_shown(opened):
     QTest.keyClick(opened.window, "a")
     assert opened.window.composer.text == ""

@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QObject
 
 from app.models.library import Library
 from models.answers import Progressed
-from models.errors import Problem
 from models.records import Download
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import inventory_answer
@@ -19,37 +17,37 @@ B = Download("b/b", "", "queued", 0, 0)
 class Downloading:
     """A Library that downloads."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.commands = FakeCommandRunner()
         self.library = Library(self.commands)
         self.downloads = self.library.downloads
-        self.problems: list[Problem] = []
-        self.arrived: list[str] = []
-        self.broken: list[Download] = []
+        self.problems = []
+        self.arrived = []
+        self.broken = []
         self.downloads.broke.connect(self.broken.append)
         self.library.failed.connect(self.problems.append)
         self.downloads.completed.connect(self.arrived.append)
 
     @property
-    def statuses(self) -> dict[str, str]:
+    def statuses(self):
         return {one.repository: one.status for one in self.downloads.all}
 
     @property
-    def requests(self) -> dict[str, str]:
+    def requests(self):
         return {one.repository: one.request for one in self.downloads.all if one.request}
 
-    def look(self, *downloads: Download) -> None:
+    def look(self, *downloads):
         """The queue on the disk is looked at, and is so."""
         self.library.refresh()
         self.commands.asked("list").answer(inventory_answer(downloads=downloads))
 
 
 @pytest.fixture
-def downloading(qapp: QObject) -> Downloading:
+def downloading(qapp):
     return Downloading()
 
 
-def test_a_download_is_started_once(downloading: Downloading) -> None:
+def test_a_download_is_started_once(downloading):
     downloading.downloads.pull("a/a", "b/b", "a/a")
     assert downloading.statuses == {"a/a": "queued", "b/b": "queued"}
     downloading.downloads.pull("b/b")
@@ -60,7 +58,7 @@ def test_a_download_is_started_once(downloading: Downloading) -> None:
     assert downloading.commands.asked("pull", "c/c").words[-1] == "c/c"
 
 
-def test_progress_is_reported_until_a_download_completes(downloading: Downloading) -> None:
+def test_progress_is_reported_until_a_download_completes(downloading):
     downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -79,7 +77,7 @@ def test_progress_is_reported_until_a_download_completes(downloading: Downloadin
     assert not downloading.downloads.running
 
 
-def test_a_running_one_is_paused_and_resumed(downloading: Downloading) -> None:
+def test_a_running_one_is_paused_and_resumed(downloading):
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -100,9 +98,7 @@ def test_a_running_one_is_paused_and_resumed(downloading: Downloading) -> None:
     assert downloading.commands.waits("pull", "a/a", "--with-parent")
 
 
-def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(
-    downloading: Downloading,
-) -> None:
+def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(downloading):
     downloading.downloads.pull("a/a", "b/b")
     for queued in (replace(A, status="queued"), B, A):  # as the command reports at once
         downloading.commands.asked("pull").download(queued)
@@ -114,7 +110,7 @@ def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(
     assert downloading.requests == {}
 
 
-def test_a_running_one_is_cancelled(downloading: Downloading) -> None:
+def test_a_running_one_is_cancelled(downloading):
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -129,7 +125,7 @@ def test_a_running_one_is_cancelled(downloading: Downloading) -> None:
     assert downloading.statuses == {}
 
 
-def test_an_older_answer_forgets_nothing(downloading: Downloading) -> None:
+def test_an_older_answer_forgets_nothing(downloading):
     downloading.library.refresh()
     look = downloading.commands.asked("list")
     downloading.downloads.pull("a/a", "b/b")
@@ -144,7 +140,7 @@ def test_an_older_answer_forgets_nothing(downloading: Downloading) -> None:
     assert downloading.statuses == {"b/b": "queued"}
 
 
-def test_downloads_of_another_process_are_recognized(downloading: Downloading) -> None:
+def test_downloads_of_another_process_are_recognized(downloading):
     downloading.look(A)
     assert downloading.downloads.elsewhere
     downloading.look(replace(A, status="paused"))
@@ -154,7 +150,7 @@ def test_downloads_of_another_process_are_recognized(downloading: Downloading) -
     assert not downloading.downloads.elsewhere
 
 
-def test_what_another_process_does_is_seen(downloading: Downloading) -> None:
+def test_what_another_process_does_is_seen(downloading):
     downloading.look(A, B)
     downloading.downloads.pause("a/a")
     asked = downloading.commands.asked("--pause")
@@ -167,7 +163,7 @@ def test_what_another_process_does_is_seen(downloading: Downloading) -> None:
     assert downloading.broken == [replace(B, status="failed")]
 
 
-def test_what_waits_for_nobody_can_be_resumed(downloading: Downloading) -> None:
+def test_what_waits_for_nobody_can_be_resumed(downloading):
     downloading.look(B)
     assert downloading.statuses == {"b/b": "paused"}
     downloading.downloads.pull("b/b")
@@ -175,7 +171,7 @@ def test_what_waits_for_nobody_can_be_resumed(downloading: Downloading) -> None:
     assert downloading.commands.waits("pull", "b/b")
 
 
-def test_a_request_that_fails_is_reported_and_forgotten(downloading: Downloading) -> None:
+def test_a_request_that_fails_is_reported_and_forgotten(downloading):
     downloading.downloads.pull("a/a")
     downloading.commands.asked("pull").download(replace(A, status="queued"))
     downloading.downloads.pause("a/a")
@@ -184,7 +180,7 @@ def test_a_request_that_fails_is_reported_and_forgotten(downloading: Downloading
     assert [problem.remedy for problem in downloading.problems] == ["Wait."]
 
 
-def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading: Downloading) -> None:
+def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading):
     downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -202,14 +198,14 @@ def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading: Downl
     assert downloading.statuses == {}
 
 
-def test_a_command_that_was_refused_leaves_nothing(downloading: Downloading) -> None:
+def test_a_command_that_was_refused_leaves_nothing(downloading):
     downloading.downloads.pull("a b")
     downloading.commands.asked("pull").fail("a b is no name.", "Write organization/model.")
     assert downloading.statuses == {}
     assert [problem.message for problem in downloading.problems] == ["a b is no name."]
 
 
-def test_a_failure_that_the_queue_knows_is_told_once(downloading: Downloading) -> None:
+def test_a_failure_that_the_queue_knows_is_told_once(downloading):
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(replace(A, status="failed", problem="Damaged.", remedy="Tell them."))
@@ -219,7 +215,7 @@ def test_a_failure_that_the_queue_knows_is_told_once(downloading: Downloading) -
     assert downloading.problems == []
 
 
-def test_a_line_about_something_else_is_skipped(downloading: Downloading) -> None:
+def test_a_line_about_something_else_is_skipped(downloading):
     downloading.downloads.pull("a/a")
     downloading.commands.asked("pull").tell(Progressed(1, 2))
     assert downloading.problems == []

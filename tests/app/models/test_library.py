@@ -1,9 +1,6 @@
 """What the Library knows follows the latest answers, and only those."""
 
-from collections.abc import Callable
-
 import pytest
-from PySide6.QtCore import QObject
 
 from app.models.library import Library
 from models.answers import Found, Freed, Offered, Rated
@@ -22,16 +19,16 @@ from tests.support.app.library_samples import (
 
 
 @pytest.fixture
-def commands(qapp: QObject) -> FakeCommandRunner:
+def commands(qapp):
     return FakeCommandRunner()
 
 
 @pytest.fixture
-def library(commands: FakeCommandRunner) -> Library:
+def library(commands):
     return Library(commands)
 
 
-def test_every_answer_is_decoded(commands: FakeCommandRunner, library: Library) -> None:
+def test_every_answer_is_decoded(commands, library):
     library.refresh()
     library.refresh_offers()
     library.search("  qwen   3 ")
@@ -48,7 +45,7 @@ def test_every_answer_is_decoded(commands: FakeCommandRunner, library: Library) 
     assert library.candidates.value == CANDIDATES
 
 
-def test_pairs_are_those_of_several_macs_where_they_answer(commands: FakeCommandRunner) -> None:
+def test_pairs_are_those_of_several_macs_where_they_answer(commands):
     chosen = "/hosts.json"
     library = Library(commands, hostfile=lambda: chosen)
     library.refresh_offers()
@@ -60,7 +57,7 @@ def test_pairs_are_those_of_several_macs_where_they_answer(commands: FakeCommand
     assert library.offers.problem is None
 
 
-def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Library) -> None:
+def test_only_the_latest_answer_counts(commands, library):
     library.search("first")
     first = commands.asked("search")
     library.search("second")
@@ -79,7 +76,7 @@ def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Lib
     assert look.dropped
 
 
-def test_a_failure_keeps_the_last_answer(commands: FakeCommandRunner, library: Library) -> None:
+def test_a_failure_keeps_the_last_answer(commands, library):
     library.refresh()
     commands.asked("list").answer(INVENTORY_ANSWER)
     library.refresh()
@@ -90,15 +87,13 @@ def test_a_failure_keeps_the_last_answer(commands: FakeCommandRunner, library: L
     assert library.inventory.problem is None
 
 
-def test_an_empty_search_asks_nothing(commands: FakeCommandRunner, library: Library) -> None:
+def test_an_empty_search_asks_nothing(commands, library):
     library.search("   ")
     assert commands.started == []
     assert not library.found.answered
 
 
-def test_another_target_forgets_the_candidates(
-    commands: FakeCommandRunner, library: Library
-) -> None:
+def test_another_target_forgets_the_candidates(commands, library):
     library.refresh_candidates("/models/a")
     commands.asked("--target").answer(Rated("", CANDIDATES))
     library.refresh_candidates("/models/b")
@@ -107,9 +102,7 @@ def test_another_target_forgets_the_candidates(
 
 
 @pytest.mark.parametrize("answer", [None, Freed(3), Offered(())])
-def test_another_answer_is_a_problem(
-    commands: FakeCommandRunner, library: Library, answer: object
-) -> None:
+def test_another_answer_is_a_problem(commands, library, answer):
     library.search("a")
     commands.asked("search").answer(answer)
     assert isinstance(library.found.problem, Problem)
@@ -125,14 +118,9 @@ def test_another_answer_is_a_problem(
         (lambda one: one.remove_folder("/x"), ("folders", "--json", "--remove", "/x")),
     ],
 )
-def test_everything_is_refreshed_after_a_change(
-    commands: FakeCommandRunner,
-    library: Library,
-    act: Callable[[Library], None],
-    words: tuple[str, ...],
-) -> None:
-    freed: list[int | None] = []
-    problems: list[Problem] = []
+def test_everything_is_refreshed_after_a_change(commands, library, act, words):
+    freed = []
+    problems = []
     library.done.connect(freed.append)
     library.failed.connect(problems.append)
     library.refresh_offers()
@@ -149,9 +137,7 @@ def test_everything_is_refreshed_after_a_change(
     assert [problem.remedy for problem in problems] == ["Close it."]
 
 
-def test_closing_waits_for_the_downloads_alone(
-    commands: FakeCommandRunner, library: Library
-) -> None:
+def test_closing_waits_for_the_downloads_alone(commands, library):
     library.downloads.pull("a/b")
     pull = commands.asked("pull")
     library.refresh()
@@ -161,7 +147,7 @@ def test_closing_waits_for_the_downloads_alone(
     assert len([one for one in commands.started if "list" in one.words]) == 1  # no more
 
 
-def test_models_are_found_by_name_or_folder() -> None:
+def test_models_are_found_by_name_or_folder():
     found = Inventory(INSTALLED)
     assert found.find("SMOLLM2-135m-instruct") == INSTALLED[0]
     assert found.find(INSTALLED[1].path) == INSTALLED[1]

@@ -1,34 +1,30 @@
 """A command prepares a target: its progress, its folder, its problems."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings
-from pytestqt.qtbot import QtBot
 
 from app.commands import CommandRunner, RunningCommand
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.settings import Pair, Settings
-from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.starter import GGUF_VARIABLE
-from tests.support.app.window_maker import Until
 from tests.support.models.tiny_gguf import TinyGguf
 
 
 class Recorder(EngineProcess):
     """Attribute: `asked`, the folders that it was asked to load."""
 
-    def __init__(self, log: EngineLog) -> None:
+    def __init__(self, log):
         super().__init__(log, command=("no", "such", "engine"))
-        self.asked: list[Path] = []
+        self.asked = []
 
-    def load(self, target: Path, **options: Any) -> str:
+    def load(self, target, **options):
         self.asked.append(target)
         return ""
 
@@ -37,12 +33,12 @@ class Loading:
     """A loader without an engine. Attributes: `loader`; its `commands`; `asked`, `progress` and
     `failed` so far."""
 
-    def __init__(self, folder: Path, commands: CommandRunner) -> None:
+    def __init__(self, folder, commands):
         engine = Recorder(EngineLog(folder))
         settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
         self.asked = engine.asked
-        self.progress: list[tuple[int, int]] = []
-        self.failed: list[Problem] = []
+        self.progress = []
+        self.failed = []
         self.commands = commands
         self.loader = ModelLoader(engine, settings, commands=commands)
         self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
@@ -53,10 +49,10 @@ Load = Callable[..., Loading]
 
 
 @pytest.fixture
-def load(qtbot: QtBot, tmp_path: Path) -> Iterator[Load]:
-    loadings: list[Loading] = []
+def load(qtbot, tmp_path):
+    loadings = []
 
-    def load(target: str, code: str = "") -> Loading:
+    def load(target, code=""):
         """Loads it by a command that runs this code; by the real one where there is no code."""
         command = (sys.executable, "-c", code) if code else ()
         loading = Loading(tmp_path, CommandRunner(command))
@@ -69,7 +65,7 @@ def load(qtbot: QtBot, tmp_path: Path) -> Iterator[Load]:
         each.commands.close()
 
 
-def test_progress_and_folder(load: Load, until: Until) -> None:
+def test_progress_and_folder(load, until):
     code = """
 print('{"answer": "progressed", "done": 1, "total": 2}'); print('a library prints'); print('3')
 print('{"answer": "progressed", "done": 2, "total": 2}')
@@ -83,7 +79,7 @@ print('{"answer": "opened", "folder": "/models/a"}')
     assert not one.loader.fetching
 
 
-def test_what_is_not_chosen_any_more_is_not_loaded(load: Load, until: Until) -> None:
+def test_what_is_not_chosen_any_more_is_not_loaded(load, until):
     one = load("a.gguf", """print('{"answer": "opened", "folder": "/models/a"}')""")
     one.loader.load(Pair("/models/b", "none", "auto"))
     until(lambda: not one.commands.findChildren(RunningCommand))
@@ -98,7 +94,7 @@ def test_what_is_not_chosen_any_more_is_not_loaded(load: Load, until: Until) -> 
         "raise SystemExit(1)",
     ],
 )
-def test_a_process_without_a_folder_is_a_problem(code: str, load: Load, until: Until) -> None:
+def test_a_process_without_a_folder_is_a_problem(code, load, until):
     one = load("", code)
     until(lambda: one.failed)
     assert one.failed[0].remedy
@@ -106,9 +102,7 @@ def test_a_process_without_a_folder_is_a_problem(code: str, load: Load, until: U
     assert not one.loader.fetching
 
 
-def test_the_real_command_reports_real_problems(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load: Load, until: Until
-) -> None:
+def test_the_real_command_reports_real_problems(monkeypatch, tmp_path, load, until):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
     one = load("")
@@ -117,9 +111,7 @@ def test_the_real_command_reports_real_problems(
     assert one.failed[0].remedy
 
 
-def test_the_real_command_imports_a_gguf_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load: Load, until: Until
-) -> None:
+def test_the_real_command_imports_a_gguf_file(monkeypatch, tmp_path, load, until):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     TinyGguf().write(tmp_path / "a.gguf")
     one = load(str(tmp_path / "a.gguf"))

@@ -5,33 +5,31 @@ from PySide6.QtCore import QTimer
 
 from app.engine_client.engine_process import EngineState
 from app.models.memory_dialog import MemoryDialog
-from app.window import Window
 from engine.process.protocol import Memory
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until) -> Window:
+def window(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     return window
 
 
-def ask(window: Window) -> MemoryDialog:
+def ask(window):
     window.menus.actions["memory"].trigger()
     return window.findChildren(MemoryDialog)[-1]
 
 
-def test_what_is_chosen_is_loaded_and_kept(window: Window, until: Until) -> None:
+def test_what_is_chosen_is_loaded_and_kept(window, until):
     dialog = ask(window)
     dialog.context.set_value("2048")
     dialog.caches.set_value("8")
     dialog.rest.set_value("15")
     dialog.accept()
     until(lambda: window.loader.loaded and window.loader.loaded.memory == Memory(2048, 8))
-    assert window.loader.loaded is not None
     assert window.loader.loaded.context_length == 2048
     assert window.settings.memory("") == Memory(2048, 8)
     assert window.settings.unload_minutes == 15
@@ -40,13 +38,13 @@ def test_what_is_chosen_is_loaded_and_kept(window: Window, until: Until) -> None
     again.reject()
 
 
-def test_what_is_the_same_is_not_loaded_again(window: Window) -> None:
+def test_what_is_the_same_is_not_loaded_again(window):
     dialog = ask(window)
     dialog.accept()
     assert window.engine.state is EngineState.LOADED
 
 
-def test_an_unloaded_model_is_loaded_with_the_next_message(window: Window, until: Until) -> None:
+def test_an_unloaded_model_is_loaded_with_the_next_message(window, until):
     window.menus.actions["unload"].trigger()
     until(lambda: window.loader.loaded is None)
     assert window.loader.resting
@@ -59,9 +57,8 @@ def test_an_unloaded_model_is_loaded_with_the_next_message(window: Window, until
     assert not window.loader.resting
 
 
-def test_a_model_that_is_not_asked_rests(window: Window, until: Until) -> None:
+def test_a_model_that_is_not_asked_rests(window, until):
     timer = window.loader.findChild(QTimer)
-    assert timer is not None
     assert not timer.isActive()
     window.loader.rest_after(5)
     assert timer.isActive()
@@ -72,7 +69,7 @@ def test_a_model_that_is_not_asked_rests(window: Window, until: Until) -> None:
     assert not timer.isActive()
 
 
-def test_a_pair_is_measured_again(open_window: Open, until: Until) -> None:
+def test_a_pair_is_measured_again(open_window, until):
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
     window.menus.actions["measure"].trigger()

@@ -1,13 +1,10 @@
 """The pill and its page offer what there is, says why the rest is not, and how loading stands."""
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.choice_box import Choice
 from app.models.formatting import target_name
@@ -28,7 +25,7 @@ TARGETS = (
 
 
 @pytest.fixture
-def bar(qtbot: QtBot) -> Iterator[PairBar]:
+def bar(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     bar = PairBar(window)
@@ -43,29 +40,29 @@ def bar(qtbot: QtBot) -> Iterator[PairBar]:
 
 
 @pytest.fixture
-def chosen(bar: PairBar) -> list[tuple[str, str, str]]:
-    heard: list[tuple[str, str, str]] = []
+def chosen(bar):
+    heard = []
     bar.pair_chosen.connect(lambda *pair: heard.append(pair))
     return heard
 
 
-def box(bar: PairBar, name: str) -> QComboBox:
+def box(bar, name):
     (found,) = (one for one in bar.findChildren(QComboBox) if one.accessibleName() == name)
     return found
 
 
-def pill(bar: PairBar) -> Pill:
+def pill(bar):
     found = bar.findChild(Pill)
     assert found is not None
     return found
 
 
-def shown(page: QWidget) -> list[str]:
+def shown(page):
     """The texts on the page."""
     return [label.text() for label in page.findChildren(QLabel) if not label.isHidden()]
 
 
-def choose(bar: PairBar, name: str, text: str) -> None:
+def choose(bar, name, text):
     """As a person does who types what they see."""
     chooser = box(bar, name)
     place = chooser.findText(text)
@@ -74,7 +71,7 @@ def choose(bar: PairBar, name: str, text: str) -> None:
     chooser.activated.emit(place)
 
 
-def test_each_choice_emits_the_whole_pair(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
+def test_each_choice_emits_the_whole_pair(bar, chosen):
     choose(bar, "Model", "Other")
     choose(bar, "Draft model", "Lookup")
     choose(bar, "How far ahead", "16 tokens")
@@ -85,21 +82,19 @@ def test_each_choice_emits_the_whole_pair(bar: PairBar, chosen: list[tuple[str, 
     ]
 
 
-def test_the_keyboard_skips_disabled_choices(
-    bar: PairBar, chosen: list[tuple[str, str, str]]
-) -> None:
+def test_the_keyboard_skips_disabled_choices(bar, chosen):
     QTest.keyClick(box(bar, "Model"), Qt.Key.Key_Down)
     assert chosen == [("/models/other", "auto", "auto")]
 
 
-def test_setting_the_pair_emits_nothing(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
+def test_setting_the_pair_emits_nothing(bar, chosen):
     bar.set_pair("/models/other", drafter="none", length="0")
     choose(bar, "Model", "Other")
     assert chosen == []
     assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
 
 
-def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar: PairBar) -> None:
+def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar):
     bar.set_pair("/elsewhere/Mine/", drafter="/heads/best", length="3")
     assert box(bar, "Model").currentText() == "Mine"
     assert box(bar, "Model").toolTip() == "/elsewhere/Mine/"
@@ -107,14 +102,14 @@ def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar: PairBar) -> None:
     assert bar.target == "/elsewhere/Mine/"
 
 
-def test_the_choice_survives_a_new_list(bar: PairBar) -> None:
+def test_the_choice_survives_a_new_list(bar):
     bar.set_targets(TARGETS[2:])
     assert bar.target == "/models/small"
     assert box(bar, "Model").currentText() == "small"
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
+def test_a_head_is_greyed_out_with_the_reason(bar, head):
     candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
     bar.set_drafters(drafter_choices((candidate,)))
     chooser = box(bar, "Draft model")
@@ -124,9 +119,7 @@ def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
     assert said.startswith("Head. " if head else "Head, not available. None was trained.")
 
 
-def test_tasks_are_not_choices(
-    bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
-) -> None:
+def test_tasks_are_not_choices(bar, qtbot, chosen):
     with qtbot.waitSignal(bar.open_folder_asked):
         choose(bar, "Model", "Load a model folder…")
     with qtbot.waitSignal(bar.open_file_asked):
@@ -139,10 +132,8 @@ def test_tasks_are_not_choices(
     assert chosen == []
 
 
-def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
+def test_every_status_is_shown(bar, qtbot):
     progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
-    assert progress is not None
-    assert retry is not None
     assert bar.status == "empty"
     bar.set_loading("Small")
     assert (bar.status, bar.status_text) == ("loading", "Loading Small…")
@@ -168,7 +159,7 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
                    for one in bar.findChildren(QLabel))  # fmt: skip
 
 
-def test_the_pair_changes_between_answers_only(bar: PairBar) -> None:
+def test_the_pair_changes_between_answers_only(bar):
     names = ("Model", "Draft model", "How far ahead")
     bar.set_answering(True)
     assert not any(box(bar, name).isEnabled() for name in names)
@@ -178,16 +169,14 @@ def test_the_pair_changes_between_answers_only(bar: PairBar) -> None:
     assert not any("when the answer has finished" in line for line in shown(bar.page))
 
 
-def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
+def test_without_a_drafter_there_is_no_draft_length(bar):
     choose(bar, "Draft model", "None")
     assert not box(bar, "How far ahead").isEnabled()
     choose(bar, "Draft model", "Automatic")
     assert box(bar, "How far ahead").isEnabled()
 
 
-def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
-    bar: PairBar, chosen: list[tuple[str, str, str]]
-) -> None:
+def test_draft_lengths_are_automatic_from_0_to_16_or_trees(bar, chosen):
     chooser = box(bar, "How far ahead")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
     chains = (f"{n} token{'' if n == 1 else 's'}" for n in range(17))
@@ -196,7 +185,7 @@ def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
     assert chosen[-1][2] == bar.length == "tree:8"
 
 
-def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
+def test_nothing_moves_while_it_loads(bar):
     bar.set_loaded(precision="4-bit", context_length=4096, exact="exact")
     height = bar.sizeHint().height()
     place = pill(bar).geometry()
@@ -205,7 +194,7 @@ def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
     assert pill(bar).geometry() == place
 
 
-def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar: PairBar) -> None:
+def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar):
     QTest.mouseClick(pill(bar), Qt.MouseButton.LeftButton)
     assert bar.page.isVisible()
     assert bar.page.focusWidget() is box(bar, "Model")
@@ -218,7 +207,7 @@ def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar: PairBar)
     assert not bar.page.isVisible()
 
 
-def test_the_pill_names_the_pair(bar: PairBar) -> None:
+def test_the_pill_names_the_pair(bar):
     for target, drafter, length, said in (
         ("/models/smollm2-135m-instruct", "auto", "auto", "SmolLM2 135M \u00b7 Automatic drafts"),
         (
@@ -234,7 +223,7 @@ def test_the_pill_names_the_pair(bar: PairBar) -> None:
         assert said in pill(bar).accessibleName()
 
 
-def test_the_page_leads_to_the_library_and_to_the_memory(bar: PairBar, qtbot: QtBot) -> None:
+def test_the_page_leads_to_the_library_and_to_the_memory(bar, qtbot):
     for button, signal in (
         (bar.page.library, bar.library_asked),
         (bar.page.memory, bar.memory_asked),
@@ -245,7 +234,7 @@ def test_the_page_leads_to_the_library_and_to_the_memory(bar: PairBar, qtbot: Qt
         assert not bar.page.isVisible()
 
 
-def test_it_follows_a_dark_window(bar: PairBar) -> None:
+def test_it_follows_a_dark_window(bar):
     bar.set_failed("<b>No</b>", "")
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
@@ -258,7 +247,7 @@ def test_it_follows_a_dark_window(bar: PairBar) -> None:
     assert not bar.grab().isNull()
 
 
-def test_targets_are_listed_once_and_drafters_are_not() -> None:
+def test_targets_are_listed_once_and_drafters_are_not():
     here = (*INSTALLED, installed("someone/Large", path=SNAPSHOT))
     choices = target_choices(here, starter=STARTER, opened=("/files/a.gguf", SNAPSHOT))
     assert [choice.name for choice in choices] == [
@@ -275,7 +264,7 @@ def test_targets_are_listed_once_and_drafters_are_not() -> None:
     assert not any(choice.reason for choice in choices if choice is not choices[-2])
 
 
-def test_a_hub_model_has_its_name_before_the_list_is_known() -> None:
+def test_a_hub_model_has_its_name_before_the_list_is_known():
     (_, choice) = target_choices((), starter=STARTER, opened=(SNAPSHOT,))
     assert (choice.value, choice.name) == (SNAPSHOT, "Large")
     assert target_name(SNAPSHOT) == "Large"
@@ -283,7 +272,7 @@ def test_a_hub_model_has_its_name_before_the_list_is_known() -> None:
     assert target_name("") == "the starter model"
 
 
-def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
+def test_every_drafter_can_be_chosen_before_the_candidates_are_known():
     choices = drafter_choices((), opened=("/drafters/mine",))
     assert [choice.value for choice in choices] == [
         *("auto", "lookup", "suffix", "lookahead", "head", "early-exit", "none"),
@@ -292,7 +281,7 @@ def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
     assert not any(choice.reason for choice in choices)
 
 
-def test_what_can_draft_and_why_the_rest_cannot() -> None:
+def test_what_can_draft_and_why_the_rest_cannot():
     choices = {one.value: one for one in drafter_choices(CANDIDATES, opened=(DRAFTER,))}
     assert len(choices) == 10
     assert choices[DRAFTER].name == "Qwen3-0.6B-4bit"

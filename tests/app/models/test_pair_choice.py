@@ -4,18 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from app.models.pair_bar import PairBar
 from app.settings import Pair
-from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
 from tests.support.app.fake_commands import OpeningCommands
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import box, choose, drafting
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until) -> None:
+def test_loading_waits_for_the_end_of_the_answer(open_window, until):
     window = open_window("ready take load take text:begun take -- ready serve")
     until(lambda: window.pair_bar.status == "loaded")
     window.composer.set_text("Go on.")
@@ -27,9 +25,9 @@ def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
 
 
-def test_other_answers_at_once_load_the_model_again(open_window: Open, until: Until) -> None:
+def test_other_answers_at_once_load_the_model_again(open_window, until):
     window = open_window("ready take load take text:begun take -- ready serve")
-    loads: list[Loaded] = []
+    loads = []
     window.engine.loaded.connect(loads.append)
     until(lambda: loads)
     window.application.settings_changed.emit()
@@ -45,13 +43,11 @@ def test_other_answers_at_once_load_the_model_again(open_window: Open, until: Un
     assert not window.loader.outdated
 
 
-def test_settings_that_change_while_a_model_is_loaded_load_it_again(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_settings_that_change_while_a_model_is_loaded_load_it_again(open_window, until, tmp_path):
     go = tmp_path / "go"
     window = open_window(f"ready take begin wait:{go} load serve")
-    begun: list[Loading] = []
-    loads: list[Loaded] = []
+    begun = []
+    loads = []
     window.engine.loading.connect(begun.append)
     window.engine.loaded.connect(loads.append)
     until(lambda: begun)
@@ -62,11 +58,11 @@ def test_settings_that_change_while_a_model_is_loaded_load_it_again(
     assert len(loads) == 2
 
 
-def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
+def test_a_gguf_file_is_imported_first(open_window, until, tmp_path):
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
-    heard: list[str] = []
+    heard = []
 
-    def opening(target: str) -> Path:
+    def opening(target):
         heard.append(target)
         return folder if target else Path("/models/tiny")
 
@@ -79,10 +75,8 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
     assert window.settings.paths("targets") == (str(file),)
 
 
-def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    def opening(target: str) -> Path:
+def test_a_damaged_gguf_file_leaves_the_old_model_loaded(open_window, until, tmp_path):
+    def opening(target):
         if target:
             raise Problem("The file is damaged.", "Fetch it again.")
         return Path("/models/tiny")
@@ -100,9 +94,7 @@ def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
     assert window.transcript.messages[1].written == "served"
 
 
-def test_a_drafter_folder_is_listed_from_then_on(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_drafter_folder_is_listed_from_then_on(open_window, until, tmp_path):
     (tmp_path / "small").mkdir()
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
@@ -115,9 +107,7 @@ def test_a_drafter_folder_is_listed_from_then_on(
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
 
 
-def test_a_drafter_folder_that_is_refused_is_not_listed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_drafter_folder_that_is_refused_is_not_listed(open_window, until, tmp_path):
     (tmp_path / "empty").mkdir()
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
@@ -129,9 +119,7 @@ def test_a_drafter_folder_that_is_refused_is_not_listed(
     assert box(window, "Draft model").findText("empty") == -1
 
 
-def test_a_target_that_is_refused_is_not_listed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_target_that_is_refused_is_not_listed(open_window, until, tmp_path):
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
     window.application.pairs.open_target(tmp_path)
@@ -140,17 +128,17 @@ def test_a_target_that_is_refused_is_not_listed(
     assert box(window, "Model").findText(tmp_path.name) == -1
 
 
-def test_the_pair_is_the_same_in_every_window(open_windows: OpenWindows, until: Until) -> None:
+def test_the_pair_is_the_same_in_every_window(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
     first.pair_bar.pair_chosen.emit("starter", "lookup", "4")
 
-    def chosen(bar: PairBar) -> tuple[str, str, str]:
+    def chosen(bar):
         return bar.target, bar.drafter, bar.length
 
     assert chosen(second.pair_bar) == ("starter", "lookup", "4")
-    loads: list[Loaded] = []
+    loads = []
     windows.application.loader.loaded_now.connect(loads.append)
     until(lambda: loads)
     assert loads[-1].drafter == "lookup"

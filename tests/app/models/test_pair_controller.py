@@ -1,7 +1,5 @@
 """What is chosen in the pair bar is loaded and kept, and taken back where it fails."""
 
-from pathlib import Path
-
 import pytest
 from PySide6.QtCore import Qt
 
@@ -14,13 +12,13 @@ from tests.support.app.library_samples import (
     installed,
     inventory_answer,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import box, button_of, choose, drafting, row_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Until) -> None:
+def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     assert box(window, "Model").currentText() == "tiny"
@@ -31,7 +29,7 @@ def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Unt
     assert window.settings.pair == Pair("", "lookup", "4")
 
 
-def test_a_drafter_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
+def test_a_drafter_that_fails_is_taken_back(open_window, until):
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
     choose(window, "Draft model", "Lookup")
@@ -42,9 +40,7 @@ def test_a_drafter_that_fails_is_taken_back(open_window: Open, until: Until) -> 
     assert window.composer.blocked == ""
 
 
-def test_another_target_is_listed_and_loaded(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_another_target_is_listed_and_loaded(open_window, until, tmp_path):
     folder = tmp_path / "models" / "other"
     window = open_window("ready take load take load serve")
     until(lambda: window.pair_bar.status == "loaded")
@@ -61,7 +57,7 @@ def test_another_target_is_listed_and_loaded(
     assert window.settings.pair.target == ""
 
 
-def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> None:
+def test_drafters_that_do_not_work_say_why(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     asked = commands_of(window).asked("pair", "--target", "/models/tiny")
@@ -79,9 +75,7 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     until(lambda: drafting(window)[0] == DRAFTER)
 
 
-def test_a_folder_that_vanished_is_not_listed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_folder_that_vanished_is_not_listed(open_window, until, tmp_path):
     window = open_window()
     for name in ("there", "gone"):
         window.settings.remember_path("drafters", str(tmp_path / name))
@@ -92,9 +86,7 @@ def test_a_folder_that_vanished_is_not_listed(
     assert chooser.findText("gone") == -1
 
 
-def test_opened_folders_can_be_taken_off_the_list(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     commands_of(window).asked("--target").answer(Rated("", CANDIDATES))
@@ -114,7 +106,7 @@ def test_opened_folders_can_be_taken_off_the_list(
     assert box(window, "Draft model").findText("drafters") == -1
 
 
-def test_combined_drafters_of_the_settings_are_named(open_window: Open, until: Until) -> None:
+def test_combined_drafters_of_the_settings_are_named(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     window.loader.draft(drafter="early-exit:4+lookup")
@@ -122,7 +114,7 @@ def test_combined_drafters_of_the_settings_are_named(open_window: Open, until: U
     assert box(window, "Draft model").currentText() == "Early exit (4 layers), then Lookup"
 
 
-def test_progress_is_shown_while_the_starter_downloads(open_window: Open, until: Until) -> None:
+def test_progress_is_shown_while_the_starter_downloads(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     window.loader.fetch_began.emit()

@@ -1,6 +1,5 @@
 """Records become rows: nothing is greyed out without a reason, and figures can be read."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from app.models import formatting
 from app.models.offers import memory_line, offer_key, offer_rows, offer_states
 from app.models.row_data import (
     LoadedPair,
-    RowData,
     candidate_rows,
     disk_rows,
     disk_summary,
@@ -25,10 +23,10 @@ from models.records import (
     Download,
     Installed,
     Inventory,
-    ModelOrigin,
     PairOffer,
     SearchResult,
 )
+from tests.support.app.kept import kept
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
@@ -45,34 +43,61 @@ from tests.support.app.library_samples import (
 INVENTORY = Inventory(INSTALLED, INCOMPLETE, DOWNLOADS, ("/folder",), 102 * GB)
 
 
-def by_key(rows: Sequence[RowData]) -> dict[str, RowData]:
+def by_key(rows):
     return {row.key: row for row in rows}
 
 
-def actions(row: RowData) -> dict[str, bool]:
+def actions(row):
     """Which can be done."""
     return {action.name: not action.reason for action in row.actions}
 
 
-def test_search_results_become_rows() -> None:
-    rows = by_key(found_rows(FOUND, inventory=INVENTORY, downloads=DOWNLOADS))
-    assert list(rows) == [one.repository for one in FOUND]
-    assert rows[DRAFTER].badge == "On this machine"
-    assert actions(rows[DRAFTER]) == {"use": True}
-    assert rows[TARGET].badge == "Downloading"
-    assert rows[TARGET].progress == pytest.approx(1.24 / 2.28)
-    assert actions(rows[TARGET]) == {"get": False}
-    large = rows["mlx-community/Qwen3-235B-A22B-4bit"]
-    assert large.reasons == "Needs 139 GB of memory; models can use 12.0 GB here."
-    assert actions(large) == {"get": False}
-    assert large.line == "132 GB · 9.1 k downloads · License: Apache 2.0 · updated 2025-05-01"
-    assert large.line in large.accessible_text
-    alone = found_rows(FOUND[:1], inventory=Inventory(), downloads=())
-    assert actions(alone[0]) == {"get": True}
+def look(rows):
+    """All of each row, a line for each part that it has."""
+    for row in rows:
+        yield f"{row.heading} / {row.title} [{row.badge}]{' warns' * row.warns}"
+        told = row.progress is None or f"progress: {row.progress:.2f}"
+        for part in (row.line, row.remark, row.reasons, "" if told is True else told):
+            yield from (f"    {part}",) * bool(part)
+        for action in row.actions:
+            why = action.reason and f": not now, {action.reason}"
+            yield f"    > {action.name}: {action.text}{why}"
 
 
-def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it() -> None:
-    def named(name: str) -> list[str]:
+def test_each_page_has_these_rows():
+    here, nowhere = {"inventory": INVENTORY, "downloads": DOWNLOADS}, {"inventory": INVENTORY}
+    offers = {"downloads": (), "loaded": LoadedPair(), "pending": ""}
+    missing = CANDIDATES[4]
+    candidates = (
+        *CANDIDATES,
+        replace(missing, drafter="o/reworded", reason="It can be downloaded."),
+        replace(missing, drafter="o/large", reason="It has no room.", obstacle="no room"),
+    )
+    head = replace(INSTALLED[0], role="head")
+    shipped = replace(head, removable=False)
+    pages = {
+        "search": found_rows(FOUND, **here),
+        "search, nothing here": found_rows(FOUND[:1], inventory=Inventory(), downloads=()),
+        "downloads": download_rows(DOWNLOADS),
+        "downloads that change": download_rows(
+            (replace(DOWNLOADS[0], request="pause"), Download("a/b", "", "running", 0, 0))
+        ),
+        "disk": disk_rows(INVENTORY, LoadedPair(INSTALLED[1].path, INSTALLED[2].path)),
+        "heads": disk_rows(Inventory((head, shipped)), LoadedPair()),
+        "drafters": candidate_rows(candidates, LoadedPair("/t", "lookup"), downloads=(), **nowhere),
+        "drafter in use": candidate_rows(
+            CANDIDATES[:1], LoadedPair("/t", f"/models/{DRAFTER}"), downloads=(), **nowhere
+        ),
+        "offers": offer_rows(offer_states(OFFERS, inventory=Inventory(), **offers)),
+    }
+    found = "".join("\n".join((f"== {name}", *look(rows))) + "\n" for name, rows in pages.items())
+    assert found + disk_summary(INVENTORY) == kept(
+        "library_rows.txt", found + disk_summary(INVENTORY)
+    )
+
+
+def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it():
+    def named(name):
         rows = named_row(name, FOUND, inventory=INVENTORY, downloads=DOWNLOADS)
         assert all(actions(row) == {"get": True} for row in rows)
         return [row.key for row in rows]
@@ -86,51 +111,8 @@ def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it() -> No
         assert named(name) == []
 
 
-def test_downloads_of_every_status() -> None:
-    running, queued, paused, failed = download_rows(DOWNLOADS)
-    assert running.line == "1.24 of 2.28 GB · 31.4 MB/s · 35 s left"
-    assert actions(running) == {"pause": True, "cancel": True}
-    assert queued.line == "Waiting · 0 bytes of 351 MB"
-    assert paused.line == "Paused · 4.00 of 12.1 GB"
-    assert actions(paused) == {"resume": True, "cancel": True}
-    assert failed.warns
-    assert failed.reasons.endswith("choose another model meanwhile.")
-    assert actions(failed) == {"resume": True, "cancel": True}
-    assert failed.line.startswith("Failed")
-    (waits,) = download_rows((replace(DOWNLOADS[0], request="pause"),))
-    assert waits.line == waits.actions[0].reason
-    assert actions(waits) == {"pause": False, "cancel": False}
-    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),))
-    assert (begins.line, begins.progress) == ("Reading file sizes…", 0.0)
-
-
-def test_what_is_on_the_disk() -> None:
-    loaded = LoadedPair(INSTALLED[1].path, INSTALLED[2].path)
-    rows = {row.title: row for row in disk_rows(INVENTORY, loaded)}
-    answers = rows[INSTALLED[1].name]
-    assert answers.badge == "In use"
-    assert actions(answers) == {"delete": False}  # and its badge says why there is no other
-    assert answers.reasons
-    assert rows[INSTALLED[2].name].badge == "In use as draft model"
-    assert actions(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
-    assert rows[INSTALLED[0].name].line.endswith("used 4 hours ago")
-    drafter = rows[INSTALLED[3].name]
-    assert actions(drafter) == {"delete": True}
-    assert "drafter only" in drafter.line
-    mine = rows["a-model-of-mine"]
-    assert actions(mine) == {"use": False, "delete": False}
-    assert mine.reasons.startswith("It has no tokenizer. Put the tokenizer.json")
-    assert actions(rows[INCOMPLETE[0].name]) == {"clean": True}
-    assert actions(rows["/folder"]) == {"forget": True}
-    assert disk_summary(INVENTORY) == "5 models, 11.6 GB in total · 102 GB free"
-    head = replace(INSTALLED[0], role="head")
-    assert actions(disk_rows(Inventory((head,)), LoadedPair())[0]) == {"delete": True}
-    (shipped,) = disk_rows(Inventory((replace(head, removable=False),)), LoadedPair())
-    assert actions(shipped) == {"delete": False}
-
-
 @pytest.mark.parametrize(("origin", "program"), PROGRAM_NAMES.items())
-def test_a_model_of_another_program_says_whose_it_is(origin: ModelOrigin, program: str) -> None:
+def test_a_model_of_another_program_says_whose_it_is(origin, program):
     theirs = replace(INSTALLED[1], name="llama3.2:3b", origin=origin, removable=False)
     (row,) = disk_rows(Inventory((theirs,)), LoadedPair())
     assert f"in {program}'s folder" in row.line
@@ -139,32 +121,7 @@ def test_a_model_of_another_program_says_whose_it_is(origin: ModelOrigin, progra
     assert f"Delete it in {program}" in delete.reason
 
 
-def test_candidates_with_their_reasons() -> None:
-    rows = by_key(
-        candidate_rows(CANDIDATES, LoadedPair("/t", "lookup"), inventory=INVENTORY, downloads=())
-    )
-    assert rows["lookup"].badge == "In use"
-    assert actions(rows[DRAFTER]) == {"use": True}
-    assert rows[DRAFTER].line == "A model · 351 MB"
-    assert "a drafted token costs 16.0%" in rows[DRAFTER].remark
-    missing = rows["mlx-community/Qwen3-1.7B-4bit"]
-    assert (actions(missing), missing.reasons) == ({"get": True}, "")
-    reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
-    _, row = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
-    assert actions(row) == {"get": True}
-    too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
-    _, row = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
-    assert actions(row) == {"get": False}
-    path = LoadedPair("/t", f"/models/{DRAFTER}")
-    assert by_key(candidate_rows(CANDIDATES, path, inventory=INVENTORY, downloads=()))[
-        DRAFTER
-    ].badge
-    assert actions(rows["head"]) == {"use": False}
-    assert rows["head"].reasons.startswith("No head was trained for these weights")
-    assert rows["head"].heading != rows["lookup"].heading
-
-
-def test_offers_and_how_far_they_are() -> None:
+def test_offers_and_how_far_they_are():
     states = {
         state.key: state
         for state in offer_states(
@@ -197,17 +154,6 @@ def test_offers_and_how_far_they_are() -> None:
         pending="",
     )
     assert (here.in_use, bool(here.action.reason)) == (True, True)
-
-
-def test_offers_for_more_memory_come_last_under_one_heading() -> None:
-    states = offer_states(
-        OFFERS, inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
-    )
-    rows = offer_rows(states)
-    fitting = [state.key for state in states if not state.offer.reason]
-    assert [row.key for row in rows][: len(fitting)] == fitting, "in their order"
-    headings = [row.heading for row in rows]
-    assert headings == ["Also for this machine"] * 3 + ["For more memory"] * 2
 
 
 texts = st.sampled_from(("", "It cannot be used."))
@@ -257,13 +203,8 @@ loadeds = st.builds(
     loadeds,
 )
 def test_nothing_is_greyed_out_without_a_reason(
-    found: list[SearchResult],
-    candidates: list[Candidate],
-    offers: list[PairOffer],
-    installed: list[Installed],
-    going: list[Download],
-    loaded: LoadedPair,
-) -> None:
+    found, candidates, offers, installed, going, loaded
+):
     inventory = Inventory(tuple(installed), INCOMPLETE, tuple(going), ("/x",))
     states = offer_states(offers, inventory=inventory, downloads=going, loaded=loaded, pending="")
     rows = (
@@ -284,7 +225,7 @@ def test_nothing_is_greyed_out_without_a_reason(
         assert actions(row).get("get") is (not refused if "get" in actions(row) else None)
 
 
-def test_counts_and_names_in_words() -> None:
+def test_counts_and_names_in_words():
     for said, expected in (
         (formatting.format_count(812), "812"),
         (formatting.format_count(9_120), "9.1 k"),
@@ -304,7 +245,7 @@ def test_counts_and_names_in_words() -> None:
         assert said == expected
 
 
-def test_the_same_failure_is_explained_once() -> None:
+def test_the_same_failure_is_explained_once():
     rows = download_rows(
         tuple(
             Download(name, "", "failed", 1, 4, problem="There is no connection.", remedy="Wait.")
@@ -315,7 +256,7 @@ def test_the_same_failure_is_explained_once() -> None:
     assert all(row.line.startswith("Failed") for row in rows)
 
 
-def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
+def test_a_pair_for_larger_machines_is_offered_with_a_warning():
     tight = replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False)
     states = offer_states(
         (tight,), inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
@@ -325,7 +266,7 @@ def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
     assert actions(row) == {"get": True}
 
 
-def test_drafters_that_others_trained() -> None:
+def test_drafters_that_others_trained():
     published = Candidate(
         "Qwen/Qwen3.5-27B/mtp.safetensors",
         "mtp",
@@ -347,13 +288,13 @@ def test_drafters_that_others_trained() -> None:
     )
     _, row = candidate_rows((here,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"use": True}
-    assert row.line.startswith("DSpark · Not tried")
+    assert row.line.startswith("DSpark · Not tested")
     assert "License" not in row.line
     installed = replace(INSTALLED[3], drafter_kind="gemma-4-assistant")
     assert "Gemma-4 assistant" in disk_rows(Inventory((installed,)), LoadedPair())[0].line
 
 
-def test_a_row_says_on_how_many_macs_a_pair_fits() -> None:
+def test_a_row_says_on_how_many_macs_a_pair_fits():
     for macs in (1, 2):
         states = offer_states(
             [offer("o/large", macs=macs)],

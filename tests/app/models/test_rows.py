@@ -1,6 +1,5 @@
 """Rows keep the focus while they change, can be used by keyboard, and are read out whole."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.models.row_data import Action, RowData
 from app.models.rows import Rows
@@ -26,7 +24,7 @@ THREE = RowData("3", "Three", actions=(Action("get", "Get"),), heading="More", p
 
 
 @pytest.fixture
-def rows(qtbot: QtBot) -> Iterator[Rows]:
+def rows(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     rows = Rows("Models")
@@ -40,29 +38,26 @@ def rows(qtbot: QtBot) -> Iterator[Rows]:
 
 
 @pytest.fixture
-def asked(rows: Rows) -> list[tuple[str, str]]:
-    heard: list[tuple[str, str]] = []
+def asked(rows):
+    heard = []
     rows.asked.connect(lambda *words: heard.append(words))
     return heard
 
 
-def keys(rows: Rows) -> list[str]:
+def keys(rows):
     return [row.data.key for row in rows.rows]
 
 
-def test_a_pressed_button_is_reported(rows: Rows, asked: list[tuple[str, str]]) -> None:
+def test_a_pressed_button_is_reported(rows, asked):
     button_of(row_of(rows, "3"), "get").click()
     button_of(row_of(rows, "2"), "get").click()  # greyed out
     assert asked == [("3", "get")]
     button = button_of(row_of(rows, "2"), "get")
-    assert button is not None
     assert not button.isEnabled()
     assert (button.toolTip(), button.accessibleName()) == ("Too large.", "Get Two")
 
 
-def test_arrows_move_through_the_rows_and_enter_runs_an_action(
-    rows: Rows, asked: list[tuple[str, str]]
-) -> None:
+def test_arrows_move_through_the_rows_and_enter_runs_an_action(rows, asked):
     row_of(rows, "1").setFocus()
     for row, key in (
         ("1", Qt.Key.Key_Up),
@@ -78,9 +73,8 @@ def test_arrows_move_through_the_rows_and_enter_runs_an_action(
     assert asked == [("1", "get"), ("3", "get")]
 
 
-def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
+def test_the_focus_stays_where_it_is_while_rows_change(rows):
     button = button_of(row_of(rows, "3"), "get")
-    assert button is not None
     button.setFocus()
     rows.show_rows((TWO, replace(THREE, line="half", progress=0.6), ONE))
     assert keys(rows) == ["2", "3", "1"]
@@ -96,7 +90,7 @@ def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
     assert rows.isAncestorOf(focused)
 
 
-def test_rows_keep_the_given_order(rows: Rows) -> None:
+def test_rows_keep_the_given_order(rows):
     rows.show_rows((THREE, ONE))
     assert keys(rows) == ["3", "1"]
     QTest.qWait(1)
@@ -105,7 +99,7 @@ def test_rows_keep_the_given_order(rows: Rows) -> None:
     assert keys(rows) == []
 
 
-def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
+def test_a_heading_stands_above_the_first_of_its_rows(rows):
     rows.show_rows((THREE, replace(ONE, heading="More"), TWO))
     headings = [
         label.text()
@@ -115,7 +109,7 @@ def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
     assert headings == ["More"]
 
 
-def test_a_screen_reader_gets_the_whole_row(rows: Rows) -> None:
+def test_a_screen_reader_gets_the_whole_row(rows):
     assert row_of(rows, "1").accessibleName() == "One. small. Not here"
     assert row_of(rows, "2").accessibleName() == "Two, not available. Too large"
     warned = replace(TWO, warns=True, badge="New")
@@ -123,7 +117,7 @@ def test_a_screen_reader_gets_the_whole_row(rows: Rows) -> None:
     assert row_of(rows, "2").accessibleName() == "Two. New. Too large"
 
 
-def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot: QtBot) -> None:
+def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot):
     label = ShortenedLabel(elide=Qt.TextElideMode.ElideMiddle)
     qtbot.addWidget(label)
     label.resize(120, 20)
@@ -143,7 +137,7 @@ def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot: QtBot) -> None
     assert label.toolTip() == ""
 
 
-def test_text_is_plain_and_follows_a_dark_window(rows: Rows) -> None:
+def test_text_is_plain_and_follows_a_dark_window(rows):
     rows.show_rows((replace(ONE, title="<b>One</b>\x1b[31m"),))
     labels = [one for one in rows.findChildren(QLabel) if one.text()]
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}

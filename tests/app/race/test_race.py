@@ -1,15 +1,12 @@
 """A race compares token by token, leaves the drafting as it was, and can be stopped."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
@@ -23,7 +20,6 @@ from engine.conversation.rounds import Token
 from engine.conversation.stats import NoRatio, tally
 from engine.events import Done, Event, Verdict
 from engine.near_ties import Fork
-from engine.process.protocol import Generate
 from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
@@ -37,7 +33,7 @@ LINES = (ChatMessage("user", "Count."),)
 NAMES = ("tiny", "Drafts by Lookup")
 
 
-def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
+def test_the_same_tokens_are_identical_however_they_were_drafted():
     result = compare_answers(Trace(PLAIN), Trace(SPECULATIVE))
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
@@ -47,7 +43,7 @@ def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
     assert f"{result.tokens} tokens" in result_text(result)
 
 
-def differing(fork: Fork | None) -> RaceResult:
+def differing(fork):
     """Of answers whose fifth tokens differ, with what the engine measured there."""
     at = next(n for n, e in enumerate(PLAIN) if isinstance(e, Verdict) and e.round == 5)
     event = PLAIN[at]
@@ -66,11 +62,10 @@ def differing(fork: Fork | None) -> RaceResult:
         (Fork(4, -1, 7, 0.03, 0.03), False, "a fault of Slipstream"),
     ],
 )
-def test_the_first_difference_is_judged(fork: Fork | None, near: bool, said: str) -> None:
+def test_the_first_difference_is_judged(fork, near, said):
     result = differing(fork)
     assert result.tokens == 4
     difference = result.difference
-    assert difference is not None
     assert (difference.place, difference.plain) == (5, Token(-1, " x", "plain", p=0.5))
     assert (difference.fork, difference.near_tie) == (fork, near)
     text = result_text(result)
@@ -79,29 +74,28 @@ def test_the_first_difference_is_judged(fork: Fork | None, near: bool, said: str
     assert fork is None or ("0.015 apart" not in text and "0.015" in text)
 
 
-def test_an_answer_that_ends_early_differs_at_its_end() -> None:
+def test_an_answer_that_ends_early_differs_at_its_end():
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
     result = compare_answers(Trace(cut), Trace(SPECULATIVE))
-    assert result.difference is not None
     assert (result.difference.place, result.difference.plain) == (4, None)
     assert not result.difference.near_tie
     assert "ended" in result_text(result)
 
 
-def test_without_a_draft_there_is_no_speed_to_compare() -> None:
+def test_without_a_draft_there_is_no_speed_to_compare():
     result = compare_answers(Trace(PLAIN), Trace(PLAIN))
     assert result.speculative.proposed == 0
     assert result.ratio is NoRatio.NOTHING_DRAFTED
     assert result.ratio.value in result_text(result)
 
 
-def test_nothing_measured_is_no_speed() -> None:
+def test_nothing_measured_is_no_speed():
     nothing = compare_answers(Trace(), Trace())
     assert isinstance(nothing.ratio, NoRatio)
     assert "0 tokens" in result_text(nothing)
 
 
-def slowed(events: tuple[Event, ...], load: Callable[[float], float]) -> tuple[Event, ...]:
+def slowed(events, load):
     """The same rounds, `load` times as slow at the moment (of their own clock) when they began."""
     now, found = 0.0, list[Event]()
     for event in events:
@@ -118,7 +112,7 @@ def slowed(events: tuple[Event, ...], load: Callable[[float], float]) -> tuple[E
     return tuple(found)
 
 
-def test_the_verdict_is_fair_where_the_load_changes() -> None:
+def test_the_verdict_is_fair_where_the_load_changes():
     """Plain decoding first and then the other one: a load that ended in between made it 5 times as
     fast, at 2 tokens per pass."""
     text = TEXT * 12
@@ -126,10 +120,10 @@ def test_the_verdict_is_fair_where_the_load_changes() -> None:
     seconds = tally(fast).decode_seconds
     quiet = compare_answers(Trace(plain), Trace(fast))
 
-    def first_half(now: float) -> float:
+    def first_half(now):
         return 5.0 if now < seconds / 2 else 1.0
 
-    def tail(now: float) -> float:  # what plain decoding still writes alone
+    def tail(now):  # what plain decoding still writes alone
         return 1.0 if now < seconds else 5.0
 
     both = compare_answers(Trace(slowed(plain, first_half)), Trace(slowed(fast, first_half)))
@@ -145,7 +139,7 @@ def test_the_verdict_is_fair_where_the_load_changes() -> None:
 
 
 @given(traces())
-def test_any_trace_is_identical_to_itself(events: tuple[Event, ...]) -> None:
+def test_any_trace_is_identical_to_itself(events):
     result = compare_answers(Trace(events), Trace(events))
     assert result.difference is None
     assert result.tokens == tally(events).committed
@@ -154,7 +148,7 @@ def test_any_trace_is_identical_to_itself(events: tuple[Event, ...]) -> None:
 class RaceSetup:
     """Attributes: `race`, `engine`, `loader`; `ends`, the results and problems so far."""
 
-    def __init__(self, folder: Path, steps: str, qtbot: QtBot) -> None:
+    def __init__(self, folder, steps, qtbot):
         self._qtbot = qtbot
         stored = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
         self.settings = Settings(stored)
@@ -164,21 +158,21 @@ class RaceSetup:
         )
         self.loader = ModelLoader(self.engine, self.settings)
         self.race = Race(self.engine)
-        self.ends: list[RaceResult | Problem] = []
+        self.ends = []
         self.race.finished.connect(self.ends.append)
         self.race.failed.connect(self.ends.append)
         self.loader.begin()
         self.until(lambda: self.loader.loaded)
 
-    def until(self, holds: Callable[[], object]) -> None:
+    def until(self, holds):
         self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
 
 @pytest.fixture
-def course(qtbot: QtBot, tmp_path: Path) -> Iterator[Callable[[str], RaceSetup]]:
-    courses: list[RaceSetup] = []
+def course(qtbot, tmp_path):
+    courses = []
 
-    def course(steps: str) -> RaceSetup:
+    def course(steps):
         courses.append(RaceSetup(tmp_path, steps, qtbot))
         return courses[-1]
 
@@ -187,17 +181,15 @@ def course(qtbot: QtBot, tmp_path: Path) -> Iterator[Callable[[str], RaceSetup]]
         one.engine.stop()
 
 
-def race_steps(folder: Path) -> str:
+def race_steps(folder):
     plain = events_file(folder, PLAIN, name="plain.jsonl")
     speculative = events_file(folder, SPECULATIVE, name="speculative.jsonl")
     return f"take race:{plain}:{speculative}"
 
 
-def test_one_request_runs_both_and_always_takes_the_likeliest_token(
-    course: Callable[[str], RaceSetup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_request_runs_both_and_always_takes_the_likeliest_token(course, tmp_path, monkeypatch):
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    asked: list[Generate] = []
+    asked = []
     ask = one.engine._ask
     monkeypatch.setattr(
         one.engine, "_ask", lambda command: (asked.append(command), ask(command))[1]
@@ -217,7 +209,7 @@ def test_one_request_runs_both_and_always_takes_the_likeliest_token(
 @pytest.mark.parametrize(
     "steps", ["take kill -- ready serve", "take failed serve"], ids=["dead", "failed"]
 )
-def test_an_engine_that_fails_ends_the_race(course: Callable[[str], RaceSetup], steps: str) -> None:
+def test_an_engine_that_fails_ends_the_race(course, steps):
     one = course(f"ready take load {steps}")
     one.race.start(LINES, Request())
     one.until(lambda: one.ends)
@@ -225,9 +217,7 @@ def test_an_engine_that_fails_ends_the_race(course: Callable[[str], RaceSetup], 
     assert not one.race.running
 
 
-def test_the_dialog_shows_both_answers_and_the_result(
-    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
     qtbot.addWidget(dialog)
@@ -256,7 +246,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
     assert LINES[0].content not in report
 
 
-def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbot: QtBot) -> None:
+def test_a_race_waits_until_it_is_alone(course, qtbot):
     one = course("ready take load take text:a take as:3 reading:1:9 take")
     one.engine.generate("chat", LINES, Request())
     dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
@@ -268,9 +258,7 @@ def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbo
     dialog.close()
 
 
-def test_a_race_belongs_to_one_dialog(
-    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_a_race_belongs_to_one_dialog(course, qtbot, tmp_path):
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     dialogs = [RaceDialog(one.race, LINES, Request(), names=NAMES) for _ in range(2)]
     for dialog in dialogs:
@@ -285,9 +273,7 @@ def test_a_race_belongs_to_one_dialog(
     assert {track.answer.text for track in dialogs[1].tracks.values()} == {""}
 
 
-def test_the_answers_of_a_race_are_rendered(
-    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_the_answers_of_a_race_are_rendered(course, qtbot, tmp_path):
     marked_up = "# Counting\n\nOne **two** three."
     plain = events_file(tmp_path, made_trace(marked_up, longest=0), name="plain.jsonl")
     fast = events_file(tmp_path, made_trace(marked_up), name="speculative.jsonl")

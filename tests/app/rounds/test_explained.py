@@ -3,13 +3,12 @@
 from typing import get_args
 
 from PySide6.QtWidgets import QLabel
-from pytestqt.qtbot import QtBot
 
 from app.rounds.explained import FIGURE_NAMES, FIGURES, KINDS, SAMPLE, KindWord, RoundsExplained
 from app.rounds.trace import PieceKind
 
 
-def test_the_dialog_explains_everything(qtbot: QtBot) -> None:
+def test_the_dialog_explains_everything(qtbot):
     dialog = RoundsExplained()
     qtbot.addWidget(dialog)
     assert set(KINDS) == set(get_args(PieceKind))
@@ -21,6 +20,6 @@ def test_the_dialog_explains_everything(qtbot: QtBot) -> None:
     assert {label.textFormat().name for label in dialog.findChildren(QLabel)} == {"PlainText"}
 
 
-def test_its_round_has_every_fate_of_a_draft(qtbot: QtBot) -> None:
+def test_its_round_has_every_fate_of_a_draft(qtbot):
     kinds = [kind for _, kind in SAMPLE]
     assert kinds == ["accepted", "accepted", "rejected", "discarded", "correction"]

@@ -11,11 +11,11 @@ from app.rounds.figures import Figure, PositionAcceptance
 from engine.conversation.rounds import judged
 from engine.conversation.stats import NoRatio, against_plain, tally
 from engine.draft_length import Reason, Why
-from engine.events import Event, Prefill, Stats
+from engine.events import Prefill, Stats
 from tests.support.app.traces import forced_round, made_round, recorded, traces, tree_round
 
 
-def test_before_anything_happened() -> None:
+def test_before_anything_happened():
     empty = Stats()
     assert figures.speed(empty) == Figure("–", "tokens/s")
     assert NoRatio.NOTHING_DRAFTED.value in figures.against_plain(empty).remark
@@ -27,7 +27,7 @@ def test_before_anything_happened() -> None:
     assert figures.time_split(empty) == ()
 
 
-def test_an_answer_by_hand() -> None:
+def test_an_answer_by_hand():
     stats = Stats(
         prompt_tokens=1204,
         reused_tokens=1100,
@@ -62,12 +62,12 @@ def test_an_answer_by_hand() -> None:
     assert split == {"drafting": 0.25, "verifying": 0.5, "other": 0.25}
 
 
-def test_while_the_prompt_is_read_it_is_not_said_to_have_been() -> None:
+def test_while_the_prompt_is_read_it_is_not_said_to_have_been():
     reading = tally([Prefill("", 1920, 5447, 128, 26.0)])
     assert "read in" not in figures.cache_reuse(reading).remark
 
 
-def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
+def test_the_speed_up_is_measured_or_said_not_to_be():
     answer = tally(recorded("stories_lookup.jsonl"))
     ratio = against_plain(answer)
     assert isinstance(ratio, float)
@@ -88,14 +88,14 @@ def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
     assert NoRatio.NOTHING_DRAFTED.value in figures.against_plain(plain).remark
 
 
-def test_the_draft_length_comes_with_its_reason() -> None:
+def test_the_draft_length_comes_with_its_reason():
     first, *_ = judged(recorded("stories_early_exit.jsonl"))
     assert figures.draft_length(first) == Figure("4", "fixed at 4\nby early-exit")
     first, *_ = judged(recorded("stories_plain.jsonl"))
     assert figures.draft_length(first) == Figure("0", "measuring")
 
 
-def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
+def test_the_reason_for_a_draft_length_names_the_drafter_once():
     first, *_ = judged(recorded("stories_early_exit.jsonl"))
     assert first.verdict is not None
     reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
@@ -103,7 +103,7 @@ def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
     assert figures.draft_length(told) == Figure("4", reason)
 
 
-def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
+def test_a_draft_that_is_a_tree_is_said_to_be_one():
     tokens = ((" a", -1, 0.5), (" the", -1, 0.3), (" cat", 1, 0.5))
     _, ended = tree_round(1, *tokens, path=(1, 2))
     assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, 2 deep")
@@ -119,7 +119,7 @@ def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
 
 
 @given(events=traces())
-def test_every_trace_has_figures(events: tuple[Event, ...]) -> None:
+def test_every_trace_has_figures(events):
     stats = tally(events)
     for column in figures.positions(stats):
         assert 0.0 <= column.rate <= 1.0
@@ -130,7 +130,7 @@ def test_every_trace_has_figures(events: tuple[Event, ...]) -> None:
         assert figure.remark.count("\n") <= 1
 
 
-def test_seconds() -> None:
+def test_seconds():
     table = {
         0.0: "0 ms",
         0.00004: "0 ms",
@@ -148,11 +148,11 @@ def test_seconds() -> None:
 
 
 @given(spent=st.floats(0.0, 1e6))
-def test_no_time_is_long(spent: float) -> None:
+def test_no_time_is_long(spent):
     assert len(figures.seconds(spent)) <= len("16,666 min 40 s")
 
 
-def test_forced_tokens_are_counted_and_take_no_pass() -> None:
+def test_forced_tokens_are_counted_and_take_no_pass():
     before, after = made_round(1, " one", accepted=1), forced_round(2, "{", "}")
     verdicts = [one.verdict for one in (before[1], after) if one.verdict]
     stats = tally(verdicts)
@@ -164,13 +164,13 @@ def test_forced_tokens_are_counted_and_take_no_pass() -> None:
     assert "forced" not in figures.acceptance_length(tally(verdicts[:1])).remark
 
 
-def test_counting() -> None:
+def test_counting():
     assert figures.count(1, "token") == "1 token"
     assert figures.count(1200, "token") == "1,200 tokens"
     assert figures.count(2, "pass") == "2 passes"
 
 
-def test_of_long_copies_the_first_positions_are_shown() -> None:
+def test_of_long_copies_the_first_positions_are_shown():
     stats = Stats(proposed_by_position=(5,) * 40, accepted_by_position=(4,) * 30)
     shown = figures.positions(stats)
     assert [column.position for column in shown] == list(range(1, 17))

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pytestqt.qtbot import QtBot
 
 from app.rounds.pace import GATHER_SECONDS, SHOWN_SECONDS, Pace, PaceTimer
 from engine.conversation.rounds import Round
@@ -22,18 +21,18 @@ class Shown:
     round: Round | None
 
 
-def text_of(number: int) -> str:
+def text_of(number):
     return f"<{number}>"
 
 
-def play(rounds: list[tuple[float, float, int, int]]) -> tuple[list[Shown], dict[int, float]]:
+def play(rounds):
     """Play rounds, each of two times, a number of drafted tokens, and how many of them are
     accepted. Returns all that was handed on, and when the text of each round came."""
     pace, now, text = Pace(), 0.0, ""
-    seen: list[Shown] = []
-    came: dict[int, float] = {}
+    seen = []
+    came = {}
 
-    def wait(until: float) -> None:
+    def wait(until):
         nonlocal text
         while (due := pace.due()) is not None and due <= until:
             delta, shown = pace.take(due)
@@ -63,7 +62,7 @@ games = st.lists(
 
 
 @given(game=games)
-def test_all_text_is_handed_on_in_order_and_soon(game: list[tuple[float, float, int, int]]) -> None:
+def test_all_text_is_handed_on_in_order_and_soon(game):
     seen, came = play(game)
     whole = "".join(map(text_of, range(1, len(game) + 1)))
     assert seen[-1].text == whole
@@ -74,9 +73,7 @@ def test_all_text_is_handed_on_in_order_and_soon(game: list[tuple[float, float, 
 
 
 @given(game=games)
-def test_a_draft_stands_behind_exactly_the_text_before_it(
-    game: list[tuple[float, float, int, int]],
-) -> None:
+def test_a_draft_stands_behind_exactly_the_text_before_it(game):
     seen, _ = play(game)
     for each in seen:
         if each.round is not None:
@@ -85,22 +82,20 @@ def test_a_draft_stands_behind_exactly_the_text_before_it(
 
 
 @given(game=games)
-def test_while_drafts_are_shown_nothing_changes_more_than_ten_times_a_second(
-    game: list[tuple[float, float, int, int]],
-) -> None:
+def test_while_drafts_are_shown_nothing_changes_more_than_ten_times_a_second(game):
     seen, _ = play(game)
     for before, after in pairwise(seen):
         if before.round is not None:
             assert after.at - before.at >= SHOWN_SECONDS - 1e-9
 
 
-def test_a_slow_round_shows_its_draft_its_rejection_and_then_the_next_draft() -> None:
+def test_a_slow_round_shows_its_draft_its_rejection_and_then_the_next_draft():
     seen, _ = play([(0.5, 0.5, 3, 1), (0.01, 0.5, 2, 2)])
     shown = [(each.round.number, each.round.verdict is not None) for each in seen if each.round]
     assert shown == [(1, False), (1, True), (2, False), (2, True)]
 
 
-def test_of_fast_rounds_the_newest_draft_is_shown() -> None:
+def test_of_fast_rounds_the_newest_draft_is_shown():
     seen, _ = play([(0.002, 0.008, 2, 2)] * 100)
     drafts = [each.round.number for each in seen if each.round and each.round.verdict is None]
     assert len(seen) <= 13
@@ -108,7 +103,7 @@ def test_of_fast_rounds_the_newest_draft_is_shown() -> None:
     assert all(later - earlier > 5 for earlier, later in pairwise(drafts[1:]))
 
 
-def test_text_without_drafts_does_not_wait() -> None:
+def test_text_without_drafts_does_not_wait():
     pace = Pace()
     pace.push(Text("g", "a", ()), 5.0)
     assert pace.due() == 5.0
@@ -117,9 +112,9 @@ def test_text_without_drafts_does_not_wait() -> None:
     assert pace.due() == 5.01
 
 
-def test_the_timer_sends_what_is_due_and_the_rest_at_the_end(qtbot: QtBot) -> None:
+def test_the_timer_sends_what_is_due_and_the_rest_at_the_end(qtbot):
     timer = PaceTimer()
-    sent: list[tuple[str, Round | None]] = []
+    sent = []
     timer.due.connect(lambda text, shown: sent.append((text, shown)))
     draft, _ = made_round(1, " a", " b")
     timer.push(draft)

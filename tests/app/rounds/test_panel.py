@@ -7,7 +7,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QLabel, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
@@ -25,7 +24,7 @@ TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jso
 
 
 @pytest.fixture
-def panel(qtbot: QtBot) -> RoundsPanel:
+def panel(qtbot):
     panel = RoundsPanel()
     qtbot.addWidget(panel)
     panel.resize(300, 600)
@@ -33,7 +32,7 @@ def panel(qtbot: QtBot) -> RoundsPanel:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> None:
+def test_a_trace_gives_the_figures_of_its_end(panel, name):
     events = recorded(name)
     last = judged(events)[-1]
     panel.show_stats(tally(events), last)
@@ -44,7 +43,7 @@ def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> 
     assert not panel.grab().isNull()
 
 
-def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel) -> None:
+def test_events_are_drawn_later_and_all_at_once(qtbot, panel):
     events = recorded("stories_lookup.jsonl")
     for end in range(len(events) + 1):
         panel.show_stats(tally(events[:end]), ended=False)
@@ -53,7 +52,7 @@ def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel
     assert figure(panel, "rate").value == "1 in 2"
 
 
-def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> None:
+def test_the_speed_up_comes_with_the_end_of_the_answer(panel):
     events = recorded("stories_early_exit.jsonl")
     *_, done = events
     assert isinstance(done, Done)
@@ -68,7 +67,7 @@ def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> No
     assert figure(panel, "plain").value.endswith("times")
 
 
-def test_every_figure_is_explained(panel: RoundsPanel) -> None:
+def test_every_figure_is_explained(panel):
     assert set(FIGURES) == set(FIGURE_NAMES)
     shown = {view.toolTip() for view in panel.findChildren(QWidget)}
     explained = set(FIGURES) - {"not shown", "positions"}
@@ -76,25 +75,23 @@ def test_every_figure_is_explained(panel: RoundsPanel) -> None:
 
 
 @pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-def test_three_figures_are_in_sight_and_the_rest_is_folded(
-    qtbot: QtBot, panel: RoundsPanel
-) -> None:
+def test_three_figures_are_in_sight_and_the_rest_is_folded(qtbot, panel):
     panel.show()
     views = panel.findChildren(FigureView)
     assert [v.key for v in views if v.isVisible()] == ["plain", "length", "rate"]
     qtbot.mouseClick(panel.more, Qt.MouseButton.LeftButton)
     assert all(view.isVisible() for view in views)
-    assert panel.findChild(PositionChart).isVisible()  # type: ignore[union-attr]
+    assert panel.findChild(PositionChart).isVisible()
 
 
-def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
+def test_nothing_jumps_as_figures_come_in(panel):
     height = panel.sizeHint().height()
     for name in TRACES:
         panel.show_stats(tally(recorded(name)))
         assert panel.sizeHint().height() == height
 
 
-def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
+def test_the_panel_follows_a_dark_window(panel):
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     panel.setPalette(palette)
@@ -104,7 +101,7 @@ def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
     assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
 
 
-def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
+def test_the_chart_of_positions_is_said_in_words(qtbot):
     chart = PositionChart()
     qtbot.addWidget(chart)
     assert chart.accessibleDescription() == "Nothing was drafted."
@@ -117,7 +114,7 @@ def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
     assert chart.tip_at(200) == ""
 
 
-def test_few_tokens_look_like_few(qtbot: QtBot) -> None:
+def test_few_tokens_look_like_few(qtbot):
     pictures = []
     for proposed in (19, 20):
         chart = PositionChart()
@@ -130,7 +127,7 @@ def test_few_tokens_look_like_few(qtbot: QtBot) -> None:
     assert pictures[0] == tinted(LIGHT.paper, LIGHT.accepted)
 
 
-def test_a_figure_stands_above_its_bar(qtbot: QtBot) -> None:
+def test_a_figure_stands_above_its_bar(qtbot):
     chart = PositionChart()
     qtbot.addWidget(chart)
     chart.show_positions((PositionAcceptance(1, 100, 50),))
@@ -142,7 +139,7 @@ def test_a_figure_stands_above_its_bar(qtbot: QtBot) -> None:
     assert len(filled) > 10
 
 
-def test_any_number_of_positions_fits(qtbot: QtBot) -> None:
+def test_any_number_of_positions_fits(qtbot):
     for number, width in product((0, 1, 16), (1, 60, 600)):
         chart = PositionChart()
         qtbot.addWidget(chart)
@@ -153,7 +150,7 @@ def test_any_number_of_positions_fits(qtbot: QtBot) -> None:
         assert bool(chart.tip_at(width - 1)) == (number * 34 >= width and number > 0), width
 
 
-def test_the_split_of_the_time_is_said_in_words(qtbot: QtBot) -> None:
+def test_the_split_of_the_time_is_said_in_words(qtbot):
     bar = TimeBar()
     qtbot.addWidget(bar)
     assert bar.accessibleDescription() == "Nothing was measured yet."

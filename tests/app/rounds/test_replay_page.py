@@ -9,7 +9,6 @@ from app.rounds.trace import Replay
 from engine.events import (
     Draft,
     DraftedToken,
-    Event,
     Span,
     Text,
     TokenVerdict,
@@ -24,32 +23,32 @@ EVENTS = recorded("stories_early_exit.jsonl")
 class Page(HTMLParser):
     """Reads a page: its tags, and the text of its script with the data."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.tags: list[str] = []
-        self.addresses: list[str] = []
+        self.tags = []
+        self.addresses = []
         self.data = ""
         self._inside = False
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
         self._inside = ("id", "data") in attrs
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._inside:
             self.data += data
             self._inside = False
 
 
-def test_a_call_stands_as_a_line_in_its_place() -> None:
+def test_a_call_stands_as_a_line_in_its_place():
     lines = [(len(text_of(EVENTS)), "read_file </script>\u202e")]
     data = json.loads(Page(replay_page(Replay(EVENTS, lines), title="A story")).data)
     assert data["rounds"][-1]["pieces"][-1] == ["\n▸ read_file </script>\n", "line"]
 
 
-def test_it_has_every_round_with_its_tokens() -> None:
+def test_it_has_every_round_with_its_tokens():
     page = Page(replay_page(Replay(EVENTS), title="A story", question="Tell a story"))
     data = json.loads(page.data)
     written = "".join(
@@ -66,18 +65,18 @@ def test_it_has_every_round_with_its_tokens() -> None:
     assert "tokens/s" in f"{data['gain']} {data['under']}"
 
 
-def test_it_needs_nothing_else() -> None:
+def test_it_needs_nothing_else():
     text = replay_page(Replay(EVENTS), title="A story")
     assert Page(text).addresses == []
     assert not re.search(r"https?:|@import|url\(", text)
     assert "default-src 'none'" in text
 
 
-def test_texts_stay_texts() -> None:
+def test_texts_stay_texts():
     hostile = "</script><script>alert(1)</script><!-- \u202e \u2028 &amp;"
     drafted = (DraftedToken(1, hostile, 0.5),)
     own = WrittenToken(2, hostile, 0.5, "correction")
-    events: list[Event] = [
+    events = [
         Draft("g", 1, drafted, "model"),
         Verdict("g", 1, 0, (TokenVerdict(0.1, 0.2),), own, 0, 1, 1, "r"),
         Text("g", hostile, (Span(1, 0, len(hostile)),)),
@@ -91,5 +90,5 @@ def test_texts_stay_texts() -> None:
     assert "\u202e" not in page.data
 
 
-def test_an_answer_without_rounds_has_a_page_too() -> None:
+def test_an_answer_without_rounds_has_a_page_too():
     assert json.loads(Page(replay_page(Replay(()), title="")).data)["rounds"] == []

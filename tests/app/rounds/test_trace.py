@@ -12,7 +12,6 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
     Span,
     Stats,
     Text,
@@ -25,12 +24,12 @@ from tests.support.app.store_samples import round_of
 from tests.support.app.traces import recorded, text_of, traces, tree_round
 
 
-def written(found: tuple[Piece, ...]) -> str:
+def written(found):
     return "".join(piece.text for piece in found if piece.written)
 
 
 @given(events=traces())
-def test_what_was_not_rejected_is_the_answer(events: tuple[Event, ...]) -> None:
+def test_what_was_not_rejected_is_the_answer(events):
     trace = Trace()
     for end, event in enumerate(events, start=1):
         trace.push(event)
@@ -39,7 +38,7 @@ def test_what_was_not_rejected_is_the_answer(events: tuple[Event, ...]) -> None:
 
 
 @given(events=traces())
-def test_what_is_final_stays(events: tuple[Event, ...]) -> None:
+def test_what_is_final_stays(events):
     trace, before = Trace(), tuple[Piece, ...]()
     for event in events:
         trace.push(event)
@@ -50,7 +49,7 @@ def test_what_is_final_stays(events: tuple[Event, ...]) -> None:
 
 
 @given(events=traces())
-def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]) -> None:
+def test_a_piece_has_what_the_engine_said_of_its_token(events):
     found = [piece for piece in Trace(events).pieces if piece.written]
     addresses = [
         (one.number, index) for one in judged(events) for index in range(len(one.committed))
@@ -67,7 +66,7 @@ def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]
 
 
 @given(events=traces())
-def test_pieces_and_rounds_agree_with_the_figures(events: tuple[Event, ...]) -> None:
+def test_pieces_and_rounds_agree_with_the_figures(events):
     stats, found, ended = tally(events), Trace(events).pieces, judged(events)
     kinds = [piece.kind for piece in found]
     assert kinds.count("accepted") == stats.accepted
@@ -83,9 +82,7 @@ def test_pieces_and_rounds_agree_with_the_figures(events: tuple[Event, ...]) -> 
 
 
 @given(events=traces())
-def test_rejected_pieces_stand_in_draft_order_before_the_correction(
-    events: tuple[Event, ...],
-) -> None:
+def test_rejected_pieces_stand_in_draft_order_before_the_correction(events):
     found = Trace(events).pieces
     assert [piece.round for piece in found] == sorted(piece.round for piece in found)
     for one in judged(events):
@@ -106,9 +103,7 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction(
 
 
 @given(events=traces())
-def test_every_rejected_token_is_an_alternative_of_what_was_written(
-    events: tuple[Event, ...],
-) -> None:
+def test_every_rejected_token_is_an_alternative_of_what_was_written(events):
     trace = Trace(events)
     for one in trace.rounds:
         of_round = [piece for piece in trace.pieces if piece.round == one.number]
@@ -122,25 +117,25 @@ def test_every_rejected_token_is_an_alternative_of_what_was_written(
 
 
 @given(events=traces())
-def test_the_document_is_one_json_array(events: tuple[Event, ...]) -> None:
+def test_the_document_is_one_json_array(events):
     values = json.loads(to_document(events))
     assert tuple(from_json(json.dumps(value)) for value in values) == events
 
 
-def verdict(number: int, chances: list[float], accepted: int, own: WrittenToken | None) -> Verdict:
+def verdict(number, chances, accepted, own):
     judgements = tuple(TokenVerdict(chance / 2, chance) for chance in chances)
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
 
 
-def draft(number: int, *texts: str) -> Draft:
+def draft(number, *texts):
     return Draft("g", number, tuple(DraftedToken(7, text, 0.5) for text in texts), "model")
 
 
 CAT = Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0)
 
 
-def test_a_round_by_hand() -> None:
-    events: list[Event] = [
+def test_a_round_by_hand():
+    events = [
         draft(1, "The", " cat", " sat"),
         verdict(1, [1.0, 0.2, 0.4], 1, WrittenToken(3, " dog", 0.75, "correction")),
         Text("g", "The dog", (Span(1, 0, 3), Span(1, 1, 4))),
@@ -156,7 +151,7 @@ def test_a_round_by_hand() -> None:
     )
 
 
-def test_a_tree_by_hand() -> None:
+def test_a_tree_by_hand():
     _, judged = tree_round(
         4,
         *((" a", -1, 0.6), (" the", -1, 0.75), (" dog", 1, 0.5), (" cat", 1, 0.5)),
@@ -185,20 +180,20 @@ def test_a_tree_by_hand() -> None:
     ]
 
 
-def _spans(number: int, *lengths: int) -> tuple[Span, ...]:
+def _spans(number, *lengths):
     return tuple(Span(number, index, length) for index, length in enumerate(lengths))
 
 
-def test_a_drafters_own_confidence_stays_with_its_piece() -> None:
+def test_a_drafters_own_confidence_stays_with_its_piece():
     event = Draft("g", 1, (DraftedToken(7, "The", 0.5, 0.25),), "DSpark")
     own = WrittenToken(3, " dog", 0.75, "bonus")
     pieces = Trace([event, verdict(1, [1.0], 1, own)]).pieces
     assert [piece.confidence for piece in pieces] == [0.25, None]
 
 
-def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour() -> None:
+def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour():
     """No search in the text could tell which of the two was left out."""
-    events: list[Event] = [
+    events = [
         draft(1, "a", "a"),
         verdict(1, [1, 1], 2, WrittenToken(3, "b", 0.9, "bonus")),
         Text("g", "ab", (Span(1, 0, 0), Span(1, 1, 1), Span(1, 2, 1))),
@@ -206,8 +201,8 @@ def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour() -> None
     assert [piece.text for piece in Trace(events).pieces] == ["", "a", "b"]
 
 
-def test_what_a_stop_string_cut_off_gives_nothing() -> None:
-    events: list[Event] = [
+def test_what_a_stop_string_cut_off_gives_nothing():
+    events = [
         draft(1, "one.\nU", "ser", ":"),
         verdict(1, [1, 1, 1], 3, WrittenToken(3, " two", 0.9, "bonus")),
         Text("g", "one.", (Span(1, 0, 4), Span(1, 1, 0), Span(1, 2, 0), Span(1, 3, 0))),
@@ -216,12 +211,12 @@ def test_what_a_stop_string_cut_off_gives_nothing() -> None:
     assert [piece.text for piece in Trace(events).pieces] == ["one.", "", "", ""]
 
 
-def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
-    events: list[Event] = [draft(1, "so", "<end>", "and"), verdict(1, [1, 1, 1], 2, None)]
+def test_drafts_behind_an_end_of_text_were_not_rejected():
+    events = [draft(1, "so", "<end>", "and"), verdict(1, [1, 1, 1], 2, None)]
     assert [piece.kind for piece in Trace(events).pieces] == ["accepted", "accepted"]
 
 
-def test_text_of_no_known_token_is_not_lost() -> None:
+def test_text_of_no_known_token_is_not_lost():
     plain = verdict(1, [], 0, WrittenToken(3, " x", 0.5, "plain"))
     events = [Text("", "from elsewhere"), plain, Text("g", " x", (Span(1, 0, 2),))]
     assert [(piece.text, piece.round) for piece in Trace(events).pieces] == [
@@ -233,7 +228,7 @@ def test_text_of_no_known_token_is_not_lost() -> None:
 
 
 @given(events=traces())
-def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
+def test_places_grow_round_by_round(events):
     replay = Replay(events)
     assert replay.rounds == judged(events)
     assert len(replay.stats) == len(replay) + 1
@@ -245,13 +240,13 @@ def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
 
 
 @given(events=traces())
-def test_the_last_place_is_the_whole_answer(events: tuple[Event, ...]) -> None:
+def test_the_last_place_is_the_whole_answer(events):
     replay = Replay(events)
     assert replay.stats[-1] == tally(events) == Trace(events).stats
     assert replay.pieces_until(len(replay)) == Trace(events).pieces
 
 
-def test_a_recorded_answer() -> None:
+def test_a_recorded_answer():
     replay = Replay(recorded("stories_early_exit.jsonl"))
     assert len(replay) == 42
     assert written(replay.pieces_until(3)) == "named Lily. She"
@@ -262,13 +257,13 @@ def test_a_recorded_answer() -> None:
     assert done.stats == known  # an earlier version wrote it
 
 
-def test_text_without_rounds_is_replayed_too() -> None:
+def test_text_without_rounds_is_replayed_too():
     replay = Replay([Text("g", "old")])
     assert len(replay) == 0
     assert [piece.text for piece in replay.pieces_until(0)] == ["old"]
 
 
-def test_lines_stand_behind_the_pieces_at_their_places() -> None:
+def test_lines_stand_behind_the_pieces_at_their_places():
     events = [Text("g", "one two"), *round_of(1, "x "), Text("g", "three")]
     replay = Replay(events, [(7, "read_file a.md"), (7, "add 1"), (11, "read_file b.md")])
     texts = [piece.text for piece in replay.pieces]

@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -15,9 +13,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QWidget,
 )
-from pytestqt.qtbot import QtBot
 
 from app.choice_box import ChoiceBox
 from app.sampling.dialog import (
@@ -58,16 +54,9 @@ MINE = Preset("Mine", Sampling(temperature=0.3))
 class Opened:
     """A dialog, and what came out of it."""
 
-    def __init__(
-        self,
-        qtbot: QtBot,
-        settings: Request | None,
-        *own: Preset,
-        defaults: Request = DEFAULTS,
-        models_default: Sampling = BALANCED,
-    ) -> None:
-        self.kept: list[tuple[Preset, ...]] = []
-        self.applied: list[tuple[str, Any]] = []
+    def __init__(self, qtbot, settings, *own, defaults=DEFAULTS, models_default=BALANCED):
+        self.kept = []
+        self.applied = []
         self.dialog = SamplingDialog(
             "Be brief.",
             settings,
@@ -79,26 +68,26 @@ class Opened:
         qtbot.addWidget(self.dialog)
         self.dialog.applied.connect(lambda *said: self.applied.append(said))
 
-    def field[T: QWidget](self, kind: type[T], name: str) -> T:
+    def field(self, kind, name):
         (found,) = (one for one in self.dialog.findChildren(kind) if one.accessibleName() == name)
         return found
 
-    def button(self, text: str) -> QPushButton:
+    def button(self, text):
         buttons = self.dialog.findChildren(QPushButton)
         (found,) = (one for one in buttons if one.text().replace("&", "") == text)
         return found
 
-    def line(self) -> StatusLine:
+    def line(self):
         found = self.dialog.findChild(StatusLine)
         assert found is not None
         return found
 
-    def choose(self, preset: str) -> None:
+    def choose(self, preset):
         box = self.field(QComboBox, "Preset")
         box.setCurrentIndex(box.findText(preset))
         box.activated.emit(box.currentIndex())
 
-    def answer(self) -> Request | None:
+    def answer(self):
         """Press OK."""
         self.button("OK").click()
         (prompt, settings) = self.applied.pop()
@@ -108,15 +97,15 @@ class Opened:
 
 
 @pytest.fixture
-def opened(qtbot: QtBot) -> Opened:
+def opened(qtbot):
     return Opened(qtbot, ALL, MINE)
 
 
-def test_the_dialog_returns_the_settings_that_it_was_given(opened: Opened) -> None:
+def test_the_dialog_returns_the_settings_that_it_was_given(opened):
     assert opened.answer() == ALL
 
 
-def test_the_defaults_are_returned_as_none(qtbot: QtBot) -> None:
+def test_the_defaults_are_returned_as_none(qtbot):
     assert Opened(qtbot, None).answer() is None
     assert Opened(qtbot, DEFAULTS).answer() is None
     opened = Opened(qtbot, ALL)
@@ -124,13 +113,12 @@ def test_the_defaults_are_returned_as_none(qtbot: QtBot) -> None:
     assert opened.answer() == replace(DEFAULTS, thinking="low")  # which is not chosen here
 
 
-def test_every_number_has_a_field(opened: Opened) -> None:
+def test_every_number_has_a_field(opened):
     names = {field.key for field in FIELDS}
     assert names == set(Sampling.__dataclass_fields__) - {"seed", "repeatable", "logit_bias"}
     for place, box in enumerate(opened.dialog.findChildren(NumberBox)):
         box.setValue(place / 16 + 1 if box.field.decimals else place + 2)
     settings = opened.answer()
-    assert settings is not None
     for place, box in enumerate(opened.dialog.findChildren(NumberBox)):
         owner = settings if box.field.key == "max_tokens" else settings.sampling
         value = getattr(owner, box.field.key)
@@ -138,7 +126,7 @@ def test_every_number_has_a_field(opened: Opened) -> None:
         assert isinstance(value, float if box.field.decimals else int)
 
 
-def test_numbers_have_no_zeros_at_their_end(opened: Opened) -> None:
+def test_numbers_have_no_zeros_at_their_end(opened):
     texts = {box.field.key: box.text() for box in opened.dialog.findChildren(NumberBox)}
     assert texts["temperature"] == "0.65"
     assert texts["top_k"] == "40"
@@ -150,7 +138,7 @@ def test_numbers_have_no_zeros_at_their_end(opened: Opened) -> None:
     ("field", "text"),
     [("Seed", "12x"), ("Seed", "99999999999999999999"), ("Temperature", "0.0005")],
 )
-def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> None:
+def test_invalid_values_are_explained(opened, field, text):
     if field == "Seed":
         opened.field(QLineEdit, field).setText(text)
     else:
@@ -165,7 +153,7 @@ def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> 
     assert opened.line().tone == "muted"
 
 
-def test_greedy_sampling_names_what_has_no_effect(opened: Opened) -> None:
+def test_greedy_sampling_names_what_has_no_effect(opened):
     before = opened.line().text
     opened.field(NumberBox, "Temperature").setValue(0)
     for fact in ("Greedy", "Top-k", "seed"):
@@ -175,20 +163,18 @@ def test_greedy_sampling_names_what_has_no_effect(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("preset", [*BUILT_IN, MINE], ids=lambda preset: preset.name)
-def test_a_preset_fills_the_fields_and_is_recognized(opened: Opened, preset: Preset) -> None:
+def test_a_preset_fills_the_fields_and_is_recognized(opened, preset):
     opened.choose(preset.name)
     assert opened.field(QComboBox, "Preset").currentText() == preset.name
     assert opened.button("Remove").isEnabled() == (preset == MINE)
     settings = opened.answer()
-    assert settings is not None
-    assert settings.sampling is not None
     assert settings.sampling.temperature == (preset.sampling or BALANCED).temperature
     assert settings.sampling.top_k == 0
     kept = (settings.sampling.seed, settings.sampling.logit_bias, settings.stops)
     assert kept == (ALL.sampling.seed, ALL.sampling.logit_bias, ALL.stops)
 
 
-def test_the_models_default_is_followed_until_a_value_is_changed(qtbot: QtBot) -> None:
+def test_the_models_default_is_followed_until_a_value_is_changed(qtbot):
     models = Sampling(temperature=0.6, top_p=0.95, top_k=20)
     defaults = Request(sampling=None, overflow="middle")
     opened = Opened(qtbot, None, defaults=defaults, models_default=models)
@@ -206,11 +192,10 @@ def test_the_models_default_is_followed_until_a_value_is_changed(qtbot: QtBot) -
     assert opened.field(QComboBox, "Preset").currentText() == MODELS_DEFAULT.name
     # A seed is to give the same words again: it keeps the values of this model.
     settings = opened.answer()
-    assert settings is not None
     assert settings.sampling == replace(models, seed=4, repeatable=True)
 
 
-def test_balanced_is_balanced_whatever_the_model(qtbot: QtBot) -> None:
+def test_balanced_is_balanced_whatever_the_model(qtbot):
     defaults = Request(sampling=None)
     opened = Opened(qtbot, None, defaults=defaults, models_default=BALANCED)
     opened.choose("Balanced")
@@ -219,16 +204,15 @@ def test_balanced_is_balanced_whatever_the_model(qtbot: QtBot) -> None:
 
 
 @pytest.mark.parametrize("overflow", [choice.value for choice in OVERFLOWS])
-def test_what_is_left_out_can_be_chosen(opened: Opened, overflow: str) -> None:
+def test_what_is_left_out_can_be_chosen(opened, overflow):
     box = opened.field(ChoiceBox, "When the context is full")
     box.setCurrentIndex(box.findData(overflow))
     box.activated.emit(box.currentIndex())
     settings = opened.answer()
-    assert settings is not None
     assert settings.overflow == overflow
 
 
-def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
+def test_other_values_have_no_name_until_they_are_saved(opened):
     assert opened.field(QComboBox, "Preset").currentIndex() == -1
     opened.dialog.save_preset("  Exact (greedy) ")
     assert "“Exact (greedy)”" in opened.line().text
@@ -246,23 +230,22 @@ def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
     assert opened.answer() == ALL
 
 
-def test_cancelling_emits_nothing(opened: Opened) -> None:
+def test_cancelling_emits_nothing(opened):
     opened.field(QPlainTextEdit, "System prompt").setPlainText("other")
     opened.button("Cancel").click()
     assert opened.applied == []
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")  # raising and size hints
-def test_tab_leads_through_every_field(opened: Opened, qtbot: QtBot) -> None:
+def test_tab_leads_through_every_field(opened, qtbot):
     with qtbot.waitActive(opened.dialog):
         opened.dialog.show()
         opened.dialog.activateWindow()
     first = opened.field(QPlainTextEdit, "System prompt")
     first.setFocus()
-    seen: list[str] = []
+    seen = []
     for _ in range(12):
         focused = opened.dialog.focusWidget()
-        assert focused is not None
         seen.append(focused.accessibleName())
         if focused.accessibleName() == "Top-p":
             tip = opened.field(NumberBox, "Top-p").field.line
@@ -274,7 +257,7 @@ def test_tab_leads_through_every_field(opened: Opened, qtbot: QtBot) -> None:
     opened.dialog.close()
 
 
-def test_everything_has_a_name(opened: Opened) -> None:
+def test_everything_has_a_name(opened):
     buttons = opened.dialog.findChild(QDialogButtonBox)
     assert buttons is not None
     fields = [*opened.dialog.findChildren(QPlainTextEdit), *opened.dialog.findChildren(NumberBox)]
@@ -283,7 +266,7 @@ def test_everything_has_a_name(opened: Opened) -> None:
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
 
 
-def test_a_schema_is_checked_to_be_json(opened: Opened) -> None:
+def test_a_schema_is_checked_to_be_json(opened):
     field, line = opened.field(QLineEdit, "JSON schema"), opened.line()
     for wrong in ("{", "[1]", "3", '"text"', "[" * 100_000):
         field.setText(wrong)
@@ -292,25 +275,21 @@ def test_a_schema_is_checked_to_be_json(opened: Opened) -> None:
         assert not opened.button("OK").isEnabled()
     field.setText('  {"type":\t"array"} ')
     settings = opened.answer()
-    assert settings is not None
     assert settings.grammar == Grammar("json schema", '{"type": "array"}')
 
 
-def test_without_a_schema_the_answer_is_free(opened: Opened) -> None:
+def test_without_a_schema_the_answer_is_free(opened):
     opened.field(QLineEdit, "JSON schema").setText("  ")
     settings = opened.answer()
-    assert settings is not None
     assert settings.grammar is None
 
 
-def test_a_schema_may_come_from_a_file(opened: Opened, tmp_path: Path) -> None:
+def test_a_schema_may_come_from_a_file(opened, tmp_path):
     field, line = opened.field(QLineEdit, "JSON schema"), opened.line()
     file = tmp_path / "person.json"
     file.write_text('{\n  "type": "object",\n  "title": "Gr\u00f6\u00dfe"\n}\n', encoding="utf-8")
     opened.dialog.open_schema(file)
     settings = opened.answer()
-    assert settings is not None
-    assert settings.grammar is not None
     assert json.loads(settings.grammar.source) == {"type": "object", "title": "Gr\u00f6\u00dfe"}
     before = field.text()
     for name, content in (("long", b"x" * (LONGEST_SCHEMA + 1)), ("broken", b"\xff\xfe")):

@@ -31,8 +31,8 @@ presets = st.builds(Preset, names, samplings)
 
 
 @given(st.lists(presets))
-def test_saved_presets_are_read_back(kept: list[Preset]) -> None:
-    own: tuple[Preset, ...] = ()
+def test_saved_presets_are_read_back(kept):
+    own = ()
     for preset in kept:
         own = with_preset(own, preset)
     assert presets_from_json(presets_to_json(own)) == own
@@ -42,23 +42,23 @@ def test_saved_presets_are_read_back(kept: list[Preset]) -> None:
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(),
                                 lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
                                 ).map(json.dumps))  # fmt: skip
-def test_any_other_text_is_no_preset(text: str) -> None:
+def test_any_other_text_is_no_preset(text):
     assert all(isinstance(one, Preset) for one in presets_from_json(text))
 
 
-def test_an_invalid_preset_leaves_the_others() -> None:
+def test_an_invalid_preset_leaves_the_others():
     kept = json.loads(presets_to_json((Preset("good", Sampling(top_k=3)),)))
     kept |= {"hot": {"sampling": {"temperature": 1e9}}, "\n": kept["good"], "list": []}
     assert presets_from_json(json.dumps(kept)) == (Preset("good", Sampling(top_k=3)),)
     assert presets_from_json("[" * 100_000) == ()
 
 
-def test_a_name_is_one_line() -> None:
+def test_a_name_is_one_line():
     assert tidy_name(" a\n\u202eb\t c\x00 ") == "a b c"
     assert tidy_name("x" * 100) == "x" * 60
 
 
-def test_settings_are_recognized_as_their_preset() -> None:
+def test_settings_are_recognized_as_their_preset():
     assert find_preset(Sampling(), BUILT_IN) == BUILT_IN[1]
     assert find_preset(None, BUILT_IN) is MODELS_DEFAULT
     assert find_preset(Sampling(temperature=0.123), BUILT_IN) is None
@@ -66,11 +66,11 @@ def test_settings_are_recognized_as_their_preset() -> None:
 
 
 @given(st.lists(st.text(min_size=1)))
-def test_stop_texts_survive_being_written_in_lines(stops: list[str]) -> None:
+def test_stop_texts_survive_being_written_in_lines(stops):
     assert stops_from_text(stops_to_text(tuple(stops))) == tuple(stops)
 
 
-def test_stop_texts_are_read_as_they_are_written() -> None:
+def test_stop_texts_are_read_as_they_are_written():
     table = {
         "": (),
         "\n\n": (),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from app.self_test.served import ServedAnswer, ask_server
+from app.self_test.served import ask_server
 
 SERVER = """
 import json, os
@@ -26,29 +26,29 @@ server.handle_request()
 """
 
 
-def ask(program: str, answer: str = "", *, seconds: float = 60.0) -> ServedAnswer:
+def ask(program, answer="", *, seconds=60.0):
     command = (sys.executable, "-c", program)
     return ask_server({"ANSWER": answer}, command=command, seconds=seconds)
 
 
-def test_an_answer_by_the_schema() -> None:
+def test_an_answer_by_the_schema():
     text = json.dumps({"capital": "Paris"})
     served = ask(SERVER.replace("STATUS", "200"), text)
     assert (served.text, served.failure) == (text, "")
 
 
 @pytest.mark.parametrize("answer", ["It is Paris.", "{}", "[]", '{"capital": 1}'])
-def test_an_answer_that_ignores_the_schema(answer: str) -> None:
+def test_an_answer_that_ignores_the_schema(answer):
     assert ask(SERVER.replace("STATUS", "200"), answer).failure
 
 
-def test_a_refusal_is_reported_in_its_words() -> None:
+def test_a_refusal_is_reported_in_its_words():
     assert "no memory" in ask(SERVER.replace("STATUS", "503"), "no memory").failure
 
 
-def test_a_server_that_ends_is_reported_with_its_last_line() -> None:
+def test_a_server_that_ends_is_reported_with_its_last_line():
     assert "no such module" in ask("raise SystemExit('no such module')").failure
 
 
-def test_a_server_that_hangs_is_ended() -> None:
+def test_a_server_that_hangs_is_ended():
     assert ask("import time; time.sleep(3600)", seconds=0.5).failure

@@ -1,20 +1,16 @@
 """Local servers with a fake process, and engines with another, and no window."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from pytestqt.qtbot import QtBot
 
-from tests.support.app.served import Serve, Served
+from tests.support.app.served import Served
 
 
 @pytest.fixture
-def serve(qtbot: QtBot, tmp_path: Path) -> Iterator[Serve]:
+def serve(qtbot, tmp_path):
     """Begins with an engine and a server that take these steps; the server is off."""
-    served: list[Served] = []
+    served = []
 
-    def serve(steps: str, server: str) -> Served:
+    def serve(steps, server):
         served.append(Served(qtbot, tmp_path, steps, server))
         return served[-1]
 

@@ -2,22 +2,19 @@
 the engine for goes with it."""
 
 import os
-from pathlib import Path
 
 import psutil
-import pytest
 
 from app.server.local_server import ServerState
 from engine.events import Done, Failed, Stats, Text
 from engine.process.protocol import Counted, Loaded, Loading, Ready, Unloaded
 from engine.request import ChatMessage, Request
-from tests.support.app.served import Serve
 
 IDLE = "ready take load take"
 BUSY = "ready take load take text:a take"
 
 
-def test_it_is_told_what_there_is_and_of_its_own_alone(serve: Serve) -> None:
+def test_it_is_told_what_there_is_and_of_its_own_alone(serve):
     one = serve(
         "ready take load take take take as:2 text:own as:3 text:x as:4 counted:7 as:3 done "
         "as:2 done take",
@@ -40,7 +37,7 @@ def test_it_is_told_what_there_is_and_of_its_own_alone(serve: Serve) -> None:
     assert one.server.status.address.endswith(str(one.settings.server_port))
 
 
-def test_what_a_server_may_not_ask_is_refused(serve: Serve) -> None:
+def test_what_a_server_may_not_ask_is_refused(serve):
     one = serve(IDLE, "listen unload load stranger print:nonsense RECORD")
     one.server.switch(True)
     one.until(lambda: len(one.received()) == 6)
@@ -56,7 +53,7 @@ def test_what_a_server_may_not_ask_is_refused(serve: Serve) -> None:
     assert one.server.state is ServerState.ON
 
 
-def test_it_outlives_the_engine(serve: Serve) -> None:
+def test_it_outlives_the_engine(serve):
     one = serve("ready take load take text:a kill -- ready serve", "listen generate:1 RECORD")
     one.server.switch(True)
     one.until(lambda: len(one.received()) == 8)
@@ -65,7 +62,7 @@ def test_it_outlives_the_engine(serve: Serve) -> None:
     assert one.server.state is ServerState.ON
 
 
-def test_an_engine_that_hangs_is_restarted_for_a_program(serve: Serve) -> None:
+def test_an_engine_that_hangs_is_restarted_for_a_program(serve):
     one = serve("ready take load take text:a hang -- ready serve", "listen generate:1 RECORD")
     first = one.engine.pid
     one.engine.hung.emit(60.0)
@@ -80,7 +77,7 @@ def test_an_engine_that_hangs_is_restarted_for_a_program(serve: Serve) -> None:
     assert one.engine.pid != first
 
 
-def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
+def test_a_model_that_rests_is_woken(serve, tmp_path):
     ask = tmp_path / "ask"
     one = serve("ready serve", f"listen wait:{ask} generate:1 count:2 generate:3 cancel:3 RECORD")
     one.server.switch(True)
@@ -97,7 +94,7 @@ def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
     assert len(one.heard.all("loaded")) == 2
 
 
-def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_woken_is_told(serve, tmp_path):
     ask = tmp_path / "ask"
     one = serve(
         "ready take load take begin take failed serve", f"listen wait:{ask} generate:1 RECORD"
@@ -113,7 +110,7 @@ def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> N
     assert not one.server.can_wake
 
 
-def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
+def test_its_death_is_told_and_cancels_what_it_asked(serve):
     one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen rest")
     one.server.switch(True)
     one.until_state(ServerState.FAILED)
@@ -126,7 +123,7 @@ def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
     assert one.server.problem == ""
 
 
-def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
+def test_switched_off_it_ends_and_leaves_nothing(serve):
     one = serve(BUSY, "listen generate:1 RECORD")
     one.server.switch(True)
     one.until(lambda: len(one.received()) == 3)
@@ -138,7 +135,7 @@ def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
     assert one.server.problem == ""
 
 
-def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve: Serve) -> None:
+def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve):
     one = serve(IDLE, "listen RECORD generate:9 count:9")  # behind the end of its input
     one.server.switch(True)
     one.until_state(ServerState.ON)
@@ -147,7 +144,7 @@ def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve: Serve) -> None:
     assert not one.engine.answering
 
 
-def test_off_and_on_again_there_is_one(serve: Serve) -> None:
+def test_off_and_on_again_there_is_one(serve):
     one = serve(IDLE, "listen RECORD")
     one.server.switch(True)
     one.until_state(ServerState.ON)
@@ -159,7 +156,7 @@ def test_off_and_on_again_there_is_one(serve: Serve) -> None:
     one.until(lambda: len(one.received()) == 4)  # each life was told what there is
 
 
-def test_a_taken_port_is_said(serve: Serve) -> None:
+def test_a_taken_port_is_said(serve):
     one = serve(IDLE, "listen:Port_8737_is_in_use. exit:1 -- listen RECORD")
     one.server.switch(True)
     one.until_state(ServerState.FAILED)
@@ -169,7 +166,7 @@ def test_a_taken_port_is_said(serve: Serve) -> None:
     assert one.server.status.address.endswith(":8888")
 
 
-def test_no_process_is_started_where_others_can_read_the_key(serve: Serve) -> None:
+def test_no_process_is_started_where_others_can_read_the_key(serve):
     one = serve(IDLE, "listen RECORD")
     assert one.server.key
     assert one.key_file.stat().st_mode & 0o777 == 0o600
@@ -180,9 +177,7 @@ def test_no_process_is_started_where_others_can_read_the_key(serve: Serve) -> No
     assert one.server.state is ServerState.OFF
 
 
-def test_a_program_that_cannot_be_started_is_a_problem(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_cannot_be_started_is_a_problem(serve, monkeypatch):
     one = serve(IDLE, "listen RECORD")
     monkeypatch.setattr(one.server, "_command", ("/no/such/program",))
     one.server.switch(True)
@@ -190,7 +185,7 @@ def test_a_program_that_cannot_be_started_is_a_problem(
     assert one.server.problem
 
 
-def test_no_prompt_gets_into_its_log(serve: Serve, tmp_path: Path) -> None:
+def test_no_prompt_gets_into_its_log(serve, tmp_path):
     one = serve(BUSY, "listen generate:1 take take take quote complain:after RECORD")
     one.server.switch(True)
     log = tmp_path / "server.log"

@@ -1,7 +1,6 @@
 """The panel shows how the server is and what it answers, and passes on what is done there."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
@@ -10,7 +9,6 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
-    QApplication,
     QComboBox,
     QLabel,
     QLineEdit,
@@ -22,11 +20,9 @@ from PySide6.QtWidgets import (
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
 from app.settings import Settings
-from app.theme.row_tree import RowTree
 from app.window import Window
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
-    Until,
     fake_host,
     fake_server,
     make_window,
@@ -37,12 +33,10 @@ OpenPanel = Callable[..., tuple[Window, ServerPanel]]
 
 
 @pytest.fixture
-def open_panel(
-    plain_application: QApplication, tmp_path: Path, request: pytest.FixtureRequest, until: Until
-) -> OpenPanel:
+def open_panel(plain_application, tmp_path, request, until):
     """Opens a window and the panel over it; the engine and the server take these steps."""
 
-    def open_panel(server: str, steps: str = "ready take load serve") -> tuple[Window, ServerPanel]:
+    def open_panel(server, steps="ready take load serve"):
         window = make_window(
             plain_application,
             tmp_path,
@@ -63,13 +57,13 @@ def open_panel(
     return open_panel
 
 
-def rows(tree: RowTree) -> dict[str, str]:
+def rows(tree):
     """The names, each with the line about it."""
     items = (tree.topLevelItem(place) for place in range(tree.topLevelItemCount()))
     return {item.text(0): item.text(1) for item in items}
 
 
-def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
+def test_the_switch_switches(open_panel, until):
     window, panel = open_panel("listen take take rest")
     server = window.application.server
     assert not panel.switch.isChecked()
@@ -83,7 +77,7 @@ def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
     assert panel.line.tone == "muted"
 
 
-def test_what_is_asked_is_shown(open_panel: OpenPanel, until: Until) -> None:
+def test_what_is_asked_is_shown(open_panel, until):
     told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:<b>Codex</b>"
     _, panel = open_panel(f"listen {told} rest")
     panel.switch.click()
@@ -98,7 +92,7 @@ def test_what_is_asked_is_shown(open_panel: OpenPanel, until: Until) -> None:
     panel.grab()
 
 
-def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
+def test_what_is_over_leaves(open_panel, until, tmp_path):
     over = tmp_path / "over"
     window, panel = open_panel(
         f"listen request:1:waiting request:2:waiting wait:{over} over take take rest"
@@ -111,7 +105,7 @@ def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path
     until(lambda: window.application.server.state is ServerState.OFF)
 
 
-def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Until) -> None:
+def test_a_death_is_told_and_offers_a_restart(open_panel, until):
     window, panel = open_panel("listen kill -- listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.FAILED)
@@ -123,9 +117,7 @@ def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Unti
     assert not panel.restart.isVisible()
 
 
-def test_a_death_is_told_where_no_panel_is_open(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_a_death_is_told_where_no_panel_is_open(open_panel, until, tmp_path):
     die = tmp_path / "die"
     window, panel = open_panel(f"listen wait:{die} kill -- listen rest")
     panel.switch.click()
@@ -139,7 +131,7 @@ def test_a_death_is_told_where_no_panel_is_open(
     assert "server" not in window.notices.texts
 
 
-def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
+def test_it_says_whether_there_is_a_model(open_panel, until):
     window, panel = open_panel("listen rest", "ready take load take begin take failed serve")
     panel.switch.click()
     until(lambda: panel.line.tone == "good")
@@ -151,13 +143,13 @@ def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -
     until(lambda: panel.line.tone == "warning")
 
 
-def test_a_model_that_rests_is_not_shown_as_loaded(open_panel: OpenPanel, until: Until) -> None:
+def test_a_model_that_rests_is_not_shown_as_loaded(open_panel, until):
     """Its server is not told of that."""
     window, panel = open_panel("listen model:loaded:tiny model:loaded:small rest", "ready serve")
     panel.switch.click()
     until(lambda: len(rows(panel.models)) == 2)
 
-    def shown() -> list[str]:
+    def shown():
         return [line.split(",")[0] for line in rows(panel.models).values()]
 
     assert shown() == ["Loaded", "Loaded"]
@@ -167,7 +159,7 @@ def test_a_model_that_rests_is_not_shown_as_loaded(open_panel: OpenPanel, until:
     until(lambda: shown() == ["Loaded", "Loaded"])
 
 
-def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:
+def test_another_port_starts_it_there(open_panel, until):
     window, panel = open_panel("listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.ON)
@@ -178,9 +170,7 @@ def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> No
     assert window.settings.server_port == 9123
 
 
-def test_other_models_are_offered_where_that_was_chosen(
-    open_panel: OpenPanel, until: Until
-) -> None:
+def test_other_models_are_offered_where_that_was_chosen(open_panel, until):
     alone = "listen model:loaded:tiny rest"
     several = (
         "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
@@ -205,7 +195,7 @@ def test_other_models_are_offered_where_that_was_chosen(
     panel.grab()
 
 
-def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
+def test_address_key_and_lines_are_copied(open_panel):
     window, panel = open_panel("rest")
     clipboard = QGuiApplication.clipboard()
     panel.address.button.click()
@@ -230,16 +220,14 @@ def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
     assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
 
 
-def test_on_at_start_is_remembered(open_panel: OpenPanel) -> None:
+def test_on_at_start_is_remembered(open_panel):
     window, panel = open_panel("listen rest")
     assert not window.settings.server_at_start
     panel.at_start.click()
     assert window.settings.server_at_start
 
 
-def test_it_is_on_from_the_start_where_that_was_chosen(
-    plain_application: QApplication, tmp_path: Path, until: Until
-) -> None:
+def test_it_is_on_from_the_start_where_that_was_chosen(plain_application, tmp_path, until):
     command, server = (
         fake_host(tmp_path, "ready take load serve"),
         fake_server(tmp_path, "listen rest"),
@@ -253,14 +241,14 @@ def test_it_is_on_from_the_start_where_that_was_chosen(
     window.deleteLater()
 
 
-def test_there_is_one_panel(open_panel: OpenPanel) -> None:
+def test_there_is_one_panel(open_panel):
     window, panel = open_panel("rest")
     window.menus.actions["server"].trigger()
     assert window.findChildren(ServerPanel) == [panel]
     assert not panel.isModal()
 
 
-def test_everything_has_a_name_and_is_reached_by_tab(open_panel: OpenPanel) -> None:
+def test_everything_has_a_name_and_is_reached_by_tab(open_panel):
     _, panel = open_panel("rest")
     for kind in (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox):
         for part in panel.findChildren(kind):
@@ -273,7 +261,7 @@ def test_everything_has_a_name_and_is_reached_by_tab(open_panel: OpenPanel) -> N
     assert not any(one.autoDefault() for one in panel.findChildren(QPushButton))
 
 
-def test_settings_of_the_server_are_checked(tmp_path: Path) -> None:
+def test_settings_of_the_server_are_checked(tmp_path):
 
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
     settings = Settings(stored)

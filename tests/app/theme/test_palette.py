@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from app.rounds.trace import PieceKind
-from app.theme.palette import DARK, LIGHT, Palette, contrast, line_of, palette_for, tinted
+from app.theme.palette import DARK, LIGHT, contrast, line_of, palette_for, tinted
 
 KINDS: tuple[PieceKind, ...] = get_args(PieceKind)
 TEXT, GRAPHICS = 4.5, 3.0  # WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11
@@ -15,7 +15,7 @@ both = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 
 
 @both
-def test_texts(colours: Palette) -> None:
+def test_texts(colours):
     texts = [colours.text, colours.muted, colours.link, colours.warning, *colours.syntax.values()]
     for surface in (colours.paper, colours.code):
         for text in texts:
@@ -29,20 +29,20 @@ def test_texts(colours: Palette) -> None:
 
 
 @both
-def test_every_kind_can_be_read(colours: Palette) -> None:
+def test_every_kind_can_be_read(colours):
     for kind, surface in product(KINDS, (colours.paper, colours.card, colours.code)):
         assert contrast(colours.of(kind), surface) >= TEXT, kind
 
 
 @both
-def test_no_two_kinds_look_the_same(colours: Palette) -> None:
+def test_no_two_kinds_look_the_same(colours):
     assert len({colours.of(kind) for kind in KINDS}) == len(KINDS)
     for kind, other in combinations(KINDS, 2):
         assert line_of(kind) != line_of(other)
 
 
 @both
-def test_tokens_can_be_read_on_their_tint(colours: Palette) -> None:
+def test_tokens_can_be_read_on_their_tint(colours):
     for kind in KINDS:
         colour = colours.of(kind)
         tint = tinted(colours.card, colour)
@@ -52,25 +52,25 @@ def test_tokens_can_be_read_on_their_tint(colours: Palette) -> None:
 
 
 @both
-def test_lines_and_bars_that_mean_something(colours: Palette) -> None:
+def test_lines_and_bars_that_mean_something(colours):
     assert contrast(colours.bar, colours.paper) >= GRAPHICS
     for surface in (colours.paper, colours.card):
         for graphic in (colours.faded, colours.accepted, colours.drafting, colours.verifying):
             assert contrast(graphic, surface) >= GRAPHICS, graphic
 
 
-def test_a_tint_is_a_little() -> None:
+def test_a_tint_is_a_little():
     assert tinted("#000000", "#ffffff") == "#1a1a1a"
     assert tinted("#ffffff", "#000000") == "#e6e6e6"
 
 
-def test_contrast_is_that_of_the_guidelines() -> None:
+def test_contrast_is_that_of_the_guidelines():
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=0.001)
     assert contrast("#ffffff", "#777777") == contrast("#777777", "#ffffff")
 
 
-def test_the_background_chooses() -> None:
+def test_the_background_chooses():
     for background in ("#ffffff", "#fafafa", "#efefef", LIGHT.paper):
         assert palette_for(background) is LIGHT
     for background in ("#202020", "#323232", DARK.paper):

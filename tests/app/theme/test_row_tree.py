@@ -3,15 +3,14 @@
 import pytest
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QStyleOptionViewItem, QTreeWidgetItem
-from pytestqt.qtbot import QtBot
 
-from app.theme.palette import DARK, LIGHT, Palette
+from app.theme.palette import DARK, LIGHT
 from app.theme.row_tree import RowTree
 from app.theme.style import qt_palette
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_only_the_line_about_a_row_is_muted(qtbot: QtBot, colours: Palette) -> None:
+def test_only_the_line_about_a_row_is_muted(qtbot, colours):
     tree = RowTree("Rows", wide=100)
     qtbot.addWidget(tree)
     QTreeWidgetItem(tree, ["name", "about it"])
