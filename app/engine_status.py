@@ -6,7 +6,7 @@ Knows the problems and their remedies; not how notices are shown.
 from PySide6.QtCore import QObject
 
 from app.chat.composer import Composer
-from app.models.readiness import RESTART, Matter, Readiness
+from app.models.readiness import RESTART, ProblemKind, Readiness
 from app.notices import Notices, Offer
 from app.theme.labels import ToneLabel
 
@@ -33,7 +33,7 @@ class EngineStatus(QObject):
     def _show_blocked(self) -> None:
         self._composer.set_blocked(self._readiness.blocked, remedy=self._readiness.remedy)
 
-    def _show_matter(self, matter: Matter) -> None:
+    def _show_matter(self, matter: ProblemKind) -> None:
         text = self._readiness.matters.get(matter, "")
         offer = Offer(RESTART, self._readiness.restart) if matter == "silence" else None
         if matter == "machine":

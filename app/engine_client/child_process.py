@@ -94,7 +94,7 @@ class ChildProcess(QObject):
         if self.pid:
             self._process.write(line)
 
-    # What is asked for
+    # Commands
 
     def start(self) -> None:
         """Start a process, now or when the last one has ended, unless there is one."""
@@ -108,15 +108,15 @@ class ChildProcess(QObject):
         self.start()
 
     def stop(self, *, kill: bool = False) -> None:
-        """Close its input, and kill it if it has not ended soon after; or kill it now, one that has
-        more grace than others half a second after the end of its input. Does not wait."""
+        """Close its input, and kill it if it has not ended soon after. With `kill`, kill it now; a
+        process with more grace than others gets half a second. Does not wait."""
         self._supervisor.stop()
         self._end(kill=kill)
 
     def close(self, *, kill: bool = False) -> None:
         """Stop the process and wait until it has ended: for its grace, and 2 seconds at most.
 
-        What it still writes is emitted meanwhile; a `start` meanwhile has no effect.
+        Its last lines are emitted meanwhile; a `start` meanwhile has no effect.
         """
         self.stop(kill=kill)
         self._closing = True

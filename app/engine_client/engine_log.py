@@ -79,7 +79,7 @@ class EngineLog:
         return tuple(self._tail)
 
     def hide(self, texts: Iterable[str]) -> None:
-        """Leave out lines that quote these texts, or those of the last few requests."""
+        """Leave out lines that quote these texts, or the texts of the last few requests."""
         self._texts.append(tuple(texts))
         self._secrets = None
 

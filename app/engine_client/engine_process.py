@@ -79,8 +79,8 @@ class Patience:
 class EngineProcess(QObject):
     """The engine, kept running until `stop`.
 
-    After a death it restarts by itself, after a longer wait each time, and loads again what was
-    loaded. Deaths are forgotten once a generation is done, or when the user asks for `restart` or
+    After a death it restarts, after a longer wait each time, and loads the same pair
+    again. Deaths are forgotten once a generation is done, or when the user asks for `restart` or
     `load`.
 
     Signals:
@@ -92,8 +92,7 @@ class EngineProcess(QObject):
         ranks_changed(): see the property `ranks`.
         happened(Event): an event of a generation that is not over.
         counted(Counted): the answer to `count`.
-        told_guest(Event | Counted): the same of what was passed on for the guest; or what it
-            counted.
+        told_guest(Event | Counted): the same for the guest's requests.
         failed(Failed): a failure that belongs to no generation. `generation` is the id of the
             `load` or `use_drafting` that failed; empty if the process itself failed.
         hung(float): a response is due, and nothing was received for this many seconds. Offer to
@@ -208,7 +207,7 @@ class EngineProcess(QObject):
         """Load a model folder and a drafter instead of the current ones; starts the process.
 
         A process that has led several Macs, or has other command buffers, is replaced at once where
-        it does not suit; of what it was to load nothing more is heard.
+        it does not suit; its unfinished load is dropped.
 
         Drafter and draft length as for `engine.conversation.pair`, the rest as in `Load`. Returns
         the id that `loading`, `loaded` or `failed` will carry.
@@ -246,7 +245,7 @@ class EngineProcess(QObject):
         return command.id
 
     def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Change the drafter or draft length from the next answer on; None keeps what is set.
+        """Change the drafter or draft length from the next answer on; None keeps the current one.
 
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
@@ -314,7 +313,7 @@ class EngineProcess(QObject):
     def stop(self) -> None:
         """End the process. Takes 4 seconds at most, 12 with a large pair, usually some hundredths.
 
-        What it still sends is emitted meanwhile, so that an answer may end as `cancelled`.
+        Its last events are emitted meanwhile, so that an answer may end as `cancelled`.
         """
         self._process.close()
         lost = self._lose(

@@ -86,7 +86,7 @@ class TokenCounter(QObject):
             self.counted.emit(counted + self._written)
 
     def _give_up(self, problem: Problem) -> None:
-        self._busy = False  # the engine says what is wrong with the model
+        self._busy = False  # the engine reports the model's fault
 
 
 def load_count(target: Path) -> Count:

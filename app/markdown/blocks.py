@@ -78,9 +78,9 @@ class Block:
     the block's lines on the page.
 
     An `open` block is a formula or an HTML table that the text ends in: later text decides whether
-    it is, and where the block before it ends. `cuts` are where the block may be cut; at least at
-    the last of them, if it is `over` what is shown at once. `folds`: the details that are open
-    after it.
+    it is, and where the block before it ends. `cuts` are where the block may be cut; a block
+    that is too long to be shown at once, `over`, must be cut at the last of them. `folds`: the
+    details that are open after it.
     """
 
     first: int
@@ -112,7 +112,7 @@ class BlockReader:
         """Return the blocks of `text`, which begins at `base` in the source, below a line of shape
         `after`, in the details `folds`. A block that is nested too deep is shown as plain text.
 
-        `continued`: the first block is the next part of one that was cut. `references`: the
+        `continued`: the first block is the next part of a block that was cut. `references`: the
         addresses of links, as markdown-it has them.
         """
         header = continued.header if continued else ""

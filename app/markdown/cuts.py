@@ -83,7 +83,7 @@ def _marks_in(text: str) -> int:
 def find_cuts(
     tokens: Sequence[Token], text: str, starts: Sequence[int]
 ) -> tuple[tuple[Cut, ...], bool]:
-    """Return where a block may be cut so that what is before it can be shown at once, and whether
+    """Return where a block may be cut so that its beginning can be shown at once, and whether
     the block has more than that: before an item of a list, a row of a table, a part of a quote."""
     kind, first = tokens[0].type, (tokens[0].map or [0])[0]
     found: list[Cut] = []

@@ -391,7 +391,7 @@ class TextDocument:
         return self._ended | self._tail_ends
 
     def _ends_anew(self, items: Sequence[Item], *, finished: bool) -> bool:
-        """Note which details end in `items`. Returns whether text before them must be written anew,
+        """Note which details end in `items`. Returns whether text before them must be rewritten,
         as it is folded now."""
         ends, before = {i.block.folds[-1] for i in items if i.block.shape == "fold_end"}, self._ends
         self._ended |= ends if finished else set()
@@ -558,7 +558,7 @@ class TextDocument:
         cursor.endEditBlock()
 
     def set_room(self, *, width: int, beside: int) -> None:
-        """Use a page of this width, and leave the pixels `beside` at the right of prose; tables and
+        """Use a page of this width, and leave `beside` pixels at the right of prose; tables and
         code may use them."""
         if (width, beside) == (self._tables.width, self._tables.beside):
             return

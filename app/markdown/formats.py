@@ -184,7 +184,7 @@ class Formats:
         return made
 
     def tone(self, tone: Tone | str) -> QColor:
-        """Return the colour of an admonition; that of a quote's bar without a tone."""
+        """Return the colour of an admonition, or of a quote's bar without a tone."""
         colours = self.colours
         tones = {
             "note": colours.link,

@@ -265,7 +265,7 @@ def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTe
 
 
 def formula_size(font: QFont) -> float:
-    """Return the pixel size at which a formula's letters are as high as those of `font`."""
+    """Return the pixel size at which a formula's letters are as high as `font`'s."""
     return QFontMetricsF(font).xHeight() / _X_HEIGHT
 
 

@@ -19,7 +19,7 @@ def ask_to_open(
 ) -> QMessageBox | None:
     """Ask whether to open a web address. `opening` is called if the user agrees.
 
-    Returns the question at once, without waiting; None if it is no web address.
+    Returns the question at once, without waiting; None for any other address.
     """
     if not is_web(address):
         return None

@@ -68,7 +68,7 @@ class TextRun:
     """Text in one style, from `length` characters of the source.
 
     If the text has the same length, it is the source, character for character; otherwise the whole
-    text stands for the whole source. A `length` of 0 is text that no one wrote: a label, a rejected
+    text is the whole source's. A `length` of 0 is text that no one wrote: a label, a rejected
     token.
     """
 
@@ -100,7 +100,7 @@ class Bar:
 class BlockStyle:
     """How a line is placed: its shape, and the pixels left free `above` it and at its `left`.
 
-    `level` is a heading's. `bars` are those of the quotes around it. A line with a `marker` begins
+    `level` is a heading's. `bars` belong to the quotes around it. A line with a `marker` begins
     with it, in the free space at the left. `rtl`: it is written from right to left, and left and
     right are exchanged. Lines of one `panel` (the source place of a code block) share a
     background. `joined`: the line or table before was cut, and continues here. `reasoning`: it
@@ -228,7 +228,7 @@ def all_runs(items: Iterable[Item]) -> Iterator[TextRun]:
 
 
 def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> list[Item]:
-    """Return `items` with all `rejected` tokens in them. Each stands after the last character
+    """Return `items` with all `rejected` tokens in them. Each follows the last character
     before its place, or in front of the next character if that is on another line.
 
     `rejected` are in the order of their places.
@@ -321,7 +321,7 @@ class SourceMap:
     """Maps the characters of a source to places in a document.
 
     Spans are appended in the order of their sources, and removed at the end only, so that adding
-    text costs only what is added.
+    text costs only the addition.
     """
 
     def __init__(self) -> None:

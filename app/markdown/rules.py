@@ -50,7 +50,7 @@ def latex_of(written: str) -> tuple[str, bool]:
 
 def formula(state: StateInline, silent: bool) -> bool:
     """Read a formula in a paragraph. An opening dollar has no space after it; a closing one has
-    none before it and no digit after it, so that prices are no formulas."""
+    none before it and no digit after it, so that prices stay text."""
     begin, text = state.pos, state.src
     opening = next((mark for mark in ("$$", "$", "\\(", "\\[") if text.startswith(mark, begin)), "")
     if not opening:
@@ -271,7 +271,7 @@ def _has_partner(state: StateInline, found: re.Match[str]) -> bool:
 
 
 def _begins_line(state: StateInline) -> bool:
-    """Return whether nothing but tags stands before this place of its line."""
+    """Return whether only tags precede this place of its line."""
     row = state.src[state.src.rfind("\n", 0, state.pos) + 1 : state.pos]
     return not _TAG.sub("", row).strip()
 

@@ -171,8 +171,8 @@ class Sideways(QObject):
         return False
 
     def show_cursor(self) -> None:
-        """Scroll the code or table at the cursor so that the cursor is visible. Call this after a
-        person moved it."""
+        """Scroll the code or table at the cursor so that the cursor is visible. Call this after the
+        user moved it."""
         cursor = self._view.textCursor()
         block = cursor.block()
         table = cursor.currentTable()

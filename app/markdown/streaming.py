@@ -11,7 +11,7 @@ The work for each part is limited: a list, a table, a quote and a paragraph are 
 entries, rows, parts and lines, and a fence between its lines. Any other block of more than
 `LONGEST_BLOCK` characters is shown as plain text.
 
-A definition, `[name]: address`, changes what is written before it: `[text][name]` becomes a link.
+A definition, `[name]: address`, changes the text before it: `[text][name]` becomes a link.
 Then `reread` says from where the text must be read again.
 """
 
@@ -69,7 +69,7 @@ class OpenFence:
 class ReadingPlace:
     """How far the text was read: `source` is the first character that is not in a finished part.
 
-    `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: it is in
+    `after`: the line above it. `joined`: it is in a line that was cut. `reasoning`: it is in
     reasoning, whose header is written. `continued`: it is in a block that was cut.
     `folds`: the details that it is in. `asides`: how many are before it.
     """
@@ -160,8 +160,8 @@ class _StreamingText:
         return said(self.given, self._stretches)
 
     def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
-        """Say which stretches the given text has, perhaps before it comes. Those that were set
-        before stay, and the last of them may be longer."""
+        """Say which stretches the given text has, perhaps before it comes. Earlier ones
+        stay, and the last of them may be longer."""
         self._stretches = stretches
 
     def append(self, delta: str) -> None:
@@ -204,7 +204,7 @@ class StreamingPlainText(_StreamingText):
         """End the text. Nothing in it waits for its end."""
 
     def reread(self) -> int | None:
-        """Return None: no text changes what is before it."""
+        """Return None: no text changes the text before it."""
         return None
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
@@ -308,7 +308,7 @@ class StreamingMarkdown(_StreamingText):
         return self._stretch_at(place)[0]
 
     def _given_stretches(self) -> Iterator[tuple[Kind, int, int]]:
-        """Yield the stretches that have begun, cut where asides stand: their kinds, beginnings and
+        """Yield the stretches that have begun, cut at asides: their kinds, beginnings and
         ends in the given text. Content without an end comes last."""
         begin = end = 0
         for one in (*self._stretches, Stretch("content", sys.maxsize)):
@@ -356,7 +356,7 @@ class StreamingMarkdown(_StreamingText):
             if place.source >= len(self.text):
                 return None
             inside = replace(place, reasoning=True)
-            if place.after == "reasoning":  # only marks stand between
+            if place.after == "reasoning":  # only marks are between
                 return FinishedPart((), inside)
             header = _reasoning_header(begin)
             return FinishedPart((header,), replace(inside, after="reasoning"))

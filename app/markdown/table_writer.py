@@ -1,6 +1,6 @@
 """Writes tables into a Qt document, adds rows as they grow, and fits them to the page.
 
-Knows tables and formats; whoever owns the document writes what is in a cell.
+Knows tables and formats; the document's owner writes the cells.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ NoteLine = Callable[[TextLine, int], None]
 
 
 class TableWriter:
-    """Attributes: `width` of the page in pixels, and those of them that are `beside` the prose."""
+    """Attributes: `width` of the page, and the part of it at the right of the prose, `beside`."""
 
     def __init__(self, document: QTextDocument, *, write: WriteLine, note: NoteLine) -> None:
         self.width = self.beside = 0

@@ -88,7 +88,7 @@ def slide(table: QTextTable, pixels: int) -> None:
 
 
 def fit_widths(made: QTextTableFormat, *, width: float, beside: int) -> None:
-    """Set the widths for a page of this `width`, of which `beside` pixels are beside the prose. The
+    """Set the widths for a page of this `width`; prose leaves its last `beside` pixels free. The
     width is 0 before the page is shown."""
     natural, wide = _pixels(made, _NATURAL), _pixels(made, _WIDE)
     made.clearColumnWidthConstraints()

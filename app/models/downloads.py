@@ -1,6 +1,6 @@
 """The downloads in the queue on the disk, and the commands that change it.
 
-The queue decides: it knows which downloads wait, which failed and why, and what was asked of a
+The queue decides: it knows which downloads wait, which failed and why, and the requests to a
 running one. This module keeps its last report, and what commands of this window ask for until they
 are answered. Knows `models pull` and its lines.
 """
@@ -24,7 +24,7 @@ class _Asked:
 
     verb: Verb
     names: tuple[str, ...]
-    untold: set[str]
+    unreported: set[str]
 
 
 class Downloads(QObject):
@@ -52,14 +52,14 @@ class Downloads(QObject):
 
     @property
     def all(self) -> tuple[Download, ...]:
-        """The downloads that are not over, in the order of the queue, with what is asked of them.
+        """The downloads that are not over, in the order of the queue, with their requests.
 
         A queued download is shown as paused if no process works on the queue, because that process
         was killed: it can be resumed.
         """
         shown = dict(self._queue)
         for asked in self._asked.values():
-            for name in asked.untold:
+            for name in asked.unreported:
                 there = shown.get(name.lower())
                 if asked.verb == "pull":
                     shown[name.lower()] = _pulled(there, name)
@@ -139,7 +139,7 @@ class Downloads(QObject):
         self._queue[name] = download
         self._told_since.add(name)
         asked = self._asked[running]
-        asked.untold = {one for one in asked.untold if one.lower() != name}
+        asked.unreported = {one for one in asked.unreported if one.lower() != name}
         self.changed.emit()
         if changed and download.status == "done":
             self.completed.emit(download.repository)  # long before the command ends, if others wait

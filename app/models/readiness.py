@@ -15,7 +15,7 @@ from engine.events import Done, Event
 from engine.process.protocol import Loaded
 from models.errors import Problem
 
-Matter = Literal["engine", "machine", "silence", "disk"]
+ProblemKind = Literal["engine", "machine", "silence", "disk"]
 RESTART = "Restart the engine"
 
 
@@ -44,7 +44,7 @@ class Readiness(QObject):
         super().__init__(parent)
         self._engine, self._loader, self._answers = engine, loader, answers
         self.blocked = self.remedy = ""
-        self.matters: dict[Matter, str] = {}
+        self.matters: dict[ProblemKind, str] = {}
         answers.hold()  # until there is a model
         answers.unsaved.connect(self._on_unsaved)
         answers.saving_again.connect(lambda: self._set_matter("disk"))
@@ -78,7 +78,7 @@ class Readiness(QObject):
         self.blocked, self.remedy = reason, remedy
         self.blocked_changed.emit()
 
-    def _set_matter(self, matter: Matter, text: str = "") -> None:
+    def _set_matter(self, matter: ProblemKind, text: str = "") -> None:
         """Set the text on a matter; an empty text removes it."""
         self.matters.pop(matter, None)
         if text:

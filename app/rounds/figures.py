@@ -35,7 +35,7 @@ class TimeShare:
 @dataclass(frozen=True, slots=True)
 class PositionAcceptance:
     """The number of drafts with a token at one position, from 1, and of accepted ones among them. A
-    tree has alternatives at a position, of which one can be accepted."""
+    tree has alternatives at a position, and one of them can be accepted."""
 
     position: int
     proposed: int

@@ -65,7 +65,7 @@ class Pace:
         return text
 
     def _length_of_verdict(self) -> int:
-        """Return how many of those that wait are the verdict of the draft that is shown, with its
+        """Return how many waiting parts are the verdict of the shown draft, with its
         text; 0 unless it rejected a token."""
         shown, found = self._shown, False
         if shown is None or shown.verdict is not None:

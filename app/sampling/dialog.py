@@ -1,6 +1,6 @@
 """The dialog for the answers of a conversation: system prompt, sampling, length, context.
 
-Knows `engine.request`, which decides what is valid; not where settings and presets are stored.
+Knows `engine.request`, which validates settings; not where settings and presets are stored.
 """
 
 import json

@@ -71,7 +71,7 @@ Fact = WindowFacts | EngineFacts | PairFacts | AnswerFacts | FailureFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """All that the window's process reported; None for what it did not report."""
+    """The reports of the window's process; None for a missing one."""
 
     window: WindowFacts | None = None
     engine: EngineFacts | None = None

@@ -1,7 +1,7 @@
 """The window's part of the self-test: opens, has one question answered, and closes.
 
 Prints its observations as facts (`app.self_test.facts`); judges nothing. It writes settings, so its
-home must be one that the self-test made.
+home must be the self-test's own.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The local server as the window runs it: a process that is switched on and off, and restarted.
 
-Knows the process, its status and its key; not what passes through it, nor how it is shown. When it
-ends, whichever way, what it had asked the engine for is cancelled.
+Knows the process, its status and its key; not the lines that pass through it, nor how it is shown.
+When it ends for any reason, its requests to the engine are cancelled.
 """
 
 import sys
@@ -105,8 +105,8 @@ class LocalServer(QObject):
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """The models that programs may ask for, the window's first. That it rests, no server is
-        told: see `Relay`."""
+        """Models that clients may request; the window's own comes first, also while it is
+        unloaded, which the server does not know: see `Relay`."""
         models = self.status.models
         if not self.can_wake or not models:
             return models

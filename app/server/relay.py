@@ -1,8 +1,8 @@
-"""What passes between the local server and the window's engine: both ways, line by line.
+"""Passes lines between the local server and the window's engine, both ways.
 
-Knows the protocol, and what a server may ask: answers and counts under ids of its own, and no more;
-the model is the window's. A model that was unloaded until it is asked is no news for a server: what
-it asks then waits until the model is loaded again. Knows no process of the server's.
+A server may ask for answers and counts under ids of its own; the model is the window's. The server
+is not informed when the model is unloaded: its next request waits until the model is loaded again.
+Knows the protocol; no process of the server's.
 """
 
 from collections.abc import Callable
@@ -80,8 +80,8 @@ class Relay(QObject):
             self._engine.cancel(generation)
 
     def hear(self, line: bytes) -> ServerStatus | None:
-        """Do what the server says, unless it has been told to end; returns its status where it
-        tells that."""
+        """Carry out a line of the server, unless it is ending. Returns its status if the line is
+        one."""
         if self._write is None:
             return None
         with suppress(WrongJson):

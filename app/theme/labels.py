@@ -168,8 +168,8 @@ class ElidedLabel(QLabel):
 
 
 class PartsLabel(ElidedLabel):
-    """Parts in one line with a dot between them, the chief one first. If there is no room, the last
-    ones are left out."""
+    """Parts in one line with a dot between them, the chief one first. A narrow label leaves out
+    the last ones."""
 
     def __init__(self) -> None:
         super().__init__(Qt.TextElideMode.ElideRight, least=60)

@@ -23,9 +23,9 @@ TINT = 0.10  # the share of a token's colour in its background
 class Palette:
     """The colours of one window.
 
-    Surfaces: `paper`; `card` is raised; `own` is behind the user's text, `code` behind code,
+    Surfaces: `paper`; `card` is raised; `own` is under the user's text, `code` under code,
     `hover` under the pointer. Texts: `text`, `muted` for labels, `link`, `warning`. Lines: `edge`
-    only separates, `bar` has a meaning. `found` is behind the hits of a search, `found_now` behind
+    only separates, `bar` has a meaning. `found` is under the hits of a search, `found_now` under
     the current hit. Tokens: `accepted` to `rejected`; `faded` is for discarded ones. `drafting` and
     `verifying` are parts of the time.
     """

@@ -18,7 +18,7 @@ SAY_AND_WAIT = "print('ready', flush=True); import time; time.sleep(3600)"
 
 
 class Heard:
-    """A child process that runs a line of Python, and what it said."""
+    """A child process that runs a line of Python, and its output."""
 
     def __init__(self, code, qtbot, *, program=sys.executable):
         self._qtbot = qtbot

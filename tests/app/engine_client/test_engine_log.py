@@ -1,4 +1,4 @@
-"""What is kept of the engine's complaints, and what is not."""
+"""The log keeps the engine's complaints, and leaves prompts out."""
 
 import sys
 

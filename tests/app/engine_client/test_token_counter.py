@@ -1,4 +1,4 @@
-"""Tokens are counted as the model counts them, in the background; only the last count is told."""
+"""Tokens are counted as the model counts them, in the background; only the last count is sent."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, cou
     written = 0
 
     def write():
-        # Far more often than the counter waits before it counts what is typed.
+        # Far more often than the counter waits before it counts the typed text.
         nonlocal written
         written += 1
         counter.count((question,), written=written)

@@ -1,4 +1,4 @@
-"""The watchdog, by hand: its timer is too slow to tick by itself."""
+"""The watchdog, by hand: its own timer is too slow for a test."""
 
 import pytest
 from PySide6.QtCore import QTimer

@@ -1,4 +1,4 @@
-"""Asides stand at their places, folded, whatever comes when; nothing in their texts is active."""
+"""Asides are at their places, folded, in any order of events; nothing in their texts is active."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -70,7 +70,7 @@ def test_deep_nesting_is_shown_as_it_is():
 
 
 def formulas(text):
-    """What was written for each formula, as it is laid out and where the source has it."""
+    """The source of each formula, as it is laid out and where the text has it."""
     runs = [run for run in all_runs(read(text)) if run.style.formula]
     assert all(text[run.source : run.end].strip() == run.style.formula for run in runs)
     return [run.style.formula for run in runs]

@@ -1,4 +1,4 @@
-"""Words are found in what is shown, wherever they stand in the Markdown."""
+"""Words are found in the shown text, wherever the Markdown has them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

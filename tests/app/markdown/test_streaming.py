@@ -21,7 +21,7 @@ from tests.support.mostly_slow import examples, mostly_slow
 
 
 def read(pieces, stream):
-    """The page of a text that came in pieces, the size of each part, and where reading stands."""
+    """The page of a text that came in pieces, the size of each part, and the place of reading."""
     place, items, sizes = ReadingPlace(), list[Item](), list[int]()
     stream.set_stretches(stretches_in("".join(pieces)))
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The Library does what is asked there, says what it does, and uses what has come."""
+"""The Library carries out its commands, reports them, and uses a finished download."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ STARTER = INSTALLED[0]
 
 
 class Opened:
-    """A window with its Library open, whose commands answer when they are told to."""
+    """A window with its Library open, whose commands answer when a test says so."""
 
     def __init__(self, window, until):
         self.window, self.until = window, until
@@ -46,7 +46,7 @@ class Opened:
         self.view = window.library_controller.view
 
     def answer(self, *models, downloads=()):
-        """Whatever is usually asked: these are here."""
+        """Answer the usual questions: these models are here."""
         self.commands.answer_all(
             inventory_answer(installed=models, downloads=downloads, incomplete=INCOMPLETE),
             Offered(OFFERS),
@@ -220,7 +220,7 @@ def test_searching_and_downloading(opened):
     opened.arrive(TARGET)
     opened.answer(*HERE)
     assert TARGET in view.line.text
-    assert opened.target == "/models/tiny"  # nobody has said to use it
+    assert opened.target == "/models/tiny"  # it was not chosen for use
     opened.press("search", TARGET, "use")
     opened.until(lambda: opened.target == "/models/target")
 
@@ -351,7 +351,7 @@ def test_the_starter_model_is_loaded_as_the_starter(opened):
     opened.until(lambda: opened.target == "/models/other")
     opened.answer(STARTER)
     opened.press("disk", f"model:{STARTER.path}", "use")
-    opened.until(lambda: opened.target == "/models/tiny")  # what is taken for the starter here
+    opened.until(lambda: opened.target == "/models/tiny")  # the starter of this test
     assert opened.window.settings.pair.target == ""
 
 

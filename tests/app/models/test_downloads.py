@@ -1,4 +1,4 @@
-"""The window shows what the queue told last, and what its own commands ask for meanwhile."""
+"""The window shows the queue's latest state, and the requests of its own commands meanwhile."""
 
 from dataclasses import replace
 
@@ -200,9 +200,9 @@ def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading):
 
 def test_a_command_that_was_refused_leaves_nothing(downloading):
     downloading.downloads.pull("a b")
-    downloading.commands.asked("pull").fail("a b is no name.", "Write organization/model.")
+    downloading.commands.asked("pull").fail("a b is not a name.", "Write organization/model.")
     assert downloading.statuses == {}
-    assert [problem.message for problem in downloading.problems] == ["a b is no name."]
+    assert [problem.message for problem in downloading.problems] == ["a b is not a name."]
 
 
 def test_a_failure_that_the_queue_knows_is_told_once(downloading):

@@ -73,5 +73,5 @@ def test_a_pair_is_measured_again(open_window, until):
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
     window.menus.actions["measure"].trigger()
-    until(lambda: "engine" in window.notices.texts)  # what was asked, the host refuses here
+    until(lambda: "engine" in window.notices.texts)  # the host refuses the request
     assert window.loader.loaded is not None

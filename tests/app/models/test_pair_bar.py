@@ -1,4 +1,4 @@
-"""The pill and its page offer what there is, says why the rest is not, and how loading stands."""
+"""The pill and its page offer models and drafters, with reasons, and show loading."""
 
 import pytest
 from PySide6.QtCore import Qt
@@ -63,7 +63,7 @@ def shown(page):
 
 
 def choose(bar, name, text):
-    """As a person does who types what they see."""
+    """As a user who types a shown name."""
     chooser = box(bar, name)
     place = chooser.findText(text)
     assert place >= 0
@@ -189,7 +189,7 @@ def test_nothing_moves_while_it_loads(bar):
     bar.set_loaded(precision="4-bit", context_length=4096, exact="exact")
     height = bar.sizeHint().height()
     place = pill(bar).geometry()
-    bar.set_loading("A model with a name that is far too long to be shown beside all of this")
+    bar.set_loading("A model with a name that is far too long to be shown next to all of this")
     assert bar.sizeHint().height() == height
     assert pill(bar).geometry() == place
 

@@ -1,4 +1,4 @@
-"""A chosen pair is loaded between answers, and what was opened is listed once it works."""
+"""A chosen pair is loaded between answers; an opened folder is listed once it works."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is chosen in the pair bar is loaded and kept, and taken back where it fails."""
+"""A choice in the pair bar is loaded and kept, and taken back if it fails."""
 
 import pytest
 from PySide6.QtCore import Qt

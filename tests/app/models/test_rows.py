@@ -81,7 +81,7 @@ def test_the_focus_stays_where_it_is_while_rows_change(rows):
     assert button_of(row_of(rows, "3"), "get") is button
     assert button.hasFocus()
     rows.show_rows((TWO, replace(THREE, actions=(Action("get", "Get", "It comes."),)), ONE))
-    assert row_of(rows, "3").hasFocus()  # and not whatever comes next
+    assert row_of(rows, "3").hasFocus()  # and not the next one
     rows.show_rows((replace(THREE, actions=(Action("pause", "Pause"),)), ONE))
     assert row_of(rows, "3").hasFocus()
     rows.show_rows((ONE,))

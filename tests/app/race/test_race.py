@@ -135,7 +135,7 @@ def test_the_verdict_is_fair_where_the_load_changes():
     assert isinstance(both.ratio, NoRatio) or both.ratio <= length
     one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
     assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE
-    assert result_text(one_after_the_other).count(":") == 2  # one behind each of its two subjects
+    assert result_text(one_after_the_other).count(":") == 2  # one after each of its two subjects
 
 
 @given(traces())

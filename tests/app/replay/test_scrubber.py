@@ -46,7 +46,7 @@ def shown(scrubber):
 
 
 def kept(scrubber):
-    """The text without what is struck out."""
+    """The text without struck words."""
     document = scrubber.findChild(TextView).document()
     return written_text(document, 0, document.characterCount() - 1)
 

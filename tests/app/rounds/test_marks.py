@@ -1,4 +1,4 @@
-"""White space can be seen, and nothing in a token's text can disturb what is around it."""
+"""White space can be seen, and nothing in a token's text can disturb its surroundings."""
 
 import unicodedata
 

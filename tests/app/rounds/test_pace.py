@@ -14,7 +14,7 @@ from tests.support.app.traces import made_round
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What was handed on: when, all text so far, and the round behind it."""
+    """Each time of handing on, with all text so far and the round after it."""
 
     at: float
     text: str

@@ -1,4 +1,4 @@
-"""A replay as a page: whole, by itself, and harmless whatever its texts are."""
+"""A replay as a page: whole, in one file, and harmless for any texts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A trace keeps its laws whatever the events, and can be replayed a round at a time."""
+"""A trace keeps its laws for any events, and can be replayed a round at a time."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The dialog gives back what it was given, and says in a line what is wrong or what holds."""
+"""The dialog returns the settings that it was given, and explains them or a fault in a line."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the self-test says of a local server: one that answers, refuses, dies or hangs."""
+"""The self-test's report of a local server that answers, refuses, dies or hangs."""
 
 import json
 import sys

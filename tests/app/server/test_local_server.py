@@ -88,7 +88,7 @@ def test_a_model_that_rests_is_woken(serve, tmp_path):
     ask.touch()
     one.until(lambda: Done("http-1", "stop", Stats()) in one.received())
     assert not any(isinstance(answer, Unloaded) for answer in one.received())
-    # Its end comes while the model wakes, or right behind: the two race.
+    # Its end comes while the model is loaded, or right after: the two race.
     one.until(lambda: "http-3" in [a.generation for a in one.received() if isinstance(a, Done)])
     one.until(lambda: any(isinstance(answer, Counted) for answer in one.received()))
     assert len(one.heard.all("loaded")) == 2
@@ -136,7 +136,7 @@ def test_switched_off_it_ends_and_leaves_nothing(serve):
 
 
 def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve):
-    one = serve(IDLE, "listen RECORD generate:9 count:9")  # behind the end of its input
+    one = serve(IDLE, "listen RECORD generate:9 count:9")  # after the end of its input
     one.server.switch(True)
     one.until_state(ServerState.ON)
     one.server.switch(False)
@@ -153,7 +153,7 @@ def test_off_and_on_again_there_is_one(serve):
     one.server.switch(True)
     one.until_state(ServerState.ON)
     assert one.server.on
-    one.until(lambda: len(one.received()) == 4)  # each life was told what there is
+    one.until(lambda: len(one.received()) == 4)  # each process got the current state
 
 
 def test_a_taken_port_is_said(serve):

@@ -1,4 +1,4 @@
-"""The panel shows how the server is and what it answers, and passes on what is done there."""
+"""The panel shows the server and its requests, and passes on the user's choices."""
 
 from collections.abc import Callable
 
@@ -144,7 +144,7 @@ def test_it_says_whether_there_is_a_model(open_panel, until):
 
 
 def test_a_model_that_rests_is_not_shown_as_loaded(open_panel, until):
-    """Its server is not told of that."""
+    """The server does not know that."""
     window, panel = open_panel("listen model:loaded:tiny model:loaded:small rest", "ready serve")
     panel.switch.click()
     until(lambda: len(rows(panel.models)) == 2)
@@ -203,7 +203,7 @@ def test_address_key_and_lines_are_copied(open_panel):
     panel.key.button.click()
     key = window.application.server.key
     assert clipboard.text() == key
-    assert key not in panel.key.field.displayText(), "it is not for whoever looks on"
+    assert key not in panel.key.field.displayText(), "others may look at the screen"
     panel.key.show_button.click()
     assert panel.key.field.displayText() == key
     panel.key.show_button.click()

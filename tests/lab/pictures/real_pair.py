@@ -123,7 +123,7 @@ def _draw(
     shared = replay_page(replay.scrubber.replay, title="", question=QUESTIONS[1], target="SmolLM2")
     (folder / "replay.html").write_text(shared, encoding="utf-8")
     replay.close()
-    window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
+    window.menus.actions["new"].trigger()  # next to the answer, lookup would copy it
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
@@ -149,7 +149,7 @@ def _save_a_round(window: Window, folder: Path, name: str) -> None:
         if row is None:
             return  # the answer has ended
         last = row.ahead
-        QTest.qWait(40)  # for the text, and for the words behind it
+        QTest.qWait(40)  # for the text, and the words after it
         window.grab().save(str(folder / f"stream-{what}-{name}.png"))
 
 

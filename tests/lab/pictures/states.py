@@ -73,7 +73,7 @@ PAGES = (
 COPIED = (
     "- **Rent:** *the tenant pays the rent of 1,150 euros* on the first day of each month.\n"
     "- **Heating:** the landlord has the heating looked after once a year, by Peter Stern.\n\n"
-    "Nothing is said of repairs, which may cost 300 euros."
+    "The lease does not mention repairs, which may cost 300 euros."
 )
 
 
@@ -344,7 +344,7 @@ def _child[T: QWidget](window: Window, kind: type[T]) -> T:
 
 
 def _good_draft(events: Sequence[Event]) -> int:
-    """So many events, more than a third, that the last is a good draft of words, not judged yet."""
+    """A number of events, more than a third, of which the last is a good draft of words."""
     return next(
         number
         for number, (event, verdict) in enumerate(pairwise(events), start=1)

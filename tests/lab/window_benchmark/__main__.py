@@ -38,7 +38,7 @@ _RUNS = (
 
 
 def main() -> int:
-    """Start the window so many times, open a conversation of so many messages three times, then
+    """Start the window `starts` times, open a conversation of `messages` messages three times, then
     stream an answer, from light to everything; print what each takes."""
     options = _options()
     if options.first_paint:

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 120  # for hangs only
 
 @dataclass(frozen=True)
 class Told:
-    """A signal and what it carried."""
+    """A signal and its values."""
 
     name: str
     value: Any = None
@@ -65,12 +65,12 @@ class Listener:
         self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
     def until_told(self, name: str, count: int = 1) -> Any:
-        """Wait for the signal's `count`th time; returns what it carried."""
+        """Wait for the signal's `count`th time; returns its values."""
         self.until(lambda: len(self.all(name)) >= count)
         return self.all(name)[count - 1]
 
     def until_events(self, generation: str, count: int) -> None:
-        """Wait until so many events of a generation have come."""
+        """Wait until this many events of a generation have come."""
         self.until(lambda: len(self.of(generation)) >= count)
 
     def end_of(self, generation: str) -> Done | Failed:

@@ -1,4 +1,4 @@
-"""Stands in for the commands on models, in this process: answers what it is told to, when told."""
+"""Replaces the commands on models, in this process: a test says what they answer, and when."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Traces for tests: whatever a generation may look like, with texts that tokens cut anywhere."""
+"""Traces for tests: any that a generation may have, with texts that tokens cut anywhere."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
 
 
 def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Round]:
-    """A round of so many drafted tokens as it is drafted, and as it is judged."""
+    """A round of this many drafted tokens, before and after its verdict."""
     origin: Origin = "bonus" if texts else "plain"
     if accepted < len(texts):
         origin = "correction"

@@ -1,4 +1,4 @@
-"""A person's actions in a window, and what is to be seen there afterwards."""
+"""A user's actions in a window, and the results to be seen there."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def texts(window: Window) -> list[str]:
 
 
 def answered(window: Window, count: int) -> Callable[[], bool]:
-    """Whether so many messages are there, and none is being written."""
+    """Whether this many messages are there, and none is being written."""
     return lambda: len(texts(window)) == count and not window.conversation.busy
 
 
@@ -43,7 +43,7 @@ def box(window: Window, name: str) -> ChoiceBox:
 
 
 def choose(window: Window, name: str, text: str) -> None:
-    """Choose in a box of the pair bar, as a person does."""
+    """Choose in a box of the pair bar, as a user does."""
     chooser = box(window, name)
     place = chooser.findText(text)
     assert place >= 0
