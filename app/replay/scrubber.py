@@ -81,6 +81,9 @@ class Scrubber(QWidget):
         self._export.clicked.connect(self.export)
         self._answer = AnswerPlayer()
         self._answer.name("The answer up to this round")
+        larger = self._answer.font()
+        larger.setPointSizeF(larger.pointSizeF() * 1.25)
+        self._answer.setFont(larger)
         self._answer.provenance.set_hidden(frozenset())
         self._answer.provenance.set_shown(True)
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}

@@ -37,8 +37,8 @@ KINDS: dict[PieceKind, str] = {
     "and no pass.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
-    "discarded": "The drafter proposed this token after a rejected one, so it was discarded "
-    "unseen. It is not part of the answer.",
+    "discarded": "The drafter proposed this token after a rejected one, so it was discarded, "
+    "however good it was. It is not part of the answer.",
 }
 IN_WORDS: dict[PieceKind, str] = {
     "accepted": "guessed right",
