@@ -76,7 +76,7 @@ class Scrubber(QWidget):
         self._page = QPushButton("Share…")
         self._page.setToolTip("Save a page that plays in any browser")
         self._page.clicked.connect(self.page_wanted)
-        self._export = QPushButton("Export Data…")
+        self._export = QPushButton("Export data…")
         self._export.setToolTip("Save all rounds of this answer as JSON")
         self._export.clicked.connect(self.export)
         self._answer = AnswerPlayer()
@@ -229,6 +229,8 @@ class Scrubber(QWidget):
         self._answer.show_pieces(
             pieces, round=draft, asides=self._asides, newest=0 if draft else newest
         )
+        if place == len(self.replay):
+            self._answer.finish()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle keys while something other than the slider has the focus."""

@@ -140,7 +140,7 @@ def test_playing_goes_to_the_end_and_stops(scrubber, qtbot):
 def test_the_export_is_the_whole_trace(scrubber, qtbot):
     scrubber.go_to(3)
     with qtbot.waitSignal(scrubber.export_wanted) as signal:
-        push_button(scrubber, "Export Data…").click()
+        push_button(scrubber, "Export data…").click()
     values = json.loads(signal.args[0])
     assert len(values) == len(EVENTS)
     assert values[-1]["event"] == "done"
@@ -150,7 +150,7 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber):
     scrubber.show_replay(Replay(()))
     assert shown(scrubber) == ""
     assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
-    assert not any(push_button(scrubber, words).isEnabled() for words in ("Export Data…", "Share…"))
+    assert not any(push_button(scrubber, words).isEnabled() for words in ("Export data…", "Share…"))
     scrubber.play()
     assert not scrubber.playing
     assert "No rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
