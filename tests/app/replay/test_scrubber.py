@@ -162,6 +162,8 @@ def test_calls_stand_where_they_were_made(scrubber, qtbot):
     qtbot.waitUntil(lambda: "read_file a.md" in shown(scrubber))
     scrubber.go_to(4)
     assert "read_file" not in shown(scrubber)
+    ends_in_a_call = scrubber.findChild(TextView).text.ends_in_aside
+    assert not ends_in_a_call, "a draft would be shown below the later call"
 
 
 def test_hostile_text_is_text(scrubber):
