@@ -32,7 +32,8 @@ def calculate(expression: str) -> str:
     except ZeroDivisionError:
         raise Problem("It divides by zero.", "Change the expression.") from None
     except (SyntaxError, LookupError, TypeError, ValueError, RecursionError, InvalidOperation):
-        raise Problem("This is no arithmetic.", "Write it as 2 * (3 + 4) ** 2.") from None
+        message = "This is not an arithmetic expression."
+        raise Problem(message, "Write it as 2 * (3 + 4) ** 2.") from None
     except (ArithmeticError, MemoryError):
         raise Problem("A number in it gets too large.", "Use smaller numbers.") from None
     if not context.flags[Inexact]:  # nothing was rounded
@@ -88,9 +89,11 @@ def _root(value: Fraction) -> Fraction:
 
 
 def _round(value: Fraction, places: Fraction = Fraction(0)) -> Fraction:
+    """Round half away from zero, as people do and Python does not."""
     if places.denominator != 1 or abs(places) > _MOST_PLACES:
         raise ValueError
-    return round(value, int(places))
+    unit = Fraction(10) ** -int(places)
+    return math.floor(abs(value) / unit + Fraction(1, 2)) * unit * (-1 if value < 0 else 1)
 
 
 _OPERATORS: dict[type[ast.operator | ast.unaryop], Callable[..., Any]] = {

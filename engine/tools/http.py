@@ -16,17 +16,19 @@ _SECONDS = 30.0
 _READ_SECONDS = 3600.0  # calls have a time of their own
 
 
-class _Limited(httpx2.AsyncByteStream):
-    """The body of a response up to a limit; if it is one of `events`, each of them up to it."""
+class LimitedBody(httpx2.AsyncByteStream):
+    """The body of a response up to a limit; each event of `events` up to the same limit."""
 
     def __init__(self, stream: Any, *, events: bool) -> None:
         self._stream, self._events = stream, events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        allowance = Allowance()
+        allowance, end = Allowance(), b""
         async for block in self._stream:
-            if self._events and b"\n\n" in block.replace(b"\r", b""):
+            joined = end + block  # the two line ends after an event may come in two blocks
+            if self._events and b"\n\n" in joined.replace(b"\r", b""):
                 allowance = Allowance()
+            end = joined[-3:]
             if why := allowance.refusal(block):
                 raise httpx2.StreamError(why)
             yield block
@@ -36,21 +38,22 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Transport(httpx2.AsyncHTTPTransport):
-    """Answers in the place of a server that does not, so that one request fails and no more."""
+    """Turns a failed request into an error response, so that only this request fails."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
             status = response.status_code
             kind = response.headers.get("content-type", "").lower()
-            response.stream = _Limited(response.stream, events=kind.startswith("text/event-stream"))
+            is_stream = kind.startswith("text/event-stream")
+            response.stream = LimitedBody(response.stream, events=is_stream)
             if response.headers.get("content-encoding", "identity") != "identity":
-                why = "The server packs what it was asked not to."
+                why = "The server sent a compressed response, which is not accepted."
             elif kind.startswith("application/json"):
                 await response.aread()
                 return response
             elif status >= 400 and status not in (404, 405):
-                why = f"The server said {status} {response.reason_phrase}".rstrip() + "."
+                why = f"The server answered {status} {response.reason_phrase}".rstrip() + "."
             else:
                 return response
             await response.aclose()
@@ -58,20 +61,20 @@ class _Transport(httpx2.AsyncHTTPTransport):
         except httpx2.TransportError as error:
             why = short(str(error)) or type(error).__name__
             return _error(503, f"The server cannot be reached: {why}.")
-        except httpx2.StreamError as error:  # of `_Limited`
+        except httpx2.StreamError as error:  # of `LimitedBody`
             await response.aclose()
             return _error(400, str(error))
 
 
 def _error(status: int, message: str) -> httpx2.Response:
-    """A response that the SDK takes for the error of its request."""
+    """Return a response that the SDK reads as the error of its request."""
     error = {"code": types.INTERNAL_ERROR, "message": message}
     return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 @asynccontextmanager
 async def http_streams(server: Server) -> AsyncIterator[Any]:
-    """The streams of the SDK's transport to a server."""
+    """Open the SDK's transport to a server; yield its streams."""
     headers = {"Accept-Encoding": "identity", **server.headers}
     async with (
         httpx2.AsyncClient(

@@ -1,10 +1,12 @@
 """Servers over HTTP, well and ill behaved."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from engine.tools.http import LimitedBody
 from engine.tools.protocol import Progress, Server, State
 from tests.support.tools.hosted import hosted
 from tests.support.tools.http_server import KEY, http_server
@@ -42,6 +44,24 @@ async def test_what_it_does_wrong_fails_that_call(tmp_path: Path, address: str) 
             assert result.ending == "failed", tool
             assert result.text, tool
             assert (await host.call("json")).text == "as JSON", tool
+
+
+async def test_small_events_without_end_are_read_however_they_are_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.tools.limits.LONGEST_MESSAGE_BYTES", 100)
+
+    async def blocks() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield b"data: small\r\n"
+            yield b"\r\n"
+        yield b"data: " + b"x" * 200
+
+    body = aiter(LimitedBody(blocks(), events=True))
+    for _ in range(100):
+        await anext(body)
+    with pytest.raises(httpx2.StreamError):
+        await anext(body)
 
 
 async def test_a_server_that_floods_is_ended(tmp_path: Path, address: str) -> None:
