@@ -22,8 +22,7 @@ from engine.documents.kinds import kind_of
 from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
 from engine.documents.pdf import draw_page
 from engine.documents.picture import read_picture
-from engine.documents.read import Read
-from engine.documents.readers import reader_of
+from engine.documents.read import Read, reader_of
 from models.errors import Problem
 
 

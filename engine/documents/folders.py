@@ -27,8 +27,7 @@ from engine.documents.limits import (
     size,
 )
 from engine.documents.plain import cut_lines, lines_of
-from engine.documents.read import Read, left_out_line
-from engine.documents.readers import reader_of
+from engine.documents.read import Read, left_out_line, reader_of
 from models.errors import Problem
 
 _LINES: tuple[Format, ...] = ("text", "markdown", "csv", "html")

@@ -2,10 +2,10 @@
 
 A document is cut at borders of its text: between sections, before a heading, at a blank line,
 after a line of a table or of source, after a sentence. Passages are found by the words of the
-question alone (BM25, by SQLite's FTS5): names, numbers with and without separators, and words in
-other forms, as far as these begin alike; no synonyms. The index is kept in memory and made anew
-when it is needed, in less than a second for a megabyte of text. So nothing is left of a deleted
-document, and the rarity of a word depends on the documents of one conversation only.
+question alone (BM25, by SQLite's FTS5): names, numbers with and without separators, and other forms
+and compounds of a word, by the pieces of four letters that they share; no synonyms. The index is in
+memory and made when it is needed, in less than a second for a megabyte of text. So nothing is left
+of a deleted document, and the rarity of a word depends on the documents of one conversation only.
 """
 
 import re
@@ -17,10 +17,9 @@ from itertools import islice, pairwise
 from typing import Self
 
 from engine.documents import Document, SectionKind
-from engine.documents.languages import ENGLISH, language_of, languages_of, stemmed
 from engine.documents.prompt import Passage
 from engine.documents.question import terms
-from engine.documents.words import LETTERS, MARKS, UNSPACED, plain
+from engine.documents.words import MARKS, UNSPACED, folded, plain
 from models.in_words import clean
 
 FEWEST_UNITS, MOST_UNITS = 190, 280
@@ -30,8 +29,8 @@ found less often in the same room."""
 type Key = tuple[int, int]
 """A passage: (number of its document, its own index from 0)."""
 
-# Written without spaces, or, as Korean, with endings that the stemmer does not remove. Two such
-# characters are a unit, as a digit is.
+# Written without spaces, or, as Korean, with many endings. Two such characters are a unit; so is a
+# digit.
 _IN_PAIRS = rf"{UNSPACED}\uac00-\ud7af"
 _UNIT = re.compile(
     rf"[{_IN_PAIRS}]{{1,2}}[{MARKS}]*|\d|[A-Za-z\u00c0-\u024f]{{1,8}}|[^\W\d_{_IN_PAIRS}]{{1,4}}"
@@ -61,20 +60,22 @@ _BY_LINES: Collection[SectionKind] = ("sheet", "lines", "cell")
 _MOST_PHRASES = 64
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{3,200})[\"”“»]")
 _SEPARATED = re.compile(r"(?<![\d.,])\d{1,3}(?=([.,' ]))(?:,\d\d)*(?:\1\d{3})+(?!\d)")
-_LETTERS = re.compile(LETTERS)
 _SPLIT = re.compile(rf"-\n(?<=[^\W\d_]-\n|[{MARKS}]-\n)\s*(?=[^\W\d_])")
-_FEWEST_LETTERS, _LONGEST_ENDING = 4, 3  # of a word that is found in other forms
+_PIECE = 4  # letters of a word by which its other forms are found
 _BESIDE = 0.5  # share of its score that a passage lends to its two neighbours
 
-_TABLE = """
-    CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words, stems,
-        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co' separators '₺₻₼₽₾₿'")
+_TABLES = """
+    CREATE VIRTUAL TABLE words USING fts5(heading, text,
+        tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co' separators '₺₻₼₽₾₿'");
+    CREATE VIRTUAL TABLE pieces USING fts5(text, tokenize = trigram)
 """
-_ADD = "INSERT INTO passages(rowid, heading, words, stems) VALUES (?, ?, ?, ?)"
 _FIND = """
-    SELECT rowid, -bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ?
+    SELECT rowid, sum(score) FROM (
+        SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?
+        UNION ALL SELECT rowid, -bm25(pieces) FROM pieces WHERE pieces MATCH ?
+    ) WHERE rowid BETWEEN ? AND ? GROUP BY rowid
 """
-_BITS = 32  # low bits of a row's number: the passage; above them: the document and language
+_BITS = 32  # low bits of a row's number: the passage; above them: the document
 
 
 # Cutting
@@ -180,29 +181,29 @@ class PassageIndex:
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:")
-        self._connection.execute(_TABLE)
-        self._documents: dict[int, _Indexed] = {}
-        self._rows: dict[tuple[int, str], int] = {}  # by document and language, the first
+        self._connection.executescript(_TABLES)
+        self._passages: dict[int, tuple[Passage, ...]] = {}
 
     def passages(self, number: int, document: Document) -> tuple[Passage, ...]:
         """The passages of a document, which can be searched from now on."""
-        if number not in self._documents:
+        if number not in self._passages:
             headings = _headings(document)
-            cut = _cut(document, headings)
-            language = language_of(document.text)
-            self._documents[number] = _Indexed(document, headings, cut, language)
-        return self._documents[number].passages
+            self._passages[number] = cut = _cut(document, headings)
+            for row, (heading, text) in enumerate(_rows(document, headings, cut), number << _BITS):
+                self._add("words(rowid, heading, text) VALUES (?, ?, ?)", row, heading, text)
+                self._add("pieces(rowid, text) VALUES (?, ?)", row, folded(f"{heading} {text}"))
+        return self._passages[number]
 
     def find(self, question: str, numbers: Collection[int]) -> Found:
         """Search the documents with these numbers for the words of a question."""
         words = terms(question)
-        asked_in = next(iter(languages_of(question)), ENGLISH)
+        sought = (_phrases(question, words), _pieces(words))
         scores: dict[Key, float] = {}
         for number in numbers if words else ():
-            language = self._documents[number].language or asked_in
-            first = self._first_row(number, language)
-            values = (_expression(question, words, language), first, first + (1 << _BITS) - 1)
-            for row, score in self._connection.execute(_FIND, values):
+            first = number << _BITS
+            for row, score in self._connection.execute(
+                _FIND, (*sought, first, first + (1 << _BITS) - 1)
+            ):
                 scores[number, row - first] = score
         return Found(words, scores)
 
@@ -215,46 +216,28 @@ class PassageIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _first_row(self, number: int, language: str) -> int:
-        """The number of the first row of a document with the stems of this language. Adds the rows
-        to the index, if they are not in it."""
-        first = (len(self._rows) + 1) << _BITS
-        known = self._rows.setdefault((number, language), first)
-        if known == first:
-            rows = self._documents[number].rows(language)
-            self._connection.executemany(_ADD, ((first + i, *row) for i, row in enumerate(rows)))
-        return known
+    def _add(self, into: str, *values: object) -> None:
+        self._connection.execute(f"INSERT INTO {into}", values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexed:
-    """A document with its headings, by offset, and its passages; `language` is None if it has no
-    sentences to tell it by, and its words may be of the question's."""
-
-    document: Document
-    headings: Mapping[int, str]
-    passages: tuple[Passage, ...]
-    language: str | None
-
-    def rows(self, language: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the heading, words and stems of each passage."""
-        document, starts = self.document, list(self.headings)
-        for passage in self.passages:
-            section = document.section_at(passage.start)
-            named = document.sections[section].label
-            above = bisect_right(starts, passage.start) - 1
-            if above >= 0 and starts[above] >= document.starts[section]:
-                named += f" {self.headings[starts[above]]}"
-            heading = _indexed(named)
-            words = _indexed(document.text[passage.start : passage.end])
-            words = " ".join((words, *_plain_numbers(words)))
-            yield heading, words, stemmed(f"{heading} {words}", language)
+def _rows(
+    document: Document, headings: Mapping[int, str], passages: Sequence[Passage]
+) -> Iterator[tuple[str, str]]:
+    """Yield the heading above each passage, with the name of its section, and its text."""
+    starts = list(headings)
+    for passage in passages:
+        section = document.section_at(passage.start)
+        named = document.sections[section].label
+        above = bisect_right(starts, passage.start) - 1
+        if above >= 0 and starts[above] >= document.starts[section]:
+            named += f" {headings[starts[above]]}"
+        text = _indexed(document.text[passage.start : passage.end])
+        yield _indexed(named), " ".join((text, *_plain_numbers(text)))
 
 
-def _expression(question: str, words: Sequence[str], language: str) -> str:
-    """The FTS5 expression: any of the words, also by stem and beginning, with more weight for pairs
-    that stand side by side in the question, and for its quotations. Everything is quoted, so that
-    it holds no operators."""
+def _phrases(question: str, words: Sequence[str]) -> str:
+    """The FTS5 expression for any of the words, with more weight for pairs that stand side by side
+    in the question, and for its quotations. Everything is quoted, so that it has no operators."""
     phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_PHRASES]
     asked = plain(question)
     phrases += [f"{a} {b}" for a, b in pairwise(words) if f"{a} {b}" in asked]
@@ -262,20 +245,15 @@ def _expression(question: str, words: Sequence[str], language: str) -> str:
         phrases += _indexed(word).split() if _RUN.search(word) else [word]
     phrases += _plain_numbers(asked)
     distinct = dict.fromkeys(_indexed(phrase).replace('"', " ") for phrase in phrases)
-    exact = (f'"{phrase}"' for phrase in distinct)
-    stems = (f'stems : "{stemmed(phrase, language)}"' for phrase in distinct)
-    beginnings = (f'words : "{beginning}" *' for word in words if (beginning := _beginning(word)))
-    return " OR ".join([*exact, *stems, *beginnings])
+    single = (f'text : "{word}" *' for word in words if len(word) == 1 and _RUN.match(word))
+    return " OR ".join([*(f'"{phrase}"' for phrase in distinct), *single])
 
 
-def _beginning(word: str) -> str:
-    """The beginning that a word has in common with its other forms, "Kündigungsf" of
-    "Kündigungsfrist"; "" of a word that has none."""
-    if len(word) == 1 and _RUN.match(word):
-        return word  # of its pairs
-    if not _LETTERS.fullmatch(word) or len(word) < _FEWEST_LETTERS or _RUN.search(word):
-        return ""
-    return _indexed(word[: max(len(word) - _LONGEST_ENDING, _FEWEST_LETTERS + 1)])
+def _pieces(words: Sequence[str]) -> str:
+    """The FTS5 expression for any four letters of the words: "kund", "undi", ... of "Kündigung"."""
+    spelled = [folded(_indexed(word)) for word in words if not _RUN.search(word)]
+    found = (word[i : i + _PIECE] for word in spelled for i in range(len(word) - _PIECE + 1))
+    return " OR ".join(f'"{piece}"' for piece in dict.fromkeys(found)) or '""'
 
 
 def _plain_numbers(text: str) -> list[str]:
