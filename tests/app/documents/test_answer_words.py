@@ -15,7 +15,7 @@ from app.documents.answer_words import (
 from engine.documents import Document, Section
 from engine.documents.copied import CopiedPlace, WordIndex
 from engine.documents.prompt import Attached, write_message
-from engine.events import Draft, Event, Source, Verdict
+from engine.events import Draft, Source, Verdict
 from tests.support.app.made_traces import made_trace
 from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS, MANUAL
 
@@ -26,11 +26,11 @@ INSIDE = SENT.text.index("harmonic")
 QUESTION = SENT.text.index("What does")
 
 
-def of(answer: str, *said: str) -> AnswerWords:
+def of(answer, *said):
     return words_of(answer, documents=DOCUMENTS, indexes=INDEXES, said=said)
 
 
-def test_copied_and_missing_words_are_told_with_their_places() -> None:
+def test_copied_and_missing_words_are_told_with_their_places():
     answer = f"It says: {COPY}, so “Peter Stern” says."
     found = of(answer)
     assert [answer[span.start : span.end] for span in found.copied] == [COPY]
@@ -42,15 +42,15 @@ def test_copied_and_missing_words_are_told_with_their_places() -> None:
     assert "1 not found" in found.line
 
 
-def test_what_the_person_said_is_not_missing() -> None:
+def test_what_the_person_said_is_not_missing():
     assert of("So “Peter Stern” says.", "What does Peter Stern say?").missing == ()
 
 
-def test_of_an_answer_with_nothing_of_either_there_is_no_line() -> None:
+def test_of_an_answer_with_nothing_of_either_there_is_no_line():
     assert of("Nothing to say.") == AnswerWords()
 
 
-def test_places_in_several_documents_are_all_told() -> None:
+def test_places_in_several_documents_are_all_told():
     (tip,) = of("This agreement is governed by the laws of England and Wales.").tips
     assert [line[0] for line in tip.splitlines()[:2]] == ["A", "C"]
 
@@ -65,7 +65,7 @@ def test_places_in_several_documents_are_all_told() -> None:
         ("是。二三四。五", "三", "二三四。"),
     ],
 )
-def test_the_sentence_around_a_place(text: str, words: str, shown: str) -> None:
+def test_the_sentence_around_a_place(text, words, shown):
     start = text.index(words)
     found = sentence(text, start, start + len(words))
     assert shown in found
@@ -74,23 +74,23 @@ def test_the_sentence_around_a_place(text: str, words: str, shown: str) -> None:
     assert len(text) > 100 or found == shown
 
 
-def test_a_place_is_named_by_its_section_where_there_are_several() -> None:
+def test_a_place_is_named_by_its_section_where_there_are_several():
     assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
     single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
     assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
 
 
-def trace(source: Source | None) -> list[Event]:
+def trace(source):
     """Rounds whose drafts are all from there."""
     events = made_trace("one two three four five six seven eight nine ten")
     return [replace(e, source=source) if isinstance(e, Draft) else e for e in events]
 
 
-def guesses(source: Source | None) -> CopiedDrafts:
+def guesses(source):
     return copied_drafts(trace(source), [None, SENT, "result"])
 
 
-def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None:
+def test_drafts_from_a_document_are_counted_with_their_accepted_tokens():
     events = trace(Source(1, INSIDE))
     drafted = {event.round for event in events if isinstance(event, Draft)}
     verdicts = [e for e in events if isinstance(e, Verdict) and e.round in drafted]
@@ -102,11 +102,11 @@ def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None
     assert guesses(Source(2, 0)) == guesses(Source(1, INSIDE)), "and those from a result"
 
 
-def test_others_are_not() -> None:
+def test_others_are_not():
     for source in (None, Source(0, INSIDE), Source(7, INSIDE), Source(1, QUESTION)):
         assert guesses(source) == CopiedDrafts()
         assert str(guesses(source)) == ""
 
 
-def test_a_line_has_both_numbers() -> None:
+def test_a_line_has_both_numbers():
     assert str(CopiedDrafts(40, 18)).startswith("18 of 40 ")

@@ -1,9 +1,6 @@
 """Files are read one after the other, for the conversation that they were given to."""
 
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,45 +8,44 @@ from app.conversations.store import Store
 from app.documents.attachments import MOST_AT_ONCE, Attachments
 from models.errors import Problem
 from tests.support.app.attached import Reader, file_in
-from tests.support.app.window_maker import Until
 
 
 class Desk:
     """What is attached to the messages of a store, with nothing of a window."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.store = Store.open(folder / "conversations.sqlite")
         self.reader = Reader()
-        self.made: list[int] = []
+        self.made = []
         self.attachments = Attachments(self.store, read=self.reader, stored=self._stored)
-        self.problems: list[Problem] = []
-        self.attached: list[str] = []
+        self.problems = []
+        self.attached = []
         self.attachments.failed.connect(self.problems.append)
         self.attachments.attached.connect(lambda one: self.attached.append(one.name))
 
-    def _stored(self) -> Generator[Future[Any], Any, int]:
+    def _stored(self):
         record = yield self.store.create()
         self.made.append(record.id)
         return record.id
 
     @property
-    def names(self) -> list[str]:
+    def names(self):
         return [one.name for one in self.attachments.all]
 
     @property
-    def numbers(self) -> list[int]:
+    def numbers(self):
         return [one.number for one in self.attachments.all]
 
-    def stored(self, conversation: int) -> list[str]:
+    def stored(self, conversation):
         return [one.name for _, one in self.store.unsent_documents(conversation).result()]
 
-    def close(self) -> None:
+    def close(self):
         self.attachments.close()
         self.store.close()
 
 
 @pytest.fixture
-def desk(tmp_path: Path, qapp: object) -> Iterator[Desk]:
+def desk(tmp_path, qapp):
     desk = Desk(tmp_path)
     yield desk
     desk.reader.go_on.set()
@@ -57,20 +53,16 @@ def desk(tmp_path: Path, qapp: object) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Callable[..., list[Path]]:
+def files(tmp_path):
     return lambda *names: [file_in(tmp_path, name, f"The text of {name}") for name in names]
 
 
-def test_it_is_known_how_far_a_folder_is_read(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_it_is_known_how_far_a_folder_is_read(desk, until, files):
     desk.attachments.add(files("slow.txt"))
     until(lambda: [(one.read_files, one.files) for one in desk.attachments.all] == [(3, 40)])
 
 
-def test_several_are_read_in_their_order_and_stored(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_several_are_read_in_their_order_and_stored(desk, until, files):
     desk.attachments.add(files("a.txt", "broken.txt", "b.txt"))
     assert desk.names == ["a.txt", "broken.txt", "b.txt"]
     assert desk.attachments.reading
@@ -79,7 +71,6 @@ def test_several_are_read_in_their_order_and_stored(
     assert desk.attached == ["a.txt", "b.txt"]
     assert (desk.names, desk.numbers) == (["a.txt", "b.txt", "broken.txt"], [1, 2, 0])
     broken = desk.attachments.all[-1]
-    assert broken.problem is not None
     assert broken.problem.remedy
     assert len(desk.made) == 1, "a new conversation is made once"
     assert desk.stored(desk.made[0]) == ["a.txt", "b.txt"]
@@ -89,9 +80,7 @@ def test_several_are_read_in_their_order_and_stored(
     assert desk.stored(desk.made[0]) == ["b.txt"]
 
 
-def test_what_is_cancelled_is_not_attached(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_what_is_cancelled_is_not_attached(desk, until, files):
     desk.attachments.add(files("slow.txt", "b.txt"))
     until(lambda: desk.reader.read)
     desk.attachments.remove(desk.attachments.all[0])
@@ -100,9 +89,7 @@ def test_what_is_cancelled_is_not_attached(
     assert desk.names == ["b.txt"]
 
 
-def test_a_file_belongs_to_the_conversation_it_was_given_to(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_a_file_belongs_to_the_conversation_it_was_given_to(desk, until, files):
     one, other = (desk.store.create().result().id for _ in range(2))
     desk.attachments.show(one)
     desk.attachments.add(files("slow.txt"))
@@ -116,9 +103,7 @@ def test_a_file_belongs_to_the_conversation_it_was_given_to(
     until(lambda: desk.names == ["slow.txt"])
 
 
-def test_leaving_a_new_conversation_cancels_what_is_read_for_it(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_leaving_a_new_conversation_cancels_what_is_read_for_it(desk, until, files):
     other = desk.store.create().result().id
     desk.attachments.add(files("slow.txt"))
     until(lambda: desk.reader.read)
@@ -129,9 +114,7 @@ def test_leaving_a_new_conversation_cancels_what_is_read_for_it(
     until(lambda: desk.names == ["b.txt"] and desk.numbers == [1])
 
 
-def test_a_conversation_that_got_its_id_meanwhile_keeps_its_files(
-    desk: Desk, until: Until, files: Callable[..., list[Path]]
-) -> None:
+def test_a_conversation_that_got_its_id_meanwhile_keeps_its_files(desk, until, files):
     desk.attachments.add(files("slow.txt"))
     until(lambda: desk.reader.read)
     made = desk.store.create().result().id
@@ -142,33 +125,27 @@ def test_a_conversation_that_got_its_id_meanwhile_keeps_its_files(
     assert desk.made == []
 
 
-def test_what_has_no_text_is_refused(
-    desk: Desk, until: Until, tmp_path: Path, files: Callable[..., list[Path]]
-) -> None:
+def test_what_has_no_text_is_refused(desk, until, tmp_path, files):
     desk.attachments.add([file_in(tmp_path, "blank.txt", " \n")])
     until(lambda: not desk.attachments.reading)
     (attachment,) = desk.attachments.all
-    assert attachment.problem is not None
     assert attachment.problem.remedy
     assert desk.made == []
 
 
-def test_a_thousand_files_are_not_read_one_by_one(desk: Desk) -> None:
+def test_a_thousand_files_are_not_read_one_by_one(desk):
     desk.attachments.add([Path(f"{number}.txt") for number in range(MOST_AT_ONCE + 1)])
     assert desk.names == []
     (problem,) = desk.problems
     assert problem.remedy
 
 
-def test_what_could_not_be_stored_says_so(
-    desk: Desk, until: Until, files: Callable[..., list[Path]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: object) -> None:
+def test_what_could_not_be_stored_says_so(desk, until, files, monkeypatch):
+    def refuse(*arguments):
         raise Problem("The disk is full.", "Make room.")
 
     monkeypatch.setattr("app.conversations.attachments._insert", refuse)
     desk.attachments.add(files("a.txt"))
     until(lambda: not desk.attachments.reading)
     (attachment,) = desk.attachments.all
-    assert attachment.problem is not None
     assert attachment.problem.remedy == "Make room."

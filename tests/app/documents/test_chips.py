@@ -7,7 +7,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.documents.chips import (
     Chip,
@@ -23,12 +22,12 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 COPIES = Path("/copies")
 
 
-def test_a_long_line_is_cut_on_the_chip() -> None:
+def test_a_long_line_is_cut_on_the_chip():
     assert shortened("short") == "short"
     assert len(shortened("long " * 100)) <= 120
 
 
-def test_a_sent_document_and_a_picture_that_is_gone() -> None:
+def test_a_sent_document_and_a_picture_that_is_gone():
     whole = SentDocument(1, "a.pdf", (Range(0, 0, 1),))
     assert chip_of_sent(whole, COPIES).words == "whole"
     assert chip_of_sent(replace(whole, passages=9, among=140), COPIES).words == "9 passages of 140"
@@ -38,7 +37,7 @@ def test_a_sent_document_and_a_picture_that_is_gone() -> None:
     assert (lost.picture, lost.shows, lost.removes) == (None, False, True)
 
 
-def test_chips_have_names_and_buttons_that_work(qtbot: QtBot) -> None:
+def test_chips_have_names_and_buttons_that_work(qtbot):
     chips = DocumentChips(removal="Remove")
     area = ChipsArea(chips)
     qtbot.addWidget(area)
@@ -63,7 +62,7 @@ def test_chips_have_names_and_buttons_that_work(qtbot: QtBot) -> None:
     assert area.isHidden()
 
 
-def test_many_chips_are_scrolled(qtbot: QtBot) -> None:
+def test_many_chips_are_scrolled(qtbot):
     chips = DocumentChips(removal="Remove")
     area = ChipsArea(chips)
     qtbot.addWidget(area)
@@ -80,7 +79,7 @@ def test_many_chips_are_scrolled(qtbot: QtBot) -> None:
     assert area.verticalScrollBar().maximum() > 0 or chips.height() > area.height()
 
 
-def test_a_narrow_chip_stays_in_its_place(qtbot: QtBot) -> None:
+def test_a_narrow_chip_stays_in_its_place(qtbot):
     chips = DocumentChips(removal="Remove")
     area = ChipsArea(chips)
     qtbot.addWidget(area)
@@ -90,9 +89,7 @@ def test_a_narrow_chip_stays_in_its_place(qtbot: QtBot) -> None:
     assert chips.minimumSizeHint().width() <= area.viewport().width()
 
 
-def test_what_the_model_gets_stands_below_the_name_where_there_is_no_room_for_both(
-    qtbot: QtBot,
-) -> None:
+def test_what_the_model_gets_stands_below_the_name_where_there_is_no_room_for_both(qtbot):
     chips = DocumentChips(removal="Remove")
     area = ChipsArea(chips)
     qtbot.addWidget(area)
@@ -113,7 +110,7 @@ def test_what_the_model_gets_stands_below_the_name_where_there_is_no_room_for_bo
     assert beginnings[1] < 40
 
 
-def test_the_name_of_what_was_sent_gives_way_to_how_much_of_it(qtbot: QtBot) -> None:
+def test_the_name_of_what_was_sent_gives_way_to_how_much_of_it(qtbot):
     chips = DocumentChips(removal="Delete the document…")
     qtbot.addWidget(chips)
     chips.resize(500, 60)
@@ -123,7 +120,7 @@ def test_the_name_of_what_was_sent_gives_way_to_how_much_of_it(qtbot: QtBot) -> 
     assert shown.width() >= shown.sizeHint().width()
 
 
-def test_the_menu_offers_what_can_be_done(qtbot: QtBot) -> None:
+def test_the_menu_offers_what_can_be_done(qtbot):
     chips = DocumentChips(removal="Delete the document…")
     qtbot.addWidget(chips)
     chips.show_chips([Chip("a"), Chip("b", removes=False)])
@@ -136,7 +133,7 @@ def test_the_menu_offers_what_can_be_done(qtbot: QtBot) -> None:
     assert all(button.text() == "View" for button in chips.buttons)
 
 
-def test_tab_goes_over_the_chips_to_what_follows(qtbot: QtBot) -> None:
+def test_tab_goes_over_the_chips_to_what_follows(qtbot):
     page = QWidget()
     qtbot.addWidget(page)
     column = QVBoxLayout(page)

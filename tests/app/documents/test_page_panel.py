@@ -1,11 +1,9 @@
 """The panel with the place in a document: pages drawn, or the text, and what is marked there."""
 
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.documents.page_panel import PagePanel, PageView
 from engine.documents import Document, Section
@@ -24,21 +22,13 @@ WORDS = "liquidated damages of 0.5 % of the price"
 class Drawer:
     """Draws pages without a file; remembers what it was asked for."""
 
-    def __init__(self) -> None:
-        self.asked: list[tuple[Path, int, list[tuple[int, int]]]] = []
-        self.problem: Problem | None = None
+    def __init__(self):
+        self.asked = []
+        self.problem = None
         self.go_on = Event()
         self.go_on.set()
 
-    def __call__(
-        self,
-        path: Path,
-        number: int,
-        *,
-        spans: Sequence[tuple[int, int]],
-        width: int,
-        cancelled: Callable[[], bool],
-    ) -> PagePicture:
+    def __call__(self, path, number, *, spans, width, cancelled):
         self.asked.append((path, number, list(spans)))
         assert self.go_on.wait(30)
         if cancelled():
@@ -53,12 +43,12 @@ class Drawer:
 
 
 @pytest.fixture
-def drawer() -> Drawer:
+def drawer():
     return Drawer()
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, drawer: Drawer) -> Iterator[PagePanel]:
+def panel(qtbot, drawer):
     made = PagePanel(drawer, lambda each: Path("copy.pdf") if each is CONTRACT else None)
     qtbot.addWidget(made)
     made.resize(400, 300)
@@ -68,20 +58,18 @@ def panel(qtbot: QtBot, drawer: Drawer) -> Iterator[PagePanel]:
     made.close_all()
 
 
-def span_of(words: str, documents: dict[int, Document] = DOCUMENTS) -> CopiedSpan:
+def span_of(words, documents=DOCUMENTS):
     (span,) = find_copied(words, {n: WordIndex(each.text) for n, each in documents.items()})
     return span
 
 
-def test_at_first_it_says_what_it_is_for(panel: PagePanel) -> None:
+def test_at_first_it_says_what_it_is_for(panel):
     assert panel.place is None
     assert not panel.page.isVisible()
     assert not panel.text.isVisible()
 
 
-def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(
-    panel: PagePanel, drawer: Drawer, qtbot: QtBot
-) -> None:
+def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(panel, drawer, qtbot):
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(lambda: panel.page.picture is not None)
     ((path, number, ((start, end),)),) = drawer.asked
@@ -95,20 +83,20 @@ def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(
     }
 
 
-def page_of(shade: Callable[[int], int], *boxes: Box) -> PagePicture:
+def page_of(shade, *boxes):
     """A page whose columns have these shades."""
     size = 1400
     row = bytes(shade(column) for column in range(size) for _ in range(3))
     return PagePicture(png(row * 20, width=size, height=20, row_bytes=3 * size), size, 20, boxes)
 
 
-def shades(view: PageView) -> list[int]:
+def shades(view):
     """Of a row of what is shown, without the edges of the page."""
     image = view.grab().toImage()
     return [image.pixelColor(x, 3).lightness() for x in range(20, view.viewport().width() - 20)]
 
 
-def test_thin_lines_of_a_page_are_not_lost(qtbot: QtBot) -> None:
+def test_thin_lines_of_a_page_are_not_lost(qtbot):
     view = PageView()
     qtbot.addWidget(view)
     view.resize(420, 200)
@@ -119,7 +107,7 @@ def test_thin_lines_of_a_page_are_not_lost(qtbot: QtBot) -> None:
 
 
 @pytest.mark.parametrize("boxes", [(), (Box(0, 200, 2, 300, 12),)])
-def test_white_sides_of_a_page_are_not_shown(qtbot: QtBot, boxes: tuple[Box, ...]) -> None:
+def test_white_sides_of_a_page_are_not_shown(qtbot, boxes):
     view = PageView()
     qtbot.addWidget(view)
     view.resize(420, 200)
@@ -129,7 +117,7 @@ def test_white_sides_of_a_page_are_not_shown(qtbot: QtBot, boxes: tuple[Box, ...
     assert dark == pytest.approx(0.46 if boxes else 0.78, abs=0.08)
 
 
-def test_of_other_documents_the_text_is_shown_and_marked(panel: PagePanel) -> None:
+def test_of_other_documents_the_text_is_shown_and_marked(panel):
     words = "a strong wind can\nchange the level"
     panel.show_span(span_of(words), DOCUMENTS)
     assert panel.text.isVisible()
@@ -138,7 +126,7 @@ def test_of_other_documents_the_text_is_shown_and_marked(panel: PagePanel) -> No
     assert mark.cursor.selectedText().replace("\u2029", "\n") == words
 
 
-def test_where_the_file_is_gone_the_text_is_shown(qtbot: QtBot, drawer: Drawer) -> None:
+def test_where_the_file_is_gone_the_text_is_shown(qtbot, drawer):
     panel = PagePanel(drawer, lambda document: None)
     qtbot.addWidget(panel)
     panel.show_span(span_of(WORDS), DOCUMENTS)
@@ -146,9 +134,7 @@ def test_where_the_file_is_gone_the_text_is_shown(qtbot: QtBot, drawer: Drawer) 
     assert drawer.asked == []
 
 
-def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(
-    panel: PagePanel, drawer: Drawer, qtbot: QtBot
-) -> None:
+def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(panel, drawer, qtbot):
     drawer.problem = Problem("The file is damaged.", "Save it anew.")
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(panel.text.isVisible)
@@ -157,7 +143,7 @@ def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(
     assert not panel.remark.isVisible()
 
 
-def test_a_picture_that_is_late_is_dropped(panel: PagePanel, drawer: Drawer, qtbot: QtBot) -> None:
+def test_a_picture_that_is_late_is_dropped(panel, drawer, qtbot):
     drawer.go_on.clear()
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(lambda: len(drawer.asked) == 1)
@@ -168,7 +154,7 @@ def test_a_picture_that_is_late_is_dropped(panel: PagePanel, drawer: Drawer, qtb
     assert panel.text.isVisible()
 
 
-def test_one_goes_through_all_places_with_the_words(panel: PagePanel, qtbot: QtBot) -> None:
+def test_one_goes_through_all_places_with_the_words(panel, qtbot):
     span = span_of("this agreement is governed by the laws of England and Wales")
     panel.show_span(span, DOCUMENTS)
     assert panel.place == span.places[0]
@@ -181,9 +167,7 @@ def test_one_goes_through_all_places_with_the_words(panel: PagePanel, qtbot: QtB
     assert panel.place == span.places[1]
 
 
-def test_words_across_two_pages_are_shown_on_the_first(
-    panel: PagePanel, drawer: Drawer, qtbot: QtBot
-) -> None:
+def test_words_across_two_pages_are_shown_on_the_first(panel, drawer, qtbot):
     first, second = CONTRACT.starts[:2]
     place = CopiedPlace(1, second - 30, second + 20)
     panel.show_span(CopiedSpan(0, 50, (place,)), DOCUMENTS)
@@ -193,7 +177,7 @@ def test_words_across_two_pages_are_shown_on_the_first(
     assert start == place.start - first
 
 
-def test_it_is_empty_again_for_another_conversation(panel: PagePanel, qtbot: QtBot) -> None:
+def test_it_is_empty_again_for_another_conversation(panel, qtbot):
     panel.show_span(span_of(WORDS), DOCUMENTS)
     panel.clear()
     qtbot.wait(20)
@@ -201,7 +185,7 @@ def test_it_is_empty_again_for_another_conversation(panel: PagePanel, qtbot: QtB
     assert not panel.page.isVisible()
 
 
-def test_a_very_long_text_is_shown_in_part(panel: PagePanel) -> None:
+def test_a_very_long_text_is_shown_in_part(panel):
     text = "filler\n" * 20_000 + "words that are 4 of a kind\n" + "filler\n" * 20_000
     long = Document("long.txt", "text", "", (Section("lines", 1, text),))
     panel.show_span(span_of("words that are 4 of a kind", {1: long}), {1: long})

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -11,10 +10,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from app.documents.picture_view import PictureDialog
-from app.window import Window
-from engine.request import ChatMessage, Request
 from tests.support.app.attached import attach, chips
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send
 from tests.support.documents.pdfs import pdf
 
@@ -22,31 +19,29 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until) -> Window:
+def window(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded is not None)
     return window
 
 
 @pytest.fixture
-def photograph(tmp_path: Path) -> Path:
+def photograph(tmp_path):
     path = tmp_path / "boat.jpg"
     Image.new("RGB", (64, 48), "teal").save(path)
     return path
 
 
-def copies(window: Window) -> list[Path]:
+def copies(window):
     folder = window.store.attachments
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def test_a_picture_is_attached_sent_and_shown_large(
-    window: Window, until: Until, photograph: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[ChatMessage]] = []
+def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, monkeypatch):
+    seen = []
     generate = window.engine.generate
 
-    def spy(conversation: str, lines: Any, request: Request, **options: Any) -> str:
+    def spy(conversation, lines, request, **options):
         seen.append(list(lines))
         return generate(conversation, lines, request, **options)
 
@@ -62,8 +57,6 @@ def test_a_picture_is_attached_sent_and_shown_large(
     assert (asked.content, picture.width, picture.height) == ("Which boat?", 64, 48)
     assert [Path(picture.path)] == copies(window)
     row = window.transcript.messages[0]
-    assert row.view is not None
-    assert row.widget is not None
     (sent,) = row.widget.documents.chips
     until(lambda: not sent.picture.image.isNull())
     assert sent.picture.height() > small
@@ -81,7 +74,7 @@ def test_a_picture_is_attached_sent_and_shown_large(
     until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())
 
 
-def test_a_picture_is_pasted_and_removed(window: Window, until: Until) -> None:
+def test_a_picture_is_pasted_and_removed(window, until):
     picture = QImage(20, 10, QImage.Format.Format_RGB32)
     picture.fill(0xFF3366)
     QApplication.clipboard().setImage(picture)
@@ -94,9 +87,7 @@ def test_a_picture_is_pasted_and_removed(window: Window, until: Until) -> None:
     assert chips(window) == []
 
 
-def test_a_picture_is_attached_where_it_was_pasted(
-    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     send(window, "first")
     until(answered(window, 2))
     documents = window.composer_controller.documents
@@ -114,22 +105,19 @@ def test_a_picture_is_attached_where_it_was_pasted(
     assert documents.attachments.all == ()
 
 
-def test_what_is_no_picture_says_so(window: Window, until: Until, tmp_path: Path) -> None:
+def test_what_is_no_picture_says_so(window, until, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     window.composer.files_given.emit([broken])
     until(lambda: not window.composer_controller.documents.attachments.reading)
     (attached,) = window.composer_controller.documents.attachments.all
-    assert attached.problem is not None
+    assert attached.problem
     assert copies(window) == []
 
 
-def test_a_model_without_eyes_is_not_sent_a_picture(
-    window: Window, until: Until, photograph: Path
-) -> None:
+def test_a_model_without_eyes_is_not_sent_a_picture(window, until, photograph):
     documents = window.composer_controller.documents
     loaded = window.loader.loaded
-    assert loaded is not None
     documents.use(replace(loaded, sees=False))
     attach(window, until, photograph)
     until(lambda: window.composer.unready)
@@ -141,9 +129,7 @@ def test_a_model_without_eyes_is_not_sent_a_picture(
     until(answered(window, 2))
 
 
-def test_a_page_without_text_is_shown_as_a_picture(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
+def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path):
     scan = tmp_path / "scan.pdf"
     scan.write_bytes(pdf("0 0 9 9 re f"))
     documents = window.composer_controller.documents
@@ -156,5 +142,3 @@ def test_a_page_without_text_is_shown_as_a_picture(
     until(lambda: not offer.words)
     (attached,) = documents.attachments.all
     assert (attached.name, attached.problem) == ("scan.pdf, page 1", None)
-    assert attached.document is not None
-    assert attached.document.pixels is not None

@@ -1,11 +1,8 @@
 """Messages are planned in a thread, which cuts each document of a conversation once."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from app.documents.planner import MessageToPlan, Planner
-from engine.documents import Document
 from engine.documents.passages import PassageIndex
 from models.errors import Problem
 from tests.support.app.attached import text_document
@@ -15,20 +12,20 @@ SHORT = text_document("short.txt", "The roof leaks.")
 
 
 @pytest.fixture
-def planner() -> Iterator[Planner]:
+def planner():
     planner = Planner()
     yield planner
     planner.close()
 
 
 @pytest.fixture
-def cut(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def cut(monkeypatch):
     """The names of the documents that are cut, each time."""
-    names: list[str] = []
+    names = []
     passages = PassageIndex.passages
 
-    def spy(self: PassageIndex, number: int, document: Document) -> object:
-        if number not in self._documents:
+    def spy(self, number, document):
+        if number not in self._passages:
             names.append(document.name)
         return passages(self, number, document)
 
@@ -36,9 +33,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def message(
-    question: str, *documents: Document, conversation: int = 1, room: int = 900
-) -> MessageToPlan:
+def message(question, *documents, conversation=1, room=900):
     return MessageToPlan(
         conversation,
         question,
@@ -48,7 +43,7 @@ def message(
     )
 
 
-def test_what_fits_is_whole_and_of_the_rest_there_are_passages(planner: Planner) -> None:
+def test_what_fits_is_whole_and_of_the_rest_there_are_passages(planner):
     planned = planner.plan(message("What does clause 77 say?", SHORT, LONG)).result()
     short, long = planned.sent.documents
     assert (short.name, short.passages) == ("short.txt", 0)
@@ -56,7 +51,7 @@ def test_what_fits_is_whole_and_of_the_rest_there_are_passages(planner: Planner)
     assert planned.sent.question == "What does clause 77 say?"
 
 
-def test_a_document_is_cut_once_while_a_person_types(planner: Planner, cut: list[str]) -> None:
+def test_a_document_is_cut_once_while_a_person_types(planner, cut):
     for question in ("What", "What does", "What does clause 77 say?"):
         planner.plan(message(question, LONG)).result()
     assert cut == ["long.txt"]
@@ -64,19 +59,19 @@ def test_a_document_is_cut_once_while_a_person_types(planner: Planner, cut: list
     assert cut == ["long.txt"] * 2
 
 
-def test_what_is_gone_is_forgotten(planner: Planner, cut: list[str]) -> None:
+def test_what_is_gone_is_forgotten(planner, cut):
     planner.plan(message("What?", LONG, LONG, room=2000)).result()
     planner.plan(message("What?", LONG, room=2000)).result()
     assert cut == ["long.txt"] * 3
 
 
-def test_without_room_it_is_a_problem(planner: Planner) -> None:
+def test_without_room_it_is_a_problem(planner):
     with pytest.raises(Problem) as caught:
         planner.plan(message("What?", SHORT, room=1)).result()
     assert caught.value.remedy
 
 
-def test_closing_twice_does_no_harm() -> None:
+def test_closing_twice_does_no_harm():
     planner = Planner()
     planner.plan(message("What?", SHORT)).result()
     planner.close()

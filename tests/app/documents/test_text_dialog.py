@@ -2,14 +2,13 @@
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton
-from pytestqt.qtbot import QtBot
 
 from app.documents.text_dialog import TextDialog
 
 TEXT = "<b>bold</b>\n\n" + "long " * 10_000 + "\nend"
 
 
-def test_all_of_it_is_there(qtbot: QtBot) -> None:
+def test_all_of_it_is_there(qtbot):
     dialog = TextDialog("a.pdf", TEXT, remark="As it is.")
     qtbot.addWidget(dialog)
     shown = dialog.view.toPlainText()

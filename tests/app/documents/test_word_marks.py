@@ -1,13 +1,10 @@
 """Marks over the text of an answer: what they lie on, what they tell, and what they lead to."""
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QFont, QTextCharFormat
+from PySide6.QtGui import QTextCharFormat
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from app.documents.answer_words import words_of
 from app.documents.word_marks import WordMarks, colour_of_document, line_of_document
@@ -27,12 +24,11 @@ ANSWER = (
     "- Heights are rounded to the nearest centimetre\n"
 )
 Underline = QTextCharFormat.UnderlineStyle
-Made = tuple[TextView, WordMarks, list[CopiedSpan]]
 
 
 @pytest.fixture
-def make(qtbot: QtBot) -> Callable[..., Made]:
-    def made(answer: str = ANSWER) -> Made:
+def make(qtbot):
+    def made(answer=ANSWER):
         view = TextView(Formats(qt_font(), LIGHT), StreamingMarkdown())
         qtbot.addWidget(view)
         view.resize(500, 300)
@@ -49,11 +45,11 @@ def make(qtbot: QtBot) -> Callable[..., Made]:
     return made
 
 
-def qt_font() -> QFont:
+def qt_font():
     return QApplication.font()
 
 
-def shaded(view: TextView) -> list[tuple[str, Underline, str]]:
+def shaded(view):
     """The text of each shade, its line, and that line's colour."""
     return [
         (
@@ -65,13 +61,11 @@ def shaded(view: TextView) -> list[tuple[str, Underline, str]]:
     ]
 
 
-def place_of(view: TextView, words: str) -> int:
+def place_of(view, words):
     return view.document().find(words).selectionStart()
 
 
-def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(
-    make: Callable[[], Made],
-) -> None:
+def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(make):
     view, _, _ = make()
     assert shaded(view) == [
         ("The Seller warrants the pumps for 36 months", Underline.SingleUnderline, LIGHT.link),
@@ -84,7 +78,7 @@ def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(
     ]
 
 
-def test_without_marks_the_text_is_as_it_was(make: Callable[[], Made]) -> None:
+def test_without_marks_the_text_is_as_it_was(make):
     view, marks, asked = make()
     marks.set_shown(False)
     assert shaded(view) == []
@@ -93,31 +87,27 @@ def test_without_marks_the_text_is_as_it_was(make: Callable[[], Made]) -> None:
     assert asked == []
 
 
-def test_what_was_searched_for_lies_above(make: Callable[[], Made]) -> None:
+def test_what_was_searched_for_lies_above(make):
     view, _, _ = make()
     view.set_marks((TextMark(0, 12),))
     assert view.extraSelections()[-1].format.background().color().name() == LIGHT.found
     assert len(shaded(view)) > 3
 
 
-def test_other_colours_are_used_at_once(make: Callable[[], Made]) -> None:
+def test_other_colours_are_used_at_once(make):
     view, marks, _ = make()
     marks.set_colours(DARK)
     assert [colour for _, _, colour in shaded(view)] == [DARK.link, DARK.bonus, DARK.warning]
 
 
-def test_tips_tell_where_words_stand_and_that_others_were_not_found(
-    make: Callable[[], Made],
-) -> None:
+def test_tips_tell_where_words_stand_and_that_others_were_not_found(make):
     view, marks, _ = make()
     assert "contract.pdf, page 3" in marks.tip(place_of(view, "pumps"))
     assert "not found" in marks.tip(place_of(view, "Stern"))
     assert marks.tip(place_of(view, "says")) == ""
 
 
-def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(
-    make: Callable[..., Made],
-) -> None:
+def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
     view, marks, asked = make("[The Seller warrants the pumps for 36 months](https://a.test)")
     opened = list[str]()
     view.link_asked.connect(opened.append)
@@ -135,7 +125,7 @@ def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(
     assert not plain.leads(place_of(plain_view, "Stern"))
 
 
-def test_a_click_on_marked_words_asks_for_their_place(make: Callable[[], Made]) -> None:
+def test_a_click_on_marked_words_asks_for_their_place(make):
     view, _, asked = make()
     for words in ("says", "pumps"):
         cursor = view.textCursor()
@@ -146,14 +136,14 @@ def test_a_click_on_marked_words_asks_for_their_place(make: Callable[[], Made]) 
     assert ANSWER[span.start : span.end].endswith("36 months")
 
 
-def test_a_selection_is_no_click(make: Callable[[], Made]) -> None:
+def test_a_selection_is_no_click(make):
     view, _, asked = make()
     view.selectAll()
     QTest.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(60, 10))
     assert asked == []
 
 
-def test_letters_are_drawn_behind_marked_words(make: Callable[[], Made]) -> None:
+def test_letters_are_drawn_behind_marked_words(make):
     view, marks, _ = make()
     with_letters = view.viewport().grab().toImage()
     marks.set_shown(False)
@@ -164,7 +154,7 @@ def test_letters_are_drawn_behind_marked_words(make: Callable[[], Made]) -> None
     assert with_letters.copy(behind) != view.viewport().grab().toImage().copy(behind)
 
 
-def test_lines_and_colours_tell_many_documents_apart() -> None:
+def test_lines_and_colours_tell_many_documents_apart():
     looks = {
         (line_of_document(number), colour_of_document(number, LIGHT)) for number in range(1, 13)
     }
@@ -172,7 +162,7 @@ def test_lines_and_colours_tell_many_documents_apart() -> None:
     assert "dot" not in {line for line, _ in looks}
 
 
-def test_the_markers_of_a_list_are_not_marked(show: Callable[[str], TextView]) -> None:
+def test_the_markers_of_a_list_are_not_marked(show):
     answer = (
         "1. Unpack the archive into a folder of your choice.\n"
         "2. Run tideline --check to see whether all tables are complete.\n"

@@ -1,24 +1,19 @@
 """Answers and documents of a conversation: which words are marked, and where they lead."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 
-from app.chat.message import MessageWidget
 from app.conversations.store import Store
 from app.documents.answer_words import AnswerWords
-from app.window import Window
-from engine.documents import Document
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
 from engine.events import Draft, Source
 from engine.tools.steps import Step, StepCall
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send
 from tests.support.documents.marked_answers import MANUAL
 from tests.support.documents.pdfs import line, pdf
@@ -29,20 +24,13 @@ ANSWER = f"It says: {COPY}, and “Peter Stern” agrees."
 
 
 @pytest.fixture
-def contract(tmp_path: Path) -> tuple[Path, Document]:
+def contract(tmp_path):
     path = tmp_path / "contract.pdf"
     path.write_bytes(pdf(line("A page before it."), line(f"{COPY}, in the end.")))
     return path, read_document(path)
 
 
-def seed(
-    folder: Path,
-    *documents: Document,
-    answer: str = ANSWER,
-    original: Path | None = None,
-    copied: bool = False,
-    steps: tuple[Step, ...] = (),
-) -> int:
+def seed(folder, *documents, answer=ANSWER, original=None, copied=False, steps=()):
     """A conversation with an answer about these documents, or with these steps; its id. `copied`:
     the answer's drafts were copied from the first document, or from the result of a call."""
     with Store.open(folder / "conversations.sqlite") as store:
@@ -64,26 +52,23 @@ def seed(
     return conversation
 
 
-def opened(open_window: Open, until: Until, conversation: int) -> Window:
+def opened(open_window, until, conversation):
     window = open_window()
     window.show_conversation(conversation)
     until(lambda: len(window.transcript.messages) == 2)
     return window
 
 
-def words(window: Window, place: int = -1) -> AnswerWords:
+def words(window, place=-1):
     return window.transcript.messages[place].words
 
 
-def widget(window: Window) -> MessageWidget:
+def widget(window):
     found = window.transcript.messages[-1].widget
-    assert found is not None
     return found
 
 
-def test_words_of_an_answer_are_marked_and_told_beneath_it(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_words_of_an_answer_are_marked_and_told_beneath_it(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL))
     until(lambda: words(window).copied)
     (span,) = words(window).copied
@@ -93,8 +78,8 @@ def test_words_of_an_answer_are_marked_and_told_beneath_it(
 
 
 def test_of_what_stood_in_a_deleted_document_nothing_is_called_missing(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+    open_window, until, tmp_path, contract
+):
     answer = f"{ANSWER} A strong wind can change the level."
     window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL, answer=answer))
     until(lambda: words(window).missing)
@@ -106,16 +91,14 @@ def test_of_what_stood_in_a_deleted_document_nothing_is_called_missing(
 
 
 def test_guesses_that_were_copied_from_a_document_are_counted(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+    open_window, until, tmp_path, contract
+):
     window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
     until(lambda: words(window).copied)
     assert "copied tokens" in words(window).line
 
 
-def test_words_from_the_result_of_a_call_are_marked_too(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_path):
     call = StepCall("1", "read_file", '{"path": "notes.md"}', tool="read_file", state="done")
     ours = replace(call, id="2", state="refused", result="and Peter Stern agrees.")
     step = Step(2, (replace(call, result=f"1. {COPY}."), ours))
@@ -131,30 +114,26 @@ def test_words_from_the_result_of_a_call_are_marked_too(
 
 
 @pytest.mark.slow
-def test_the_menu_of_marked_words_leads_to_them(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_the_menu_of_marked_words_leads_to_them(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: words(window).copied)
     view = widget(window).view
     until(lambda: not view.document().find("four").isNull())
 
-    def lead(word: str) -> QAction | None:
+    def lead(word):
         point = view.cursorRect(view.document().find(word)).center() - QPoint(2, 0)
         menu = widget(window).menu(view.viewport().mapToGlobal(point))
         return next((each for each in menu.actions() if "document" in each.text()), None)
 
     assert lead("Stern") is None
     action = lead("four")
-    assert action is not None
     action.trigger()
     assert window.page_panel.isVisible()
-    assert window.page_panel.place is not None
 
 
 def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+    open_window, until, tmp_path, contract
+):
     path, document = contract
     window = opened(open_window, until, seed(tmp_path, document, original=path))
     until(lambda: words(window).copied)
@@ -170,19 +149,15 @@ def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(
     assert window.page_panel.isVisible()
     assert window.menus.actions["document"].isChecked()
     place = window.page_panel.place
-    assert place is not None
     assert document.sections[document.section_at(place.start)].number == 2
     picture = window.page_panel.page.picture
-    assert picture is not None
     assert len(picture.boxes) == 1
     window.page_panel.close_asked.emit()
     assert not window.page_panel.isVisible()
 
 
 @pytest.mark.slow
-def test_one_lens_at_a_time_and_it_is_remembered(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_one_lens_at_a_time_and_it_is_remembered(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: words(window).copied)
     actions = window.menus.actions
@@ -199,9 +174,7 @@ def test_one_lens_at_a_time_and_it_is_remembered(
 
 
 @pytest.mark.slow
-def test_a_new_answer_is_looked_at_when_it_is_written(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_a_new_answer_is_looked_at_when_it_is_written(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: window.loader.loaded)
     send(window, f"{COPY}?")
@@ -211,9 +184,7 @@ def test_a_new_answer_is_looked_at_when_it_is_written(
     assert words(window, 1).copied
 
 
-def test_without_documents_nothing_is_looked_for(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_without_documents_nothing_is_looked_for(open_window, until, tmp_path):
     window = opened(open_window, until, seed(tmp_path))
     window.transcript.write_all()
     assert words(window) == AnswerWords()
@@ -221,24 +192,18 @@ def test_without_documents_nothing_is_looked_for(
 
 
 @pytest.mark.slow
-def test_words_from_a_deleted_document_are_marked_no_more(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_words_from_a_deleted_document_are_marked_no_more(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: words(window).copied)
     widget(window).word_marks.asked.emit(words(window).copied[0])
-    assert window.page_panel.place is not None
     window.conversation.delete_document(1)
     until(lambda: not words(window).copied)
     assert window.page_panel.place is None
 
 
-def test_another_conversation_empties_the_panel(
-    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
-) -> None:
+def test_another_conversation_empties_the_panel(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: words(window).copied)
     widget(window).word_marks.asked.emit(words(window).copied[0])
-    assert window.page_panel.place is not None
     window.menus.actions["new"].trigger()
     until(lambda: window.page_panel.place is None)

@@ -1,7 +1,6 @@
 """What a person sets up in the panel is run, kept, and there again after a restart."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,21 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QPushButto
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place
-from app.window import Window
 from engine.tools.protocol import OWN, Server
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
-    Open,
-    Until,
     fake_tools_host,
     toolbox,
 )
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-OpenPanel = Callable[..., tuple[Window, ToolsPanel]]
 
 
 @pytest.fixture
-def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
+def open_panel(open_window, until, tmp_path):
     """Opens a window and the panel over it; the process of tools takes these steps."""
 
-    def open_panel(tools: str = "ready serve", **servers: str) -> tuple[Window, ToolsPanel]:
+    def open_panel(tools="ready serve", **servers):
         if servers:
             have = {name: {"command": command} for name, command in servers.items()}
             (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
@@ -44,21 +39,21 @@ def open_panel(open_window: Open, until: Until, tmp_path: Path) -> OpenPanel:
     return open_panel
 
 
-def kept(folder: Path) -> dict[str, object]:
+def kept(folder):
     path = folder / "tools.json"
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
-def dialog_of(panel: ToolsPanel, until: Until) -> ServerDialog:
+def dialog_of(panel, until):
     until(lambda: panel.findChildren(ServerDialog))
     return panel.findChildren(ServerDialog)[-1]
 
 
-def choose(panel: ToolsPanel, place: Place) -> None:
+def choose(panel, place):
     panel.tree.setCurrentItem(panel.items[place])
 
 
-def tick(panel: ToolsPanel, place: Place, until: Until, *, on: bool = True) -> None:
+def tick(panel, place, until, *, on=True):
     """Tick a row as soon as it is there, as a person does."""
     until(lambda: place in panel.items)
     choose(panel, place)
@@ -68,9 +63,7 @@ def tick(panel: ToolsPanel, place: Place, until: Until, *, on: bool = True) -> N
     QApplication.processEvents()
 
 
-def test_nothing_runs_before_a_person_looks(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_nothing_runs_before_a_person_looks(open_window, until, tmp_path):
     (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
     window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
     tools = window.application.tools
@@ -82,8 +75,8 @@ def test_nothing_runs_before_a_person_looks(
 
 
 def test_a_tool_that_is_on_is_offered_also_after_a_restart(
-    open_panel: OpenPanel, open_window: Open, until: Until, tmp_path: Path
-) -> None:
+    open_panel, open_window, until, tmp_path
+):
     window, panel = open_panel(files="files")
     tools = window.application.tools
     tick(panel, Place("files", "tool", "read"), until)
@@ -100,21 +93,19 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert again.trusted() == {"files"}
 
 
-def test_a_server_that_failed_says_so_and_is_restarted(open_panel: OpenPanel, until: Until) -> None:
+def test_a_server_that_failed_says_so_and_is_restarted(open_panel, until):
     window, panel = open_panel(git="broken")
     process = window.application.tools.process
     choose(panel, Place("git"))
     until(lambda: "Install it" in panel.text.toPlainText())
-    states: list[str] = []
+    states = []
     process.changed.connect(lambda: states.append(process.state("git").state))
     panel.restart.click()
     until(lambda: len(states) == 2)
     assert states == ["starting", "failed"]
 
 
-def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(open_window, until, tmp_path):
     for number, switched in enumerate(({}, {"git": {"tools": {"log": "digest"}}})):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -129,9 +120,7 @@ def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(
         window.close()
 
 
-def test_a_server_is_added_edited_switched_off_and_removed(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_a_server_is_added_edited_switched_off_and_removed(open_panel, until, tmp_path):
     window, panel = open_panel()
     tools = window.application.tools
     for number in (1, 2):
@@ -162,7 +151,7 @@ def test_a_server_is_added_edited_switched_off_and_removed(
     until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
 
 
-def test_a_renamed_server_keeps_its_command(open_panel: OpenPanel, until: Until) -> None:
+def test_a_renamed_server_keeps_its_command(open_panel, until):
     window, panel = open_panel(files="files", git="git")
     choose(panel, Place("files"))
     panel.edit.click()
@@ -174,9 +163,7 @@ def test_a_renamed_server_keeps_its_command(open_panel: OpenPanel, until: Until)
     assert panel.chosen == Place("documents")
 
 
-def test_what_changed_is_said_and_is_off_until_it_is_fine(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_what_changed_is_said_and_is_off_until_it_is_fine(open_panel, until, tmp_path):
     window, panel = open_panel("ready serve -- ready serve:other", files="files")
     tools = window.application.tools
     place = Place("files", "tool", "read")
@@ -196,9 +183,7 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(
     assert "Changed" not in panel.text.toPlainText()
 
 
-def test_folders_are_chosen_and_dropped(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_folders_are_chosen_and_dropped(open_panel, until, tmp_path):
     window, panel = open_panel()
     tools = window.application.tools
     panel.folder.click()
@@ -212,7 +197,7 @@ def test_folders_are_chosen_and_dropped(
     assert tools.configuration.folders == ()
 
 
-def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
+def test_the_log_of_a_server_is_shown(open_panel, until, tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
     _, panel = open_panel(files="files")
@@ -220,9 +205,7 @@ def test_the_log_of_a_server_is_shown(open_panel: OpenPanel, until: Until, tmp_p
     until(lambda: "It complains." in panel.text.toPlainText())
 
 
-def test_servers_of_other_programs_are_found(
-    open_panel: OpenPanel, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_of_other_programs_are_found(open_panel, until, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     for path, text in (
         (".cursor/mcp.json", '{"mcpServers": {"web": {"url": "https://a.example/mcp"}}}'),
@@ -235,16 +218,13 @@ def test_servers_of_other_programs_are_found(
     dialog = dialog_of(panel, until)
     assert dialog.list.topLevelItemCount() == 1
     item = dialog.list.topLevelItem(0)
-    assert item is not None
     assert "Cursor" in item.text(1)
     item.setCheckState(0, Qt.CheckState.Checked)
     dialog.ok.click()
     assert [one.name for one in window.application.tools.configuration.servers] == ["web"]
 
 
-def test_a_damaged_file_is_said_and_kept(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_said_and_kept(open_panel, until, tmp_path):
     (tmp_path / "tools.json").write_text("{ damaged")
     _, panel = open_panel()
     until(lambda: "tools.json" in panel.line.words)
@@ -254,9 +234,7 @@ def test_a_damaged_file_is_said_and_kept(
     assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
 
 
-def test_what_was_edited_by_hand_is_read_when_a_person_looks(
-    open_panel: OpenPanel, until: Until, tmp_path: Path
-) -> None:
+def test_what_was_edited_by_hand_is_read_when_a_person_looks(open_panel, until, tmp_path):
     window, panel = open_panel(files="files")
     box = window.application.tools
     path = tmp_path / "tools.json"
@@ -274,7 +252,7 @@ def test_what_was_edited_by_hand_is_read_when_a_person_looks(
     assert not (tmp_path / "tools.damaged.json").exists()
 
 
-def test_there_is_one_panel_and_settings_lead_to_it(open_panel: OpenPanel, until: Until) -> None:
+def test_there_is_one_panel_and_settings_lead_to_it(open_panel, until):
     window, panel = open_panel()
     window.menus.actions["settings"].trigger()
     (button,) = (

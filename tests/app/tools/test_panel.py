@@ -1,12 +1,9 @@
 """The panel shows rows and all that is said of one, and passes on what a person ticks."""
 
-from collections.abc import Iterable
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPlainTextEdit, QPushButton, QTreeWidget
-from pytestqt.qtbot import QtBot
 
 from app.tools.panel import ToolsPanel
 from app.tools.server_rows import Place, Row
@@ -23,7 +20,7 @@ FOLDER, READ, FILES, GIT = (
 )
 
 
-def row(place: Place, *, on: bool | None = None, warns: bool = False, text: str = "") -> Row:
+def row(place, *, on=None, warns=False, text=""):
     return Row(place, place.name or place.server, f"Of {place}", lambda: text, on, warns)
 
 
@@ -33,7 +30,7 @@ OF_GIT = (row(GIT, on=False, warns=True, text="Git"),)
 
 
 @pytest.fixture
-def panel(qtbot: QtBot) -> ToolsPanel:
+def panel(qtbot):
     made = ToolsPanel()
     qtbot.addWidget(made)
     made.show_rows((*OURS, *OF_FILES, *OF_GIT))
@@ -41,15 +38,15 @@ def panel(qtbot: QtBot) -> ToolsPanel:
     return made
 
 
-def choose(panel: ToolsPanel, place: Place) -> None:
+def choose(panel, place):
     panel.tree.setCurrentItem(panel.items[place])
 
 
-def enabled(panel: ToolsPanel) -> tuple[bool, ...]:
+def enabled(panel):
     return tuple(one.isEnabled() for one in (panel.restart, panel.edit, panel.remove))
 
 
-def test_all_is_said_of_the_chosen_row(panel: ToolsPanel) -> None:
+def test_all_is_said_of_the_chosen_row(panel):
     for place, text, can in (
         (Place(OWN), "Ours", (False, False, False)),
         (FOLDER, "", (False, False, True)),
@@ -63,7 +60,7 @@ def test_all_is_said_of_the_chosen_row(panel: ToolsPanel) -> None:
         assert enabled(panel) == can
 
 
-def test_rows_that_are_shown_again_keep_their_place(panel: ToolsPanel) -> None:
+def test_rows_that_are_shown_again_keep_their_place(panel):
     choose(panel, READ)
     item, of_server = panel.items[READ], panel.items[FILES]
     of_server.setExpanded(False)
@@ -80,8 +77,8 @@ def test_rows_that_are_shown_again_keep_their_place(panel: ToolsPanel) -> None:
     assert [*panel.items] == [Place(OWN), FOLDER]
 
 
-def test_ticks_are_passed_on_and_only_a_persons(panel: ToolsPanel, qtbot: QtBot) -> None:
-    ticked: list[tuple[Place, bool]] = []
+def test_ticks_are_passed_on_and_only_a_persons(panel, qtbot):
+    ticked = []
     panel.ticked.connect(lambda place, on: ticked.append((place, on)))
     panel.show_rows((*OURS, row(FILES, on=False), *OF_GIT))
     assert ticked == []
@@ -92,13 +89,13 @@ def test_ticks_are_passed_on_and_only_a_persons(panel: ToolsPanel, qtbot: QtBot)
     assert ticked == [(FILES, True)]
 
 
-def test_a_problem_is_shown_until_it_is_over(panel: ToolsPanel) -> None:
+def test_a_problem_is_shown_until_it_is_over(panel):
     for problem in ("The file is damaged. Mend it.", ""):
         panel.line.say(problem)
         assert panel.line.isVisible() == bool(problem)
 
 
-def test_texts_of_servers_are_text(panel: ToolsPanel) -> None:
+def test_texts_of_servers_are_text(panel):
     nasty = "<b>bold</b> \u202e" + "x" * 1_000_000
     place = Place("files", "tool", "<i>t</i>\n\u202e")
     panel.show_rows((*OURS, *OF_FILES, Row(place, place.name, nasty, lambda: nasty, True)))
@@ -115,9 +112,9 @@ def test_texts_of_servers_are_text(panel: ToolsPanel) -> None:
     assert max(map(len, shown)) <= 20_000
 
 
-def test_everything_has_a_name_and_is_reached_by_tab(panel: ToolsPanel) -> None:
+def test_everything_has_a_name_and_is_reached_by_tab(panel):
     for kind in (QAbstractButton, QPlainTextEdit, QTreeWidget):
-        parts: Iterable[QAbstractButton | QPlainTextEdit | QTreeWidget] = panel.findChildren(kind)
+        parts = panel.findChildren(kind)
         for part in parts:
             if part.focusPolicy() & Qt.FocusPolicy.TabFocus and part.isVisibleTo(panel):
                 interface = QAccessible.queryAccessibleInterface(part)

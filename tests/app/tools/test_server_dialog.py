@@ -1,12 +1,10 @@
 """Servers are written in a field or ticked, and are shown before they run, without their keys."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
-from pytestqt.qtbot import QtBot
 
 from app.tools.server_dialog import ServerDialog
 from engine.tools.configuration import Configuration
@@ -21,29 +19,26 @@ WEB = Server("web", url="https://a.example/mcp", headers={"Authorization": "Bear
 
 
 @pytest.fixture
-def parent(qtbot: QtBot) -> QWidget:
+def parent(qtbot):
     made = QWidget()
     qtbot.addWidget(made)
     return made
 
 
-def open_dialog(
-    parent: QWidget, server: Server | None = None, found: Sequence[tuple[str, Server]] = ()
-) -> tuple[ServerDialog, list[tuple[Server, ...]]]:
+def open_dialog(parent, server=None, found=()):
     dialog = ServerDialog(server, found=found, parent=parent)
-    made: list[tuple[Server, ...]] = []
+    made = []
     dialog.accepted.connect(lambda: made.append(dialog.servers))
     dialog.show()
     return dialog, made
 
 
-def tick(dialog: ServerDialog, row: int) -> None:
+def tick(dialog, row):
     item = dialog.list.topLevelItem(row)
-    assert item is not None
     item.setCheckState(0, Qt.CheckState.Checked)
 
 
-def test_a_command_is_shown_before_it_is_accepted(parent: QWidget) -> None:
+def test_a_command_is_shown_before_it_is_accepted(parent):
     dialog, made = open_dialog(parent)
     assert (dialog.line.text, dialog.ok.isEnabled()) == ("", False)
     dialog.text.setPlainText("npx -y 'a server")
@@ -55,7 +50,7 @@ def test_a_command_is_shown_before_it_is_accepted(parent: QWidget) -> None:
     assert made == [(Server("notes", "npx", ("-y", "notes"), {"KEY": "secret"}),)]
 
 
-def test_servers_are_pasted(parent: QWidget) -> None:
+def test_servers_are_pasted(parent):
     dialog, made = open_dialog(parent)
     dialog.text.setPlainText(saved(Configuration((GIT, WEB))))
     assert dialog.line.tone != "warning"
@@ -70,7 +65,7 @@ def test_servers_are_pasted(parent: QWidget) -> None:
     assert len(dialog.line.text) < 1_200
 
 
-def test_a_server_is_edited_without_its_keys(parent: QWidget) -> None:
+def test_a_server_is_edited_without_its_keys(parent):
     dialog, made = open_dialog(parent, GIT)
     assert not dialog.list.isVisible()
     assert "secret" not in dialog.text.toPlainText()
@@ -84,7 +79,7 @@ def test_a_server_is_edited_without_its_keys(parent: QWidget) -> None:
     assert not dialog.ok.isEnabled()
 
 
-def test_servers_are_copied_from_other_programs(parent: QWidget) -> None:
+def test_servers_are_copied_from_other_programs(parent):
     dialog, made = open_dialog(parent, found=[("Claude", GIT), ("Cursor", WEB)])
     assert not dialog.ok.isEnabled()
     items = [dialog.list.topLevelItem(row) for row in range(2)]
@@ -95,7 +90,7 @@ def test_servers_are_copied_from_other_programs(parent: QWidget) -> None:
     assert made == [(Server("notes", "uvx", ("notes",)), WEB)]
 
 
-def test_nothing_is_offered_from_nowhere(parent: QWidget) -> None:
+def test_nothing_is_offered_from_nowhere(parent):
     dialog, made = open_dialog(parent)
     assert not dialog.list.isVisible()
     dialog.reject()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from app.tools.server_rows import Place, Row, rows_of
+from app.tools.server_rows import Place, rows_of
 from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
 
@@ -19,13 +19,11 @@ RUNS = State("files", "running", (READ, WRITE), "1.2.0", "Ask before you write."
 READ_PLACE, WRITE_PLACE = Place("files", "tool", "read"), Place("files", "tool", "write")
 
 
-def rows(
-    setup: Configuration = SETUP, state: State = RUNS, server: Server = FILES, log: str = ""
-) -> dict[Place, Row]:
+def rows(setup=SETUP, state=RUNS, server=FILES, log=""):
     return {row.place: row for row in rows_of(server, state, setup, log=log)}
 
 
-def test_a_server_stands_in_front_of_its_tools() -> None:
+def test_a_server_stands_in_front_of_its_tools():
     shown = rows()
     assert [*shown] == [Place("files"), Place("files", "trust"), READ_PLACE, WRITE_PLACE]
     assert [row.on for row in shown.values()] == [True, False, True, False]
@@ -36,14 +34,14 @@ def test_a_server_stands_in_front_of_its_tools() -> None:
     assert [*rows(state=replace(RUNS, tools=(WRITE,)))] == [Place("files"), WRITE_PLACE]
 
 
-def test_all_is_said_of_a_server_but_its_keys() -> None:
+def test_all_is_said_of_a_server_but_its_keys():
     text = rows(log="It complains.")[Place("files")].text()
     for words in ("npx files", "KEY", RUNS.version, RUNS.instructions, "It complains."):
         assert words in text
     assert "secret" not in text
 
 
-def test_the_state_of_a_server_is_said() -> None:
+def test_the_state_of_a_server_is_said():
     failed = State("files", "failed", message="There is no npx.", remedy="Install it.")
     for state, on, warns, words in (
         (RUNS, True, True, "write"),
@@ -58,7 +56,7 @@ def test_the_state_of_a_server_is_said() -> None:
     assert [*rows(SETUP.enabling("files", False))] == [Place("files")]
 
 
-def test_a_tool_that_has_changed_says_what() -> None:
+def test_a_tool_that_has_changed_says_what():
     row = rows()[WRITE_PLACE]
     assert (row.on, row.warns) == (False, True)
     assert [part in row.note for part in ("description", "arguments")] == [True, False]
@@ -70,13 +68,13 @@ def test_a_tool_that_has_changed_says_what() -> None:
     assert not rows()[READ_PLACE].warns
 
 
-def test_schemas_are_laid_out_if_they_can_be() -> None:
+def test_schemas_are_laid_out_if_they_can_be():
     for schema, words in (('{"a": "\u00e9"}', '  "a": "\u00e9"'), ("{", "{"), ("[" * 9999, "[[")):
         tool = replace(READ, schema=schema)
         assert words in rows(state=replace(RUNS, tools=(tool,)))[READ_PLACE].text()
 
 
-def test_tools_that_come_along_read_folders_and_always_run() -> None:
+def test_tools_that_come_along_read_folders_and_always_run():
     state = State(OWN, "running", (replace(READ, server=OWN),))
     shown = rows(SETUP, state, Server(OWN))
     assert [place.kind for place in shown] == ["server", "folder", "trust", "tool"]

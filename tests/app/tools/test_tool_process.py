@@ -3,52 +3,49 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from app.engine_client.engine_log import EngineLog
 from app.tools.tool_process import ToolProcess
-from engine.tools.protocol import OWN, Call, Progress, Result, Server, Start, State
-from tests.support.app.window_maker import Until, fake_tools_host
+from engine.tools.protocol import OWN, Call, Result, Server, Start, State
+from tests.support.app.window_maker import fake_tools_host
 
 FILES = Server("files", "files", env={"KEY": "a-secret-that-nobody-may-see"})
 BROKEN = Server("broken", "broken")
-MakeTools = Callable[[str], "Tools"]
 
 
 class Tools:
     """Attributes: `process`; `told`, the progress and the results that it has emitted."""
 
-    def __init__(self, folder: Path, steps: str) -> None:
+    def __init__(self, folder, steps):
         self.process = ToolProcess(
             EngineLog(folder, name="tools"),
             command=fake_tools_host(folder, steps),
             pauses_seconds=(0.01, 0.01),
             grace_seconds=0.2,
         )
-        self.told: list[Progress | Result] = []
+        self.told = []
         self.process.progressed.connect(self.told.append)
         self.process.ended.connect(self.told.append)
 
-    def call(self, id: str, do: str = "", *, seconds: float = 60.0) -> None:
+    def call(self, id, do="", *, seconds=60.0):
         self.process.call(Call(id, "files", "read", json.dumps({"do": do}), seconds))
 
-    def running(self) -> bool:
+    def running(self):
         return self.process.state("files").state == "running"
 
-    def results(self) -> dict[str, str]:
+    def results(self):
         found = [one for one in self.told if isinstance(one, Result)]
         assert len({one.id for one in found}) == len(found), "a call has one result"
         return {one.id: one.ending for one in found}
 
 
 @pytest.fixture
-def tools(qapp: object, tmp_path: Path) -> Iterator[MakeTools]:
-    made: list[Tools] = []
+def tools(qapp, tmp_path):
+    made = []
 
-    def make(steps: str = "ready serve") -> Tools:
+    def make(steps="ready serve"):
         made.append(Tools(tmp_path, steps))
         return made[-1]
 
@@ -58,7 +55,7 @@ def tools(qapp: object, tmp_path: Path) -> Iterator[MakeTools]:
         assert one.process.pid == 0
 
 
-def test_it_runs_until_it_is_stopped(tools: MakeTools, until: Until) -> None:
+def test_it_runs_until_it_is_stopped(tools, until):
     one = tools("ready serve")
     assert one.process.pid == 0
     one.process.use(Start((FILES, BROKEN)))
@@ -71,7 +68,7 @@ def test_it_runs_until_it_is_stopped(tools: MakeTools, until: Until) -> None:
     until(lambda: one.process.state(OWN).state == "running")
 
 
-def test_a_call_has_one_result_whatever_the_process_sends(tools: MakeTools, until: Until) -> None:
+def test_a_call_has_one_result_whatever_the_process_sends(tools, until):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     for id, do in (("1", ""), ("2", "stranger"), ("3", "twice"), ("4", "hang")):
@@ -84,9 +81,7 @@ def test_a_call_has_one_result_whatever_the_process_sends(tools: MakeTools, unti
     assert one.results() == {"1": "done", "2": "done", "3": "done", "4": "cancelled"}
 
 
-def test_a_death_ends_its_calls_and_the_next_process_goes_on(
-    tools: MakeTools, until: Until
-) -> None:
+def test_a_death_ends_its_calls_and_the_next_process_goes_on(tools, until):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
@@ -97,9 +92,7 @@ def test_a_death_ends_its_calls_and_the_next_process_goes_on(
     assert one.running()
 
 
-def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(
-    tools: MakeTools, until: Until
-) -> None:
+def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(tools, until):
     one = tools("kill -- kill -- ready kill -- ready serve")
     one.process.use(Start((FILES,)))
     one.call("1")
@@ -112,9 +105,7 @@ def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(
     until(one.running)
 
 
-def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(
-    tools: MakeTools, until: Until
-) -> None:
+def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(tools, until):
     one = tools("ready take take print:nonsense hang -- ready take take hang -- ready serve")
     one.process.use(Start((FILES,)))
     one.call("1")
@@ -124,14 +115,14 @@ def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(
     until(one.running)
 
 
-def test_another_version_is_not_started_again(tools: MakeTools, until: Until) -> None:
+def test_another_version_is_not_started_again(tools, until):
     one = tools("ready:99 hang")
     one.process.use(Start((FILES,)))
     until(lambda: one.process.state("files").state == "failed")
     assert "version 99" in one.process.state("files").message
 
 
-def test_calls_end_with_the_application(tools: MakeTools, until: Until) -> None:
+def test_calls_end_with_the_application(tools, until):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
@@ -141,9 +132,7 @@ def test_calls_end_with_the_application(tools: MakeTools, until: Until) -> None:
     assert one.results() == {"1": "failed"}
 
 
-def test_keys_and_arguments_stay_out_of_the_log(
-    tools: MakeTools, until: Until, tmp_path: Path
-) -> None:
+def test_keys_and_arguments_stay_out_of_the_log(tools, until, tmp_path):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
@@ -157,7 +146,7 @@ def test_keys_and_arguments_stay_out_of_the_log(
     until(lambda: one.results())
 
 
-def test_it_outlives_a_kill_of_its_process(tools: MakeTools, until: Until) -> None:
+def test_it_outlives_a_kill_of_its_process(tools, until):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)

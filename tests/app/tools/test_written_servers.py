@@ -43,7 +43,7 @@ TEXTS = st.text(st.characters(exclude_categories=["C"], exclude_characters="\0")
         ('// mine\n{"servers": {"notes": {"command": "a"}}}', Server("notes", "a")),
     ],
 )
-def test_a_command_an_address_and_json_are_servers(text: str, server: Server) -> None:
+def test_a_command_an_address_and_json_are_servers(text, server):
     assert servers_in(text) == (server,)
 
 
@@ -61,25 +61,25 @@ def test_a_command_an_address_and_json_are_servers(text: str, server: Server) ->
         ("http://127.0.0.1:3000/mcp", "127.0.0.1"),
     ],
 )
-def test_a_name_is_guessed(text: str, name: str) -> None:
+def test_a_name_is_guessed(text, name):
     assert [server.name for server in servers_in(text)] == [name]
 
 
-def test_what_is_no_server_is_a_problem() -> None:
+def test_what_is_no_server_is_a_problem():
     for text in ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''"):
         with pytest.raises(Problem):
             servers_in(text)
 
 
 @given(st.sampled_from(["", "https://", "https://[", "{", '"a":', "A=", MASK]), st.text())
-def test_whatever_is_written_is_a_server_or_a_problem(begun: str, rest: str) -> None:
+def test_whatever_is_written_is_a_server_or_a_problem(begun, rest):
     for kept in (None, GIT):
         with suppress(Problem):
             assert all(server.name for server in servers_in(begun + rest, kept))
 
 
 @given(st.text(min_size=1), st.lists(st.text()))
-def test_a_command_is_read_as_in_a_terminal(command: str, arguments: list[str]) -> None:
+def test_a_command_is_read_as_in_a_terminal(command, arguments):
     text = shlex.join(("env", command, *arguments))
     try:
         (server,) = servers_in(text)
@@ -89,7 +89,7 @@ def test_a_command_is_read_as_in_a_terminal(command: str, arguments: list[str]) 
 
 
 @pytest.mark.parametrize("server", [GIT, WEB])
-def test_no_key_is_in_the_text_of_a_server(server: Server) -> None:
+def test_no_key_is_in_the_text_of_a_server(server):
     for text in (hidden(server)[0], shown(server)):
         assert "key-in" not in text
         assert MASK in text
@@ -100,13 +100,13 @@ def test_no_key_is_in_the_text_of_a_server(server: Server) -> None:
     st.lists(TEXTS, max_size=4),
     st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=3),
 )
-def test_what_is_left_alone_stays_as_it_is(args: list[str], env: dict[str, str]) -> None:
+def test_what_is_left_alone_stays_as_it_is(args, env):
     server = Server("a", "a-program", ("--key", *args), env)
     if MASK not in written(Configuration((server,))):
         assert servers_in(hidden(server)[0], server) == (server,)
 
 
-def test_dots_stand_for_the_values_of_the_server_that_is_edited() -> None:
+def test_dots_stand_for_the_values_of_the_server_that_is_edited():
     server = replace(GIT, args=("--key", "first key", "--key", "second"))
     text, _ = hidden(server)
     entry = json.loads(text)["git"]
@@ -121,7 +121,7 @@ def test_dots_stand_for_the_values_of_the_server_that_is_edited() -> None:
     assert servers_in("npx other", server) == (Server("git", "npx", ("other",)),)
 
 
-def test_dots_that_stand_for_nothing_are_a_problem() -> None:
+def test_dots_that_stand_for_nothing_are_a_problem():
     text, _ = hidden(GIT)
     assert servers_in(text.replace("/my code", "/other"), GIT)[0].env == GIT.env
     for written_text, kept in (
@@ -135,7 +135,7 @@ def test_dots_that_stand_for_nothing_are_a_problem() -> None:
             servers_in(written_text, kept)
 
 
-def test_a_server_is_shown_in_one_line() -> None:
+def test_a_server_is_shown_in_one_line():
     nasty = Server("a", "run", ("a\n\u202eb", "--key", "secret"), {"K\n": "another secret"})
     assert shown(nasty) == f"run 'a b' --key {MASK} · K {MASK}"
     assert shown(replace(WEB, url="https://a.example", headers={})) == "https://a.example"

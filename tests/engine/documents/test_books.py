@@ -13,12 +13,12 @@ xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData>
 LAUGHS = '<!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><html><body>&b;</body></html>'
 
 
-def test_a_locked_book_is_said_to_be() -> None:
+def test_a_locked_book_is_said_to_be():
     with pytest.raises(Problem, match="DRM"):
         read_epub(epub({"a.xhtml": page("a")}, parts={"META-INF/encryption.xml": LOCKED}))
 
 
-def test_chapters_are_numbered_as_they_are_read() -> None:
+def test_chapters_are_numbered_as_they_are_read():
     chapters = {"a.xhtml": page("<img>"), "b.xhtml": page("b"), "c.xhtml": page("<h3>c</h3>")}
     sections = read_epub(epub(chapters)).sections
     assert [(each.kind, each.number, each.label) for each in sections] == [
@@ -27,7 +27,7 @@ def test_chapters_are_numbered_as_they_are_read() -> None:
     ]
 
 
-def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title() -> None:
+def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title():
     chapters = {
         "a.xhtml": page("<h2>Chapter VI</h2><p>begins</p>"),
         "b.xhtml": page(
@@ -52,7 +52,7 @@ def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title() -> N
     ]
 
 
-def test_the_books_own_styles_hide_and_cross_out() -> None:
+def test_the_books_own_styles_hide_and_cross_out():
     body = "<p class='x'>no</p><p>10<sup>6</sup> <span class='y'>a</span> b</p>"
     styles = ".x { display: none } .y { text-decoration: line-through }"
     read = read_epub(epub({"a.xhtml": page(body)}, parts={"OEBPS/a.css": styles}))
@@ -60,7 +60,7 @@ def test_the_books_own_styles_hide_and_cross_out() -> None:
     assert read.left_out == ("Hidden text: 2 characters.",)
 
 
-def test_what_is_no_page_is_passed_over() -> None:
+def test_what_is_no_page_is_passed_over():
     package = parts_of(epub({"a.xhtml": page("a"), "b.svg": "<svg/>"}))["OEBPS/book.opf"].decode()
     target = 'href="b.svg" media-type="'
     package = package.replace(f"{target}application/xhtml+xml", f"{target}image/svg+xml")
@@ -69,7 +69,7 @@ def test_what_is_no_page_is_passed_over() -> None:
     assert read.left_out == ()
 
 
-def test_what_is_no_book() -> None:
+def test_what_is_no_book():
     for data in (
         b"no zip",
         zipped({"mimetype": "application/epub+zip"}),

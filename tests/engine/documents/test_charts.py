@@ -6,14 +6,14 @@ from engine.documents.charts import chart_text
 from tests.support.documents.office import chart
 
 
-def test_a_chart_is_a_table() -> None:
+def test_a_chart_is_a_table():
     drawn = chart("Turnover", ["007", "2025"], {"North": (0.1, 0.2), "South": (0.3,)})
     assert chart_text(fromstring(drawn)) == (
         "Chart: Turnover\n | North | South\n007 | 10% | 30%\n2025 | 20% | "
     )
 
 
-def test_numbers_look_as_they_are_shown() -> None:
+def test_numbers_look_as_they_are_shown():
     for number_format, text in (
         ("General", "46082.5"),
         ("0.00", "46082.50"),
@@ -28,13 +28,13 @@ def test_numbers_look_as_they_are_shown() -> None:
         assert chart_text(fromstring(drawn)) == f"Chart\na | {text}"
 
 
-def test_a_chart_without_numbers_says_nothing() -> None:
+def test_a_chart_without_numbers_says_nothing():
     assert chart_text(fromstring(chart("Turnover", ["2024"], {}))) == ""
     odd = chart("", ["a"], {"b": (1,)}).replace('idx="0"', 'idx="x"')
     assert chart_text(fromstring(odd)) == ""
 
 
-def test_the_days_of_a_workbook_since_1904() -> None:
+def test_the_days_of_a_workbook_since_1904():
     drawn = chart("", ["a"], {"": (44_560,)}).replace("0%", "d/m/yy")
     drawn = drawn.replace("<c:chart>", '<c:date1904 val="1"/><c:chart>')
     assert chart_text(fromstring(drawn)) == "Chart\na | 2025-12-31"

@@ -1,7 +1,6 @@
 """What of an answer is copied, by hand-marked answers, by a slow finder, and by made-up noise."""
 
 import re
-from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +27,7 @@ _FEW = st.sampled_from(["a", "b", "c", "Bo", "7", "渡", "%", ".", "\n"])
 _TEXT = st.lists(_FEW, max_size=40).map(" ".join)
 
 
-def of_answer(answer: str, *documents: str) -> list[tuple[str, dict[int, list[str]]]]:
+def of_answer(answer, *documents):
     """The copied texts, and what stands in each document in their places."""
     texts = dict(enumerate(documents, start=1))
     found = find_copied(answer, {number: WordIndex(text) for number, text in texts.items()})
@@ -57,11 +56,11 @@ def of_answer(answer: str, *documents: str) -> list[tuple[str, dict[int, list[st
         ("ผู้เช่าต้องจ่ายค่าเช่าทุกเดือน", "ผู้เช่าต้องจ่ายค่าเช่าทุกเดือน"),
     ],
 )
-def test_words_with_signs_and_points_are_copied_with_and_without(answer: str, text: str) -> None:
+def test_words_with_signs_and_points_are_copied_with_and_without(answer, text):
     assert of_answer(answer, text) == [(answer, {1: [text]})]
 
 
-def precision_and_recall() -> tuple[float, float, list[str]]:
+def precision_and_recall():
     """Of the words of the marked answers; and where the finder and the reader differ."""
     indexes = {
         number: WordIndex(document.text, document.starts) for number, document in DOCUMENTS.items()
@@ -82,49 +81,47 @@ def precision_and_recall() -> tuple[float, float, list[str]]:
     return both / (both + found_only or 1), both / (both + marked_only), differences
 
 
-def _within(
-    counted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]
-) -> set[tuple[int, int]]:
+def _within(counted, spans):
     return {one for one in counted if any(s <= one[0] and one[1] <= e for s, e in spans)}
 
 
-def test_the_finder_marks_what_a_reader_marked() -> None:
+def test_the_finder_marks_what_a_reader_marked():
     precision, recall, differences = precision_and_recall()
     said = "\n".join((f"precision {precision:.3f}, recall {recall:.3f}", *differences))
     assert len(ANSWERS) == 30
     assert min(precision, recall) >= ENOUGH, said
 
 
-def _form_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def _form_as_written(monkeypatch):
     for module in (copied, words_module):
         monkeypatch.setattr(module, "form_of", lambda written: written)
 
 
-def _no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_markers(monkeypatch):
     plain = re.compile(r"((?:[^\W\u3040-\u9fff]+|[\u3040-\u9fff]))")
     monkeypatch.setattr(words_module, "_WORD", plain)
 
 
-def _few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_words(monkeypatch):
     monkeypatch.setattr(copied, "_ENOUGH", 8)
 
 
-def _many_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def _many_words(monkeypatch):
     monkeypatch.setattr(copied, "_ENOUGH_NAMED", 12)
 
 
-def _no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_names(monkeypatch):
     monkeypatch.setattr(copied, "names", lambda answer, found: [])
 
 
-def _one_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_too_few(monkeypatch):
     whole = WordIndex.reach
     monkeypatch.setattr(
         WordIndex, "reach", lambda index, all: [max(0, n - 1) for n in whole(index, all)]
     )
 
 
-def _one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_document(monkeypatch):
     whole = WordIndex.reach
     monkeypatch.setattr(
         WordIndex,
@@ -133,11 +130,11 @@ def _one_document(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _characters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def _characters_are_words(monkeypatch):
     monkeypatch.setattr(words_module, "_ALONE", re.compile("(?!)"))
 
 
-def _long_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def _long_seeds(monkeypatch):
     monkeypatch.setattr(copied, "_SEED", 6)
 
 
@@ -155,9 +152,7 @@ def _long_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
         _long_seeds,
     ],
 )
-def test_marked_answers_tell_a_broken_finder(
-    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marked_answers_tell_a_broken_finder(mutant, monkeypatch):
     whole = min(precision_and_recall()[:2])
     mutant(monkeypatch)
     assert min(precision_and_recall()[:2]) < whole
@@ -165,7 +160,7 @@ def test_marked_answers_tell_a_broken_finder(
 
 @settings(max_examples=examples(200))
 @given(_TEXT, st.lists(_TEXT, min_size=1, max_size=3))
-def test_it_finds_what_trying_everything_finds(answer: str, documents: list[str]) -> None:
+def test_it_finds_what_trying_everything_finds(answer, documents):
     texts = dict(enumerate(documents, start=1))
     found = find_copied(answer, {number: WordIndex(text) for number, text in texts.items()})
     assert [
@@ -174,7 +169,7 @@ def test_it_finds_what_trying_everything_finds(answer: str, documents: list[str]
 
 
 @given(_TEXT, _TEXT)
-def test_in_all_places_and_no_others_stand_the_same_words(answer: str, text: str) -> None:
+def test_in_all_places_and_no_others_stand_the_same_words(answer, text):
     index, said = WordIndex(text), [word.form for word in words(text)]
     for span in find_copied(answer, {1: index}):
         wanted = [word.form for word in words(answer) if span.start <= word.start < span.end]
@@ -187,7 +182,7 @@ def test_in_all_places_and_no_others_stand_the_same_words(answer: str, text: str
 
 
 _VOCABULARY = [f"{a}{b}" for a in ("lor", "mip", "sun", "dol", "tev") for b in ("em", "ax", "ig")]
-_NOISE: list[Callable[[str], str]] = [
+_NOISE = [
     str.upper,
     str.capitalize,
     lambda word: f"**{word}**",
@@ -207,7 +202,7 @@ _NOISE: list[Callable[[str], str]] = [
     st.lists(st.sampled_from(_VOCABULARY), min_size=12, max_size=60),
     st.data(),
 )
-def test_a_noisy_copy_is_found_in_its_place(text: list[str], data: st.DataObject) -> None:
+def test_a_noisy_copy_is_found_in_its_place(text, data):
     first = data.draw(st.integers(0, len(text) - 6))
     last = data.draw(st.integers(first + 6, len(text)))
     noises = st.sampled_from([str, str, *_NOISE])
@@ -226,27 +221,27 @@ def test_a_noisy_copy_is_found_in_its_place(text: list[str], data: st.DataObject
     )
 
 
-def test_the_answer_keeps_its_markup_and_the_document_its_hyphens() -> None:
+def test_the_answer_keeps_its_markup_and_the_document_its_hyphens():
     document = "It is agreed that the par-\nties shall meet on the first day."
     ((said, where),) = of_answer("So: *it is agreed* that\nthe **parties** shall meet!", document)
     assert said == "it is agreed* that\nthe **parties** shall meet"
     assert where == {1: ["It is agreed that the par-\nties shall meet"]}
 
 
-def test_of_overlapping_copies_the_longer_is_kept_and_the_rest_of_the_other() -> None:
+def test_of_overlapping_copies_the_longer_is_kept_and_the_rest_of_the_other():
     one = "a1 a2 a3 a4 a5 a6 a7 a8 a9"
     other = "a7 a8 a9 b1 b2 b3 b4"
     found = of_answer("a1 a2 a3 a4 a5 a6 a7 a8 a9 b1 b2 b3 b4", one, other)
     assert [(said, set(where)) for said, where in found] == [(one, {1}), ("b1 b2 b3 b4", {2})]
 
 
-def test_all_documents_that_have_the_text_are_named() -> None:
+def test_all_documents_that_have_the_text_are_named():
     text = "all of this text stands in two documents"
     ((_, where),) = of_answer(text, f"Here {text}, and {text}.", "nothing", text.upper())
     assert {number: len(places) for number, places in where.items()} == {1: 2, 3: 1}
 
 
-def test_no_run_crosses_from_a_page_to_the_next() -> None:
+def test_no_run_crosses_from_a_page_to_the_next():
     one, other = "a1 a2 a3 a4 a5", "b1 b2 b3 b4 b5"
     pages = tuple(Section("page", n, text) for n, text in enumerate(("", one, other, ""), start=1))
     document = Document("a.pdf", "pdf", "", pages)
@@ -257,20 +252,20 @@ def test_no_run_crosses_from_a_page_to_the_next() -> None:
     assert (found.part, found.sections) == (1, {1: (1, 2)})
 
 
-def test_of_a_document_that_has_the_text_everywhere_twenty_places_are_named() -> None:
+def test_of_a_document_that_has_the_text_everywhere_twenty_places_are_named():
     text = "this is at the foot of every page"
     (span,) = find_copied(text, {1: WordIndex("\n1\n".join([text] * 50))})
     assert [place.start for place in span.places] == [n * (len(text) + 3) for n in range(20)]
 
 
-def test_in_columns_of_one_number_few_places_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_columns_of_one_number_few_places_are_looked_at(monkeypatch):
     monkeypatch.setattr(copied, "_MOST_IN_ALL", 1_000)
     column = ("0.00 " * 50 + "x ") * 200
     found = find_copied("0.00 | " * 100, {1: WordIndex(column)})
     assert [span.end - span.start for span in found] == [50 * len("0.00 | ") - 3] * 2
 
 
-def test_texts_with_next_to_no_words() -> None:
+def test_texts_with_next_to_no_words():
     for text in ("", " \n", "one", "—"):
         assert find_copied(text, {1: WordIndex(text)}) == ()
         assert share(text, (), {}).part == 0
@@ -279,7 +274,7 @@ def test_texts_with_next_to_no_words() -> None:
 # The line beneath an answer
 
 
-def of(text: str) -> tuple[float, dict[int, tuple[int, ...]], str]:
+def of(text):
     indexes = {
         number: WordIndex(document.text, document.starts) for number, document in DOCUMENTS.items()
     }
@@ -287,13 +282,13 @@ def of(text: str) -> tuple[float, dict[int, tuple[int, ...]], str]:
     return found.part, dict(found.sections), in_words(found, DOCUMENTS)
 
 
-def test_the_share_is_of_the_words_of_the_answer() -> None:
+def test_the_share_is_of_the_words_of_the_answer():
     part, sections, _ = of("Both say: this agreement is governed by the laws of England and Wales.")
     assert part == pytest.approx(11 / 13)
     assert sections == {1: (2,), 3: (3,)}
 
 
-def test_a_line_names_the_pages_of_each_document() -> None:
+def test_a_line_names_the_pages_of_each_document():
     part, _, said = of(
         "The Seller warrants the pumps for 36 months from acceptance. The Buyer inspects each lot "
         "within ten working days. Heights are rounded to the nearest centimetre, they say."
@@ -303,11 +298,11 @@ def test_a_line_names_the_pages_of_each_document() -> None:
     )
 
 
-def test_where_nothing_is_copied_there_is_no_line() -> None:
+def test_where_nothing_is_copied_there_is_no_line():
     assert of("Nothing of that.") == (0, {}, "")
 
 
-def test_of_places_in_one_document_that_one_is_named_that_is_named_anyway() -> None:
+def test_of_places_in_one_document_that_one_is_named_that_is_named_anyway():
     pages = tuple(
         Section("page", n, f"every page says the same thing here {own}".strip())
         for n, own in enumerate(("", "p1 p2 p3 p4 p5 p6", ""), start=1)
@@ -321,7 +316,7 @@ def test_of_places_in_one_document_that_one_is_named_that_is_named_anyway() -> N
         assert share(text, find_copied(text, index), {1: document}).sections == {1: sections}
 
 
-def test_a_line_stays_short() -> None:
+def test_a_line_stays_short():
     pages = tuple(Section("page", n, f"page number {n} of the book") for n in range(1, 20))
     book = Document("book.pdf", "pdf", "", pages)
     text = " or ".join(page.text for page in pages)
@@ -331,7 +326,7 @@ def test_a_line_stays_short() -> None:
     )
 
 
-def test_other_places_have_their_own_words() -> None:
+def test_other_places_have_their_own_words():
     sheets = (Section("sheet", 1, "the first price is 12", "Prices"), Section("sheet", 2, "", "B"))
     book = Document("a.xlsx", "xlsx", "", sheets)
     span = CopiedSpan(0, 21, (CopiedPlace(1, 0, 21),))
@@ -339,7 +334,7 @@ def test_other_places_have_their_own_words() -> None:
     assert said == "100 % word for word: a.xlsx sheet Prices"
 
 
-def test_spans_open_the_right_page() -> None:
+def test_spans_open_the_right_page():
     index = {n: WordIndex(d.text) for n, d in ((1, CONTRACT), (2, MANUAL), (3, REPORT))}
     for answer in ANSWERS:
         for span in find_copied(answer.text, index):

@@ -19,14 +19,14 @@ MARKED = [
 
 
 @given(st.text())
-def test_utf_8_is_read_as_it_is(text: str) -> None:
+def test_utf_8_is_read_as_it_is(text):
     if "\0" not in text and not text.startswith("\ufeff"):
         decoded = decode(text.encode())
         assert (decoded.text, decoded.remarks) == (text, ())
 
 
 @given(st.text(), st.sampled_from(MARKED))
-def test_a_mark_decides(text: str, marked: tuple[str, bytes]) -> None:
+def test_a_mark_decides(text, marked):
     encoding, mark = marked
     if encoding != "utf-16-le" or not text.startswith("\0"):  # which begins as UTF-32 does
         decoded = decode(mark + text.encode(encoding))
@@ -53,7 +53,7 @@ def test_a_mark_decides(text: str, marked: tuple[str, bytes]) -> None:
     ],
 )
 @pytest.mark.parametrize("times", [1, 5000])
-def test_other_encodings_are_guessed_and_it_is_told(encoding: str, text: str, times: int) -> None:
+def test_other_encodings_are_guessed_and_it_is_told(encoding, text, times):
     decoded = decode(f"{text}\n".encode(encoding) * times)
     assert decoded.text == f"{text}\n" * times
     assert len(decoded.remarks) == 1
@@ -63,7 +63,7 @@ def test_other_encodings_are_guessed_and_it_is_told(encoding: str, text: str, ti
     ("wrong", "text"),
     [("é".encode("cp1252"), "\ufffd"), ("€".encode()[:2], "\ufffd"), (b"\xff\xfe", "\ufffd" * 2)],
 )
-def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding(wrong: bytes, text: str) -> None:
+def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding(wrong, text):
     for line in ("Müller wohnt in der Straße.\n", "これは日本語です。\n"):
         decoded = decode((line * 3).encode() + wrong + b"\n" + (line * 3).encode())
         assert decoded.text == line * 3 + text + "\n" + line * 3
@@ -72,13 +72,13 @@ def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding(wrong: bytes, text
     assert decode(cut).text.endswith("Preis 5 \ufffd")
 
 
-def test_a_rare_nul_does_not_make_a_text_anything_else() -> None:
+def test_a_rare_nul_does_not_make_a_text_anything_else():
     log = "a line of a log\n" * 100
     assert decode(log.encode() + b"\0" + log.encode()).text == log + "\0" + log
 
 
 @given(st.binary())
-def test_any_bytes_are_a_text_or_a_problem(data: bytes) -> None:
+def test_any_bytes_are_a_text_or_a_problem(data):
     try:
         decoded = decode(data)
     except Problem:
@@ -88,13 +88,13 @@ def test_any_bytes_are_a_text_or_a_problem(data: bytes) -> None:
         assert decoded.remarks
 
 
-def test_what_is_no_text_is_a_problem() -> None:
+def test_what_is_no_text_is_a_problem():
     for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
         with pytest.raises(Problem, match="no text"):
             decode(data)
 
 
-def test_a_declared_encoding_is_read_as_browsers_read_it() -> None:
+def test_a_declared_encoding_is_read_as_browsers_read_it():
     for labels, data, text in (
         ("iso-8859-1 ISO_8859-1:1987 iso88591 latin1 us-ascii windows-1252", b"\x80\x93", "€“"),
         ("gb2312 GBK x-gbk chinese gb18030", b"\xe9F\xa2\xe3", "镕€"),
@@ -113,7 +113,7 @@ def test_a_declared_encoding_is_read_as_browsers_read_it() -> None:
             assert (label, decode_declared(data, label).text) == (label, text)
 
 
-def test_what_a_declared_encoding_does_not_have_is_counted() -> None:
+def test_what_a_declared_encoding_does_not_have_is_counted():
     decoded = decode_declared(b"a\xffb\xff", "utf-8")
     assert decoded.text == "a\ufffdb\ufffd"
     assert decoded.remarks == ("2 characters that utf-8 does not have, shown as \ufffd.",)

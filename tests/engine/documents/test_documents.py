@@ -9,13 +9,13 @@ from engine.documents import Document, Section, document_from_json
 TEXTS = st.lists(st.text(max_size=20), max_size=5)
 
 
-def made(texts: list[str]) -> Document:
+def made(texts):
     sections = tuple(Section("page", i, text) for i, text in enumerate(texts, start=1))
     return Document("a.pdf", "pdf", "00", sections, without_text=(2,), hidden=1)
 
 
 @given(TEXTS)
-def test_every_offset_belongs_to_the_section_that_is_there(texts: list[str]) -> None:
+def test_every_offset_belongs_to_the_section_that_is_there(texts):
     document = made(texts)
     for section, start in zip(document.sections, document.starts, strict=True):
         assert document.text[start:].startswith(section.text)
@@ -24,28 +24,28 @@ def test_every_offset_belongs_to_the_section_that_is_there(texts: list[str]) -> 
 
 
 @given(TEXTS)
-def test_it_is_read_as_it_was_written(texts: list[str]) -> None:
+def test_it_is_read_as_it_was_written(texts):
     document = made(texts)
     assert document_from_json(document.to_json()) == document
 
 
-def test_anything_else_is_a_value_error() -> None:
+def test_anything_else_is_a_value_error():
     for text in ("", "{}", "[1]", '{"name": 1}'):
         with pytest.raises(ValueError, match=r".*"):
             document_from_json(text)
 
 
-def test_the_place_of_a_line_and_of_a_row() -> None:
+def test_the_place_of_a_line_and_of_a_row():
     for kind, label, place in (
         ("lines", "a.py", "a.py, line 53"),
         ("sheet", "S", "sheet S, row 53"),
     ):
-        section = Section(kind, 51, "a\n\nb", label)  # type: ignore[arg-type]
+        section = Section(kind, 51, "a\n\nb", label)
         document = Document("a", "text", "00", (section,))
         assert document.place(document.text.index("b")) == place
 
 
-def test_a_place_in_words() -> None:
+def test_a_place_in_words():
     for section, place in (
         (Section("page", 3, ""), "page 3"),
         (Section("sheet", 1, "", "Prices"), "sheet Prices"),
@@ -60,7 +60,7 @@ def test_a_place_in_words() -> None:
         assert section.place == place
 
 
-def test_the_place_of_a_character_has_its_line_or_row() -> None:
+def test_the_place_of_a_character_has_its_line_or_row():
     for kind, first, place in (
         ("lines", 41, "a, line 43"),
         ("sheet", 551, "sheet a, row 553"),
@@ -71,7 +71,7 @@ def test_the_place_of_a_character_has_its_line_or_row() -> None:
         assert document.place(document.text.index("z")) == place
 
 
-def test_documents_of_formats_that_earlier_versions_read_are_read_from_the_store() -> None:
+def test_documents_of_formats_that_earlier_versions_read_are_read_from_the_store():
     for kind in ("msg", "mhtml"):
         stored = f'{{"name": "a", "format": "{kind}", "digest": "00", "sections": []}}'
         assert document_from_json(stored).format == kind

@@ -1,7 +1,6 @@
 """A folder as one document: what is read of it, what is left out, and that it is told."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.support.documents.office import docx, paragraph, run, xlsx
 from tests.support.documents.pdfs import line, pdf
 
 
-def made(folder: Path, files: dict[str, str | bytes]) -> Path:
+def made(folder, files):
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,11 +19,11 @@ def made(folder: Path, files: dict[str, str | bytes]) -> Path:
     return folder
 
 
-def labels(folder: Path) -> list[str]:
+def labels(folder):
     return [section.label for section in read_folder(folder)[0].sections]
 
 
-def test_texts_are_read_with_their_paths_and_lines(tmp_path: Path) -> None:
+def test_texts_are_read_with_their_paths_and_lines(tmp_path):
     code = "\n".join(f"line {number}" for number in range(1, 61))
     folder = made(tmp_path, {"b/c.py": code, "a.md": "# A\ntext", "b.txt": "", "z.txt": "last"})
     sections = read_folder(folder)[0].sections
@@ -37,16 +36,16 @@ def test_texts_are_read_with_their_paths_and_lines(tmp_path: Path) -> None:
     assert sections[3].text.startswith("line 41\n")
 
 
-def test_a_notebook_is_read_by_its_cells(tmp_path: Path) -> None:
+def test_a_notebook_is_read_by_its_cells(tmp_path):
     folder = made(tmp_path, {"n.ipynb": '{"cells": [{"source": "1"}]}', "broken.ipynb": "{"})
     read, _ = read_folder(folder)
     assert [section.place for section in read.sections] == ["cell 1, n.ipynb"]
     assert read.left_out == ("The notebook is damaged: it is no JSON: broken.ipynb.",)
 
 
-def test_documents_are_read_as_they_are_elsewhere(tmp_path: Path) -> None:
+def test_documents_are_read_as_they_are_elsewhere(tmp_path):
     plain = pdf(line("Printed."), "0 0 1 rg 10 10 50 50 re f").replace(b"\0", b"")
-    files: dict[str, str | bytes] = {
+    files = {
         "a.pdf": plain,
         "b/b.docx": docx(paragraph(run("Scope"), style="H1") + paragraph(run("Written."))),
         "b/c.xlsx": xlsx(lambda workbook: workbook.active.append(["Counted."])),
@@ -68,9 +67,9 @@ def test_documents_are_read_as_they_are_elsewhere(tmp_path: Path) -> None:
     )
 
 
-def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path: Path) -> None:
+def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path):
     made(tmp_path, {"a.pdf": pdf(line("a")), "b.txt": "text"})
-    reported: list[tuple[int, int]] = []
+    reported = []
     read, _ = read_folder(
         tmp_path, seconds=0, progress=lambda read, of: reported.append((read, of))
     )
@@ -79,13 +78,13 @@ def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path:
     assert reported == [(0, 2), (1, 2)]
 
 
-def test_a_large_document_is_no_large_text(tmp_path: Path) -> None:
+def test_a_large_document_is_no_large_text(tmp_path):
     large = pdf(line("a")) + b"% " * 600_000
     (section,) = read_folder(made(tmp_path, {"a.pdf": large}))[0].sections
     assert section.text == "a"
 
 
-def test_what_a_repository_excludes_for_itself_is_left_out(tmp_path: Path) -> None:
+def test_what_a_repository_excludes_for_itself_is_left_out(tmp_path):
     files = {
         ".git/info/exclude": "secret.txt\n*.log\n",
         ".gitignore": "!kept.log\n",
@@ -100,7 +99,7 @@ def test_what_a_repository_excludes_for_itself_is_left_out(tmp_path: Path) -> No
     assert labels(tmp_path / "src") == ["a.txt"]
 
 
-def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
+def test_what_git_ignores_is_left_out(tmp_path):
     files = {
         ".gitignore": "*.log\n/build/\nsecret.*\n!kept.log\n# a comment\n",
         "a.log": "x",
@@ -128,7 +127,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_part_of_a_repository_keeps_to_the_rules_above_it(tmp_path: Path) -> None:
+def test_a_part_of_a_repository_keeps_to_the_rules_above_it(tmp_path):
     files = {
         "above/.gitignore": "*",
         "above/repository/.git/config": "x",
@@ -141,8 +140,8 @@ def test_a_part_of_a_repository_keeps_to_the_rules_above_it(tmp_path: Path) -> N
     assert labels(tmp_path / "above/repository") == [".gitignore", "src/a.py"]
 
 
-def test_what_is_no_text_of_a_person_is_left_out(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {
+def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
+    files = {
         "a.py": "x",
         "picture.png": b"\x89PNG\0",
         "late.bin": b"x" * 9000 + b"\0" * 50,
@@ -163,13 +162,13 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_many_of_a_kind_are_counted(tmp_path: Path) -> None:
+def test_many_of_a_kind_are_counted(tmp_path):
     made(tmp_path, {"a.py": "x"} | {f"{number:02}.lock": "x" for number in range(30)})
     (told,) = read_folder(tmp_path)[0].left_out
     assert told.endswith("09.lock and 20 more.")
 
 
-def test_links_lead_nowhere(tmp_path: Path) -> None:
+def test_links_lead_nowhere(tmp_path):
     made(tmp_path, {"outside/secret.txt": "x", "folder/a.txt": "x"})
     folder = tmp_path / "folder"
     (folder / "file").symlink_to(tmp_path / "outside/secret.txt")
@@ -180,13 +179,13 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     assert read.left_out == ("Links: file, gone, round.",)
 
 
-def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+def test_pipes_are_not_waited_for(tmp_path):
     made(tmp_path, {"a.txt": "x"})
     os.mkfifo(tmp_path / "pipe")
     assert read_folder(tmp_path)[0].left_out == ("Neither files nor folders: pipe.",)
 
 
-def test_the_digest_is_of_names_and_content(tmp_path: Path) -> None:
+def test_the_digest_is_of_names_and_content(tmp_path):
     digests = set()
     for number, files in enumerate(({"a": "x"}, {"b": "x"}, {"a": "y"}, {"a": "x", "b": ""})):
         digests.add(read_folder(made(tmp_path / str(number), files))[1])
@@ -194,15 +193,13 @@ def test_the_digest_is_of_names_and_content(tmp_path: Path) -> None:
     assert read_folder(made(tmp_path / "again", {"a": "x"}))[1] in digests
 
 
-def test_a_folder_without_texts_is_a_problem_that_says_what_was_there(tmp_path: Path) -> None:
+def test_a_folder_without_texts_is_a_problem_that_says_what_was_there(tmp_path):
     made(tmp_path, {"a.png": b"\0"})
     with pytest.raises(Problem, match=r"a\.png"):
         read_folder(tmp_path)
 
 
-def test_no_more_than_so_much_text_and_so_many_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_than_so_much_text_and_so_many_files(tmp_path, monkeypatch):
     made(tmp_path, {f"{number}.txt": "x" * 100 for number in range(5)})
     monkeypatch.setattr("engine.documents.folders.TEXT_BYTES", 400)
     with pytest.raises(Problem, match="400 bytes"):

@@ -7,7 +7,7 @@ from engine.documents.word import read_docx
 from tests.support.documents.office import docx, paragraph, run
 
 
-def tags(name: str, *parts: str) -> str:
+def tags(name, *parts):
     return f"<{name}>{''.join(parts)}</{name}>"
 
 
@@ -41,12 +41,12 @@ def tags(name: str, *parts: str) -> str:
         ("<mn>1</mn><annotation>no</annotation>", "1"),
     ],
 )
-def test_of_web_pages(formula: str, text: str) -> None:
+def test_of_web_pages(formula, text):
     (part,) = read_page(f"<p>about <math>{formula}</math> metres").parts
     assert part.text == f"about {text} metres"
 
 
-def test_a_formula_completes_no_number_and_ends_with_its_paragraph() -> None:
+def test_a_formula_completes_no_number_and_ends_with_its_paragraph():
     for html, text in (
         ("1<math><mfrac><mn>5</mn><mn>16</mn></mfrac></math>", "1 5/16"),
         ("1<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1½"),
@@ -59,8 +59,8 @@ def test_a_formula_completes_no_number_and_ends_with_its_paragraph() -> None:
         assert [part.text for part in read_page(html).parts] == [text]
 
 
-def test_of_word() -> None:
-    def of(text: str) -> str:
+def test_of_word():
+    def of(text):
         return tags("m:r", tags("m:t", text))
 
     for formula, text in (

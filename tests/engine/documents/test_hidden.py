@@ -19,7 +19,7 @@ ODD = st.text(
 )
 
 
-def test_what_is_hidden_goes_and_what_is_needed_stays() -> None:
+def test_what_is_hidden_goes_and_what_is_needed_stays():
     for text, shown in (
         ("plain\ttext,\nin lines", "plain\ttext,\nin lines"),
         ("co\u00adop\u00ader\u00adate", "cooperate"),
@@ -43,21 +43,21 @@ def test_what_is_hidden_goes_and_what_is_needed_stays() -> None:
 
 
 @given(ODD)
-def test_there_is_nothing_hidden_in_what_remains(text: str) -> None:
+def test_there_is_nothing_hidden_in_what_remains(text):
     shown, dropped = without_hidden(text)
     assert len(shown) + dropped == len(text)
     assert without_hidden(shown) == (shown, 0)
 
 
 @given(ODD)
-def test_the_places_are_those_that_were_dropped(text: str) -> None:
+def test_the_places_are_those_that_were_dropped(text):
     hidden = set(hidden_places(text))
     kept = "".join(each for i, each in enumerate(text) if i not in hidden)
     assert kept == without_hidden(text)[0]
 
 
 @given(st.text())
-def test_no_letter_number_or_sign_is_ever_dropped(text: str) -> None:
+def test_no_letter_number_or_sign_is_ever_dropped(text):
     hidden = {unicodedata.category(text[place]) for place in hidden_places(text)}
     assert hidden <= {"Cc", "Cf", "Cn", "Mn", "Lo", "Co"}
     assert all(
@@ -66,13 +66,13 @@ def test_no_letter_number_or_sign_is_ever_dropped(text: str) -> None:
     )
 
 
-def test_lines_end_in_one_way() -> None:
+def test_lines_end_in_one_way():
     assert with_plain_lines("a\r\nb\rc\nd\x0ce\x85f") == "a\nb\nc\nd\ne\nf"
 
 
-def test_half_a_character_is_shown_as_such() -> None:
+def test_half_a_character_is_shown_as_such():
     assert with_plain_lines("a\ud800b\ud83d\ude00") == "a\ufffdb\U0001f600"
 
 
-def test_a_name_is_one_line() -> None:
+def test_a_name_is_one_line():
     assert in_one_line(" a\n\u202eb\t\udcff.pdf") == "a b \ufffd.pdf"

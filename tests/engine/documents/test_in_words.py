@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from engine.documents import Document, Format, Section, SectionKind
+from engine.documents import Document, Section
 from engine.documents.in_words import lacks, size_in_words
 
 
-def document(kind: SectionKind, labels: tuple[str, ...], format: Format = "pdf") -> Document:
+def document(kind, labels, format="pdf"):
     sections = tuple(Section(kind, i, "text", label) for i, label in enumerate(labels, start=1))
     return Document("a", format, "00", sections)
 
@@ -14,7 +14,7 @@ def document(kind: SectionKind, labels: tuple[str, ...], format: Format = "pdf")
 SCAN = replace(document("page", ("", "")), without_text=(3, 7))
 
 
-def test_how_much_it_is() -> None:
+def test_how_much_it_is():
     for one, words in (
         (document("page", ("",)), "1 page"),
         (SCAN, "7 pages"),
@@ -29,7 +29,7 @@ def test_how_much_it_is() -> None:
         assert size_in_words(one) == words
 
 
-def test_what_nobody_will_read_is_a_line_each() -> None:
+def test_what_nobody_will_read_is_a_line_each():
     assert lacks(document("page", ("",))) == ()
     lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
     assert lines[0] == "2 of 7 pages have no text: 3, 7."

@@ -14,7 +14,7 @@ from tests.support.documents.pdfs import pdf
 NOTEBOOK = b'{"cells": [], "nbformat": 4}'
 
 
-def zipped(*names: str) -> bytes:
+def zipped(*names):
     made = BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name in names:
@@ -22,7 +22,7 @@ def zipped(*names: str) -> bytes:
     return made.getvalue()
 
 
-def test_the_kind() -> None:
+def test_the_kind():
     for name, data, kind in (
         ("a.pdf", pdf(""), "pdf"),
         ("a.txt", pdf(""), "pdf"),
@@ -59,7 +59,7 @@ def test_the_kind() -> None:
         assert kind_of(name, data) == kind
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_what_cannot_be_read_is_named():
     for data, said in (
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "picture"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF", "picture"),

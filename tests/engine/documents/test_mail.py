@@ -1,6 +1,5 @@
 """Messages and saved pages, as people see them."""
 
-from collections.abc import Callable
 from email.message import EmailMessage
 
 import pytest
@@ -18,12 +17,12 @@ HEADERS = (
 PAGE = "<html><style>p {color: red}</style><h1>Plan</h1><table><tr><td>Café<td>3 m²</table></html>"
 
 
-def only_text(data: bytes) -> str:
+def only_text(data):
     (section,) = read_mail(data).sections
     return section.text
 
 
-def test_a_message_is_who_wrote_what() -> None:
+def test_a_message_is_who_wrote_what():
     data = eml("Es sind 30 m².\n\n> Wie groß?", attached={"Übersicht.pdf": b"%PDF-", "b.pdf": b""})
     read = read_mail(data)
     assert [(each.label, each.text) for each in read.sections] == [
@@ -32,11 +31,11 @@ def test_a_message_is_who_wrote_what() -> None:
     assert read.left_out == ("Attachments: Übersicht.pdf, b.pdf.",)
 
 
-def test_of_a_text_and_a_page_the_page_is_read() -> None:
+def test_of_a_text_and_a_page_the_page_is_read():
     assert only_text(eml("see the page", page=PAGE)) == f"{HEADERS}\n\nPlan\n\nCafé | 3 m²"
 
 
-def test_a_forwarded_message_is_an_attachment() -> None:
+def test_a_forwarded_message_is_an_attachment():
     outer, inner = EmailMessage(), EmailMessage()
     inner["Subject"] = "The old offer"
     inner.set_content("secret")
@@ -48,7 +47,7 @@ def test_a_forwarded_message_is_an_attachment() -> None:
     assert read.left_out == ("Attachments: The old offer.",)
 
 
-def test_files_of_apples_mail_and_mailboxes() -> None:
+def test_files_of_apples_mail_and_mailboxes():
     data = eml("one")
     apple = f"{len(data)}     \n".encode() + data + b"<?xml version='1.0'?><plist/>"
     assert only_text(apple) == f"{HEADERS}\n\none"
@@ -57,7 +56,7 @@ def test_files_of_apples_mail_and_mailboxes() -> None:
     assert [(each.number, each.text[-3:]) for each in sections] == [(1, "one"), (2, "two")]
 
 
-def test_damaged_headers_are_shown_as_they_are_written() -> None:
+def test_damaged_headers_are_shown_as_they_are_written():
     for header, shown in (
         ("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=", "Subject: Größe"),
         ("Subject: =?x-unknown?q?Gr?=", "Subject: "),
@@ -66,7 +65,7 @@ def test_damaged_headers_are_shown_as_they_are_written() -> None:
         assert shown in only_text(f"{header}\nMIME-Version: 1.0\n\ntext".encode())
 
 
-def test_headers_and_names_of_attachments_in_any_encoding() -> None:
+def test_headers_and_names_of_attachments_in_any_encoding():
     head = 'Subject: Größe\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\ntext\n--b\n'
     name = (
         'Content-Disposition: attachment; filename="=?utf-8?q?Gr=C3=B6=C3=9Fe=2Epdf?="\n\n\n--b--'
@@ -77,7 +76,7 @@ def test_headers_and_names_of_attachments_in_any_encoding() -> None:
         assert read.left_out == ("Attachments: Größe.pdf.",)
 
 
-def test_odd_encodings() -> None:
+def test_odd_encodings():
     for kind, body in (
         ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),
         ("text/plain; charset=no-such", "Größe".encode()),
@@ -89,7 +88,7 @@ def test_odd_encodings() -> None:
         assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")
 
 
-def test_a_message_as_its_reader_sees_it_and_what_is_left_out() -> None:
+def test_a_message_as_its_reader_sees_it_and_what_is_left_out():
     page = "<del>900</del> 850 <p style=display:none>no</p>100 \x80 – \xff"
     head = b"Subject: =?gb2312?B?6UY=?= =?iso-8859-1?Q?_100_=80?=\nContent-Type: "
     read = read_mail(
@@ -104,19 +103,19 @@ def test_a_message_as_its_reader_sees_it_and_what_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("make", [webarchive, lambda page: webarchive(page, binary=False)])
-def test_saved_pages(make: Callable[[str], bytes]) -> None:
+def test_saved_pages(make):
     document = read_bytes("page", make(PAGE))
     assert [(each.label, each.text) for each in document.sections] == [
         ("Plan", "Plan\n\nCafé | 3 m²")
     ]
 
 
-def test_styles_of_a_saved_page_stand_in_files_of_their_own() -> None:
+def test_styles_of_a_saved_page_stand_in_files_of_their_own():
     page = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
     assert read_bytes("page", webarchive(page, css=".x{display:none}")).text == "yes"
 
 
-def test_what_is_no_saved_page() -> None:
+def test_what_is_no_saved_page():
     for data in (b"bplist00WebMainResource", b"bplist00"):
         with pytest.raises(Problem):
             read_webarchive(data)

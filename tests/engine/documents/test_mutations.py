@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,17 @@ KINDS = (
 )
 
 
-def test_each_is_read_or_a_problem() -> None:
+def test_each_is_read_or_a_problem():
     check(40, KINDS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_of_many_is_read_or_a_problem(kind: str) -> None:
+def test_each_of_many_is_read_or_a_problem(kind):
     check(3000, [kind])
 
 
-def check(count: int, kinds: Sequence[str]) -> None:
+def check(count, kinds):
     ended = subprocess.run(
         [sys.executable, "-m", "tests.support.documents.mutations", str(count), *kinds],
         cwd=ROOT,

@@ -2,20 +2,20 @@
 
 import pytest
 
-from engine.documents import Document, Section, SectionKind
+from engine.documents import Document, Section
 from engine.documents.named_places import named_places, ranges_of
 
 
-def document(*texts: str, kind: SectionKind = "part", first: int = 1, label: str = "") -> Document:
+def document(*texts, kind="part", first=1, label=""):
     sections = tuple(Section(kind, n, text, label) for n, text in enumerate(texts, start=first))
     return Document("a", "pdf", "00", sections)
 
 
-def named(question: str) -> list[tuple[str, str, str]]:
+def named(question):
     return [(place.kind, place.first, place.last) for place in named_places(question)]
 
 
-def at(question: str, one: Document) -> list[str]:
+def at(question, one):
     """The texts at the places that a question names."""
     return [
         one.text[start:end].strip()
@@ -53,11 +53,11 @@ def at(question: str, one: Document) -> list[str]:
         ("§ ४३ में क्या है?", [("clause", "43", "43")]),
     ],
 )
-def test_places_are_named_in_many_ways(question: str, places: list[tuple[str, str, str]]) -> None:
+def test_places_are_named_in_many_ways(question, places):
     assert named(question) == places
 
 
-def test_other_numbers_name_no_place() -> None:
+def test_other_numbers_name_no_place():
     for question in (
         "Summarize it in 5 pages",
         "Who pays 300 euros?",
@@ -71,7 +71,7 @@ def test_other_numbers_name_no_place() -> None:
         assert named(question) == [], question
 
 
-def test_pages_and_slides_are_found_by_number() -> None:
+def test_pages_and_slides_are_found_by_number():
     one = document("first", "second", "third", kind="page")
     assert at("page 2", one) == ["second"]
     assert at("pages 2-9", one) == ["second\n\nthird"]
@@ -82,7 +82,7 @@ def test_pages_and_slides_are_found_by_number() -> None:
     assert at("page 2", document("first", "second", kind="slide")) == ["second"]
 
 
-def test_rows_are_found_by_number() -> None:
+def test_rows_are_found_by_number():
     sheet = Document(
         "a.xlsx",
         "xlsx",
@@ -96,7 +96,7 @@ def test_rows_are_found_by_number() -> None:
     assert at("line 42", document("a\nb\nc", kind="lines", first=41)) == ["b"]
 
 
-def test_chapters_are_found_by_name_or_number() -> None:
+def test_chapters_are_found_by_name_or_number():
     book = document("Chapter VI\nthe sea", "Chapter VII\nthe land", kind="chapter")
     assert at("chapter 7", book) == ["Chapter VII\nthe land"]
     assert at("chapter 2", book) == ["Chapter VII\nthe land"]  # the second of the book's parts
@@ -105,7 +105,7 @@ def test_chapters_are_found_by_name_or_number() -> None:
     assert at("chapter 7", manual) == ["# 7. Land\ngreen"]
 
 
-def test_clauses_are_found_by_name_or_number() -> None:
+def test_clauses_are_found_by_name_or_number():
     lease = document("§ 2 Rent\nIt is high, see\n§ 4.\n§ 3 Pets\nNone.")
     assert at("What does § 3 say?", lease) == ["§ 3 Pets\nNone."]
     law = document("\n".join(f"Section {n}: Title\nsee\nsection 4 of it." for n in range(1, 20)))
@@ -123,5 +123,5 @@ def test_clauses_are_found_by_name_or_number() -> None:
     assert at("clause 4.4", contract) == []
 
 
-def test_a_number_that_stands_everywhere_names_nothing() -> None:
+def test_a_number_that_stands_everywhere_names_nothing():
     assert at("item 1", document("1. milk\n2. bread\n\n" * 20)) == []

@@ -13,19 +13,19 @@ TEXTS = [WordIndex(document.text) for document in DOCUMENTS.values()]
 NOTED = beside(DOCUMENTS.values(), ["Does Berta owe us 77 pounds?"])
 
 
-def of(answer: str, *texts: str) -> list[tuple[str, str]]:
+def of(answer, *texts):
     """What is not found in these texts, or in the three documents, and of what kind it is."""
     indexes = [WordIndex(text) for text in texts] or TEXTS
     return [(answer[found.start : found.end], found.kind) for found in not_found(answer, indexes)]
 
 
-def test_what_the_documents_say_is_found() -> None:
+def test_what_the_documents_say_is_found():
     for answer in [answer.text for answer in ANSWERS]:
         missing = {said for said, _ in of(answer)}
         assert missing <= {"24"}  # an answer that is wrong by a number
 
 
-def test_an_invented_word_of_each_kind_is_named() -> None:
+def test_an_invented_word_of_each_kind_is_named():
     answer = (
         "On 12 March 2027 **Maria Keller** and Peter Stern agreed on EUR 1,285,000.00 for the "
         "HP-221: “The Seller shall … never deliver”."
@@ -37,12 +37,12 @@ def test_an_invented_word_of_each_kind_is_named() -> None:
     ]
 
 
-def test_numbers_are_found_however_they_are_written() -> None:
+def test_numbers_are_found_however_they_are_written():
     for written in ("1284000", "1,284,000", "1.284.000,00", "1 284 000", "2,5"):
         assert of(f"That is {written} in all.") == []
 
 
-def test_numbers_are_found_in_other_forms_of_the_text() -> None:
+def test_numbers_are_found_in_other_forms_of_the_text():
     for written, text in (
         ("1284000", "it is 1 284 000"),
         ("12", "on the 12th"),
@@ -55,7 +55,7 @@ def test_numbers_are_found_in_other_forms_of_the_text() -> None:
         assert of(f"That is {written} in all.", text) == []
 
 
-def test_scripts_with_signs_and_points_are_read_as_words() -> None:
+def test_scripts_with_signs_and_points_are_read_as_words():
     for written, text in (
         ("“שכר הדירה ישלם עד החמישי”", "שְׂכַר הַדִּירָה יְשֻׁלַּם עַד הַחֲמִישִׁי"),
         ("„किराया 45,000 रुपये है“", "किराया ४५,००० रुपये है"),
@@ -65,7 +65,7 @@ def test_scripts_with_signs_and_points_are_read_as_words() -> None:
     assert of("१५ दिसंबर २०२५", "15 June") == [("२०२५", "number")]
 
 
-def test_other_numbers_are_not() -> None:
+def test_other_numbers_are_not():
     for written, text in (
         ("1,284", "1,285 and 284"),
         ("10.5", "105"),
@@ -75,13 +75,13 @@ def test_other_numbers_are_not() -> None:
         assert of(f"That is {written} in all.", text) == [(written, "number")]
 
 
-def test_what_a_number_may_be() -> None:
+def test_what_a_number_may_be():
     assert readings("1,000") == {"1", "1000"}
     assert readings("1.284.000,50") == {"1284000.5"}
     assert readings("3.50") == readings("3,5") == {"3.5"}
 
 
-def test_quotations_stand_as_they_are_written() -> None:
+def test_quotations_stand_as_they_are_written():
     for quoted in ("“{}”", '"{}"', "„{}“", "«{}»", "\u2018{}\u2019", "「{}」"):
         said = "free of defects and fit for continuous operation"
         assert of(f"They are {quoted.format(said)}, it says.") == []
@@ -89,27 +89,27 @@ def test_quotations_stand_as_they_are_written() -> None:
         assert of(f"They are {quoted.format(other)}, it says.") == [(other, "quotation")]
 
 
-def test_a_quotation_may_go_on_in_the_next_line() -> None:
+def test_a_quotation_may_go_on_in_the_next_line():
     for quoted in ("“{}”", "„{}“", "«{}»", "「{}」"):
         other = "never delivered\nin lots of any size"
         assert of(f"They are {quoted.format(other)}, it says.") == [(other, "quotation")]
         assert of("They are “never\n\ndelivered” so.") == []
 
 
-def test_a_quotation_may_leave_words_out() -> None:
+def test_a_quotation_may_leave_words_out():
     assert of("It says “The pumps shall be new, [...] fit for … operation”.") == []
 
 
-def test_code_is_left_alone() -> None:
+def test_code_is_left_alone():
     answer = 'Run this:\n\n```python\nx = 999  # "quite new"\n```\n\nand `port 998` too.'
     assert of(answer) == []
 
 
-def test_markers_and_citations_are_no_numbers() -> None:
+def test_markers_and_citations_are_no_numbers():
     assert of("7. First [99]\n8. second\n\n## 6. Third\n\n[the notes](https://a.example/55)") == []
 
 
-def test_what_the_person_said_and_names_of_files_need_not_stand_there() -> None:
+def test_what_the_person_said_and_names_of_files_need_not_stand_there():
     for answer in (
         "It is on page 3 of contract.pdf.",
         "As you say, Berta owes 77 pounds to Berta’s firm.",
@@ -119,7 +119,7 @@ def test_what_the_person_said_and_names_of_files_need_not_stand_there() -> None:
 
 
 @given(st.text(alphabet='aB1 .,-/“”"`*[]\n«»年', max_size=60), st.text(max_size=20))
-def test_what_is_named_is_in_the_answer_and_apart(answer: str, text: str) -> None:
+def test_what_is_named_is_in_the_answer_and_apart(answer, text):
     end = 0
     for found in not_found(answer, [WordIndex(text)]):
         assert end <= found.start < found.end <= len(answer)
@@ -127,5 +127,5 @@ def test_what_is_named_is_in_the_answer_and_apart(answer: str, text: str) -> Non
 
 
 @given(st.text(alphabet='aBc1 .,-/“”"\n', max_size=60))
-def test_a_text_has_all_that_it_says(text: str) -> None:
+def test_a_text_has_all_that_it_says(text):
     assert not_found(text, [WordIndex(text)]) == ()

@@ -1,7 +1,6 @@
 """Notebooks: the cells, and what they printed."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -27,11 +26,11 @@ VALUES = st.recursive(
 )
 
 
-def notebook(*cells: dict[str, Any]) -> bytes:
+def notebook(*cells):
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}).encode()
 
 
-def test_cells_with_their_outputs() -> None:
+def test_cells_with_their_outputs():
     read = read_notebook(
         notebook(
             {"cell_type": "markdown", "source": ["# Prices\n", "of all things"]},
@@ -73,14 +72,14 @@ def test_cells_with_their_outputs() -> None:
     assert len(read.left_out) == 1
 
 
-def test_long_outputs_are_cut_and_it_is_told() -> None:
+def test_long_outputs_are_cut_and_it_is_told():
     output = {"output_type": "stream", "text": "x" * 2 * OUTPUT_CHARACTERS}
     read = read_notebook(notebook({"cell_type": "code", "source": "a", "outputs": [output]}))
     assert read.sections[0].text.count("x") == OUTPUT_CHARACTERS
     assert len(read.left_out) == 1
 
 
-def test_an_older_notebook() -> None:
+def test_an_older_notebook():
     cell = {"cell_type": "code", "input": "1", "outputs": [{"output_type": "pyout", "text": "2"}]}
     older = {"nbformat": 3, "worksheets": [{"cells": [cell]}]}
     assert read_notebook(json.dumps(older).encode()).sections == (
@@ -88,7 +87,7 @@ def test_an_older_notebook() -> None:
     )
 
 
-def test_what_is_no_json_is_a_problem() -> None:
+def test_what_is_no_json_is_a_problem():
     for data in (b"{", b"[" * 100_000, b"nan nan"):
         with pytest.raises(Problem, match="no JSON"):
             read_notebook(data)
@@ -96,6 +95,6 @@ def test_what_is_no_json_is_a_problem() -> None:
 
 @example({"cells": [{"cell_type": "code", "source": "a"}]})
 @given(VALUES)
-def test_any_json_is_read(value: Any) -> None:
+def test_any_json_is_read(value):
     for section in read_notebook(json.dumps(value).encode()).sections:
         assert section.text.strip()

@@ -1,7 +1,5 @@
 """The automatic numbers of Word, as Word shows them."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from engine.documents.numbering import written
@@ -23,7 +21,7 @@ CONTRACT = (
 )
 
 
-def shown(paragraphs: str, numbering: str, styles: str = "") -> list[str]:
+def shown(paragraphs, numbering, styles=""):
     """The lines of a document."""
     parts = {"word/numbering.xml": numbering}
     if styles:
@@ -32,7 +30,7 @@ def shown(paragraphs: str, numbering: str, styles: str = "") -> list[str]:
     return [line for each in sections for line in each.text.splitlines() if line]
 
 
-def items(*levels: int, of: int = 1) -> str:
+def items(*levels, of=1):
     return "".join(paragraph(run("x"), item_of=of, level=level) for level in levels)
 
 
@@ -44,17 +42,17 @@ def items(*levels: int, of: int = 1) -> str:
         ((1, 1, 0, 1), ["1.1", "1.2", "Article 1", "1.1"]),  # a level is used before the one above
     ],
 )
-def test_levels_count_and_begin_anew(levels: Sequence[int], numbers: list[str]) -> None:
+def test_levels_count_and_begin_anew(levels, numbers):
     assert shown(items(*levels), numbering_of(CONTRACT)) == [f"{each} x" for each in numbers]
 
 
-def test_a_list_goes_on_behind_other_text() -> None:
+def test_a_list_goes_on_behind_other_text():
     body = items(0) + paragraph(run("between")) + items(0, of=2) + items(0, 1)
     lists = numbering_of(CONTRACT, numbered_level(0, "%1)", kind="upperRoman"))
     assert shown(body, lists) == ["Article 1 x", "between", "I) x", "Article 2 x", "2.1 x"]
 
 
-def test_lists_of_one_kind_count_together_unless_one_starts_anew() -> None:
+def test_lists_of_one_kind_count_together_unless_one_starts_anew():
     again = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
     lists = numbering_of(CONTRACT, uses=used_list(2, 1) + used_list(3, 1, again))
     body = items(0) + items(0, of=2) + items(0, 0, 1, of=3) + items(0)
@@ -63,13 +61,13 @@ def test_lists_of_one_kind_count_together_unless_one_starts_anew() -> None:
     ]
 
 
-def test_a_list_may_have_levels_of_its_own() -> None:
+def test_a_list_may_have_levels_of_its_own():
     other = f'<w:lvlOverride w:ilvl="0">{numbered_level(0, "§ %1")}</w:lvlOverride>'
     lists = numbering_of(CONTRACT, uses=used_list(2, 1, other))
     assert shown(items(0, 1, of=2), lists) == ["§ 1 x", "1.1 x"]
 
 
-def test_a_level_may_go_on_or_begin_behind_another_one_only() -> None:
+def test_a_level_may_go_on_or_begin_behind_another_one_only():
     never = numbered_level(0, "%1.") + numbered_level(
         1, "Item %2", more='<w:lvlRestart w:val="0"/>'
     )
@@ -84,15 +82,15 @@ def test_a_level_may_go_on_or_begin_behind_another_one_only() -> None:
     ]
 
 
-def test_legal_numbers_are_digits_whatever_the_levels_above_look_like() -> None:
+def test_legal_numbers_are_digits_whatever_the_levels_above_look_like():
     legal = numbered_level(0, "Article %1", kind="upperRoman") + numbered_level(
         1, "Section %1.%2", kind="decimalZero", more="<w:isLgl/>"
     )
     assert shown(items(0, 1), numbering_of(legal)) == ["Article I x", "Section 1.1 x"]
 
 
-def test_styles_number_their_paragraphs() -> None:
-    def style(name: str, content: str, based_on: str = "") -> str:
+def test_styles_number_their_paragraphs():
+    def style(name, content, based_on=""):
         parent = f'<w:basedOn w:val="{based_on}"/>' if based_on else ""
         return (
             f'<w:style w:type="paragraph" w:styleId="{name}"><w:name w:val="{name}"/>{parent}'
@@ -118,7 +116,7 @@ def test_styles_number_their_paragraphs() -> None:
     ]
 
 
-def test_a_list_may_be_the_one_of_a_style() -> None:
+def test_a_list_may_be_the_one_of_a_style():
     styles = (
         '<w:style w:type="numbering" w:styleId="L"><w:pPr><w:numPr><w:numId w:val="1"/>'
         "</w:numPr></w:pPr></w:style>"
@@ -129,7 +127,7 @@ def test_a_list_may_be_the_one_of_a_style() -> None:
     assert shown(items(0), circle, styles) == ["x"]
 
 
-def test_what_is_numbered_but_not_shown() -> None:
+def test_what_is_numbered_but_not_shown():
     deleted = '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr>'
     deleted += f'<w:del w:id="1"/></w:rPr></w:pPr>{run("first ")}</w:p>'
     empty = paragraph("", item_of=1)
@@ -141,13 +139,13 @@ def test_what_is_numbered_but_not_shown() -> None:
     ]
 
 
-def test_numbers_in_cells_and_boxes_and_without_a_space() -> None:
+def test_numbers_in_cells_and_boxes_and_without_a_space():
     tight = numbered_level(0, "%1", more='<w:suff w:val="nothing"/>')
     table = f"<w:tbl><w:tr>{''.join(f'<w:tc>{items(0)}</w:tc>' for _ in '12')}</w:tr></w:tbl>"
     assert shown(table, numbering_of(tight)) == ["1x | 2x"]
 
 
-def test_lists_that_are_not_there_number_nothing() -> None:
+def test_lists_that_are_not_there_number_nothing():
     body = items(0, of=9) + items(0, of=0) + items(5)
     assert shown(body, numbering_of(numbered_level(0, "%1."))) == ["x", "x", "x"]
     assert [each.text for each in read_docx(docx(items(0))).sections] == ["x"]
@@ -180,5 +178,5 @@ def test_lists_that_are_not_there_number_nothing() -> None:
         ("upperRoman", (0, 99_999), ("0", "99999")),
     ],
 )
-def test_formats(kind: str, counts: Sequence[int], texts: Sequence[str]) -> None:
+def test_formats(kind, counts, texts):
     assert tuple(written(count, kind) for count in counts) == texts

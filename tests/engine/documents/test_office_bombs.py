@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-def test_entities() -> None:
+def test_entities():
     for name, part in CASES:
         parts = parts_of(SAMPLES[name].data)
         declaration, end, root = parts[part].rpartition(b"?>")
@@ -30,14 +30,14 @@ def test_entities() -> None:
             read_bytes(name, zipped(parts))
 
 
-def test_entities_in_a_chapter() -> None:
+def test_entities_in_a_chapter():
     chapter = page("&l9;").replace("<!DOCTYPE html>", LAUGHS.decode())
     with pytest.raises(Problem, match="entities"):
         read_bytes("a.epub", epub({"a.xhtml": chapter}))
 
 
 @pytest.mark.parametrize("name", mostly_slow(NAMES, quick=["talk.pptx"]))
-def test_a_part_of_zeros(name: str) -> None:
+def test_a_part_of_zeros(name):
     parts = parts_of(SAMPLES[name].data)
     hit = next(
         part

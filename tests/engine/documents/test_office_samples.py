@@ -7,7 +7,7 @@ from tests.support.documents.office_samples import office_samples
 SAMPLES = office_samples()
 
 
-def test_what_is_read() -> None:
+def test_what_is_read():
     for name in SAMPLES:
         sample = SAMPLES[name]
         document = read_bytes(name, sample.data)

@@ -4,7 +4,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -12,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.documents import BETWEEN, Document, Section, SectionKind
+from engine.documents import BETWEEN, Document, Section
 from engine.documents.passages import (
     FEWEST_UNITS,
     MOST_UNITS,
-    Key,
     PassageIndex,
     choose,
     cut,
@@ -37,19 +35,19 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces) * 12)
-KINDS: list[SectionKind] = ["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
+KINDS = ["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
 
 
-def document(*texts: str, kind: SectionKind = "page") -> Document:
+def document(*texts, kind="page"):
     sections = tuple(Section(kind, i, text) for i, text in enumerate(texts, start=1))
     return Document("a", "pdf", "00", sections)
 
 
-def words(count: int, word: str = "word") -> str:
+def words(count, word="word"):
     return " ".join([word] * count)
 
 
-def cuts(one: Document) -> list[str]:
+def cuts(one):
     return [one.text[passage.start : passage.end] for passage in cut(one)]
 
 
@@ -57,7 +55,7 @@ def cuts(one: Document) -> list[str]:
 
 
 @given(st.lists(TEXTS, max_size=4), st.sampled_from(KINDS))
-def test_passages_hold_all_the_text_and_do_not_overlap(texts: list[str], kind: SectionKind) -> None:
+def test_passages_hold_all_the_text_and_do_not_overlap(texts, kind):
     one = document(*texts, kind=kind)
     passages = cut(one)
     assert all(before.end <= after.start for before, after in pairwise(passages))
@@ -67,13 +65,13 @@ def test_passages_hold_all_the_text_and_do_not_overlap(texts: list[str], kind: S
         assert len(text.split()) <= MOST_UNITS
 
 
-def test_passages_have_about_as_many_words() -> None:
+def test_passages_have_about_as_many_words():
     lengths = [len(text.split()) for text in cuts(document(words(2000)))]
     assert all(FEWEST_UNITS <= length <= MOST_UNITS for length in lengths[:-1])
     assert sum(lengths) == 2000
 
 
-def test_a_document_is_cut_at_its_strongest_border() -> None:
+def test_a_document_is_cut_at_its_strongest_border():
     for kind, before, after in (
         ("page", words(210), BETWEEN + words(20) + "\n\n" + words(250)),
         ("page", words(210), "\n# Notice\n" + words(20) + "\n\n" + words(250)),
@@ -91,13 +89,13 @@ def test_a_document_is_cut_at_its_strongest_border() -> None:
         assert cuts(document(*texts, kind=kind))[0] == before
 
 
-def test_text_without_spaces_is_cut_too() -> None:
+def test_text_without_spaces_is_cut_too():
     lengths = [len(text) for text in cuts(document("合同在三十天内终止。" * 300))]
     assert max(lengths) <= 2 * MOST_UNITS
     assert sum(lengths) == 3000
 
 
-def test_dense_text_has_passages_as_short_as_prose() -> None:
+def test_dense_text_has_passages_as_short_as_prose():
     row = "O-1350,2025-03-02,Baker Ltd,Cork,hinge left,70,631.05,19,750.95"
     records = [{"id": n, "name": f"account {n}", "active": True} for n in range(300)]
     for text in (
@@ -124,7 +122,7 @@ CONTRACT = document(
 )
 
 
-def best(question: str, one: Document = CONTRACT) -> int | None:
+def best(question, one=CONTRACT):
     """The section of the passage that stands first; None where nothing is found."""
     with PassageIndex() as index:
         passages = index.passages(1, one)
@@ -133,7 +131,7 @@ def best(question: str, one: Document = CONTRACT) -> int | None:
     return None if key is None else one.section_at(passages[key[1]].start)
 
 
-def test_a_question_finds_its_passage() -> None:
+def test_a_question_finds_its_passage():
     for question, section in (
         ("How long is the notice period?", 1),
         ("When is it terminated?", 1),
@@ -147,7 +145,7 @@ def test_a_question_finds_its_passage() -> None:
         assert best(question) == section
 
 
-def test_words_that_stand_together_count_more() -> None:
+def test_words_that_stand_together_count_more():
     one = document(
         words(230, "filler") + " period of the moon, and a notice on the door",
         words(230, "filler") + " a notice period holds for all, of the moon and the door",
@@ -156,7 +154,7 @@ def test_words_that_stand_together_count_more() -> None:
     assert best('Who wrote "a notice on the door"?', one) == 0
 
 
-def test_names_of_sections_are_found() -> None:
+def test_names_of_sections_are_found():
     sections = (
         Section("sheet", 1, words(230, "12"), "Prices"),
         Section("sheet", 2, words(230, "12"), "Costs"),
@@ -164,7 +162,7 @@ def test_names_of_sections_are_found() -> None:
     assert best("costs?", Document("a", "xlsx", "00", sections)) == 1
 
 
-def test_only_the_documents_that_are_asked_for_are_looked_through() -> None:
+def test_only_the_documents_that_are_asked_for_are_looked_through():
     with PassageIndex() as index:
         for number in (1, 2):
             index.passages(number, CONTRACT)
@@ -172,7 +170,7 @@ def test_only_the_documents_that_are_asked_for_are_looked_through() -> None:
         assert index.find("notice", []).scores == {}
 
 
-def test_words_are_found_in_other_forms() -> None:
+def test_words_are_found_in_other_forms():
     for function_words, pairs in (
         (
             "die der und ist mit von in zu",
@@ -189,12 +187,12 @@ def test_words_are_found_in_other_forms() -> None:
             assert best(f"{asked}?", one) == 1, pair
 
 
-def test_words_without_their_accents_are_found() -> None:
+def test_words_without_their_accents_are_found():
     one = document(words(230), words(230) + " reparación", words(230))
     assert best("reparacion", one) == 1
 
 
-def test_numbers_are_found_with_and_without_separators() -> None:
+def test_numbers_are_found_with_and_without_separators():
     for asked, written in (
         ("Who holds 225871 shares?", "225,871"),
         ("Who holds 225,871 shares?", "225871"),
@@ -244,20 +242,20 @@ def test_numbers_are_found_with_and_without_separators() -> None:
         ("Garten?", "Gar\u00adten und Hof", "Haus mit Dach"),
     ],
 )
-def test_words_are_found_in_every_script(asked: str, written: str, others: str) -> None:
+def test_words_are_found_in_every_script(asked, written, others):
     other = f"{others} " * 100
     assert best(asked, document(other, f"{other}{written} .", other)) == 1
 
 
 @given(st.text() | st.text('"*^():+-{}ANDORNEAR 合é\x00', max_size=30))
-def test_no_question_is_an_error(question: str) -> None:
+def test_no_question_is_an_error(question):
     with PassageIndex() as index:
         index.passages(1, CONTRACT)
         index.find(question, [1])
 
 
 @given(st.text())
-def test_no_text_is_an_error(text: str) -> None:
+def test_no_text_is_an_error(text):
     with PassageIndex() as index:
         passages = index.passages(1, document(text))
         assert bool(passages) == bool(text.strip())
@@ -272,10 +270,8 @@ LAST = {1: 9, 2: 9, 3: 9}
 
 
 @given(SCORES, st.integers(0, 40), st.sets(st.tuples(st.integers(1, 3), st.integers(0, 9))))
-def test_what_is_chosen_fits_and_is_in_order(
-    scores: Mapping[Key, float], room: int, without: set[Key]
-) -> None:
-    def cost(key: Key) -> int:
+def test_what_is_chosen_fits_and_is_in_order(scores, room, without):
+    def cost(key):
         return 1 + key[1] % 5
 
     chosen = choose(scores, cost, room=room, last=LAST, without=without)
@@ -286,13 +282,13 @@ def test_what_is_chosen_fits_and_is_in_order(
         assert sum(map(cost, chosen)) > room - 5
 
 
-def test_a_good_passage_takes_its_neighbours_along() -> None:
+def test_a_good_passage_takes_its_neighbours_along():
     scores = {(1, 4): 9.0, (1, 8): 3.0, (2, 0): 2.0}
     chosen = choose(scores, lambda key: 1, room=4, last=LAST)
     assert chosen == ((1, 3), (1, 4), (1, 5), (1, 8))
     assert choose(scores, lambda key: 1, room=2, last=LAST, first=[(2, 0)]) == ((1, 4), (2, 0))
 
 
-def test_those_to_be_chosen_first_need_no_score() -> None:
+def test_those_to_be_chosen_first_need_no_score():
     chosen = choose({(1, 4): 9.0}, lambda key: 1, room=2, last=LAST, first=[(3, 7), (2, 0)])
     assert chosen == ((2, 0), (3, 7))

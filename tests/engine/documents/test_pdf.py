@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from engine.documents.hidden import without_hidden
-from engine.documents.page_picture import Box
 from engine.documents.pdf import draw_page, read_pdf
 from models.errors import Problem
 from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, risen, unicode_line
@@ -25,11 +24,11 @@ PAGE = lines(
 ) + line("A paragraph of its own.", y=180)
 
 
-def texts(*pages: Page | str) -> list[str]:
+def texts(*pages):
     return [section.text for section in read_pdf(pdf(*pages)).sections]
 
 
-def test_pages_are_sections_with_their_numbers() -> None:
+def test_pages_are_sections_with_their_numbers():
     read = read_pdf(pdf(line("One."), "", line("Three.")))
     assert [(each.kind, each.number, each.text) for each in read.sections] == [
         ("page", 1, "One."),
@@ -38,7 +37,7 @@ def test_pages_are_sections_with_their_numbers() -> None:
     assert (read.without_text, read.faint, read.left_out) == ((), 0, ())
 
 
-def test_lines_stay_lines_and_paragraphs_stand_apart() -> None:
+def test_lines_stay_lines_and_paragraphs_stand_apart():
     assert texts(PAGE) == [
         "The parties agree on what follows, and on how\n"
         "it is to be read where two of them disagree.\n"
@@ -48,7 +47,7 @@ def test_lines_stay_lines_and_paragraphs_stand_apart() -> None:
     ]
 
 
-def test_of_a_row_of_dots_three_stay() -> None:
+def test_of_a_row_of_dots_three_stay():
     for written, read in (
         ("1 Introduction . . . . . . . . . 7", "1 Introduction ... 7"),
         ("2 Naming.............. 8", "2 Naming... 8"),
@@ -58,16 +57,16 @@ def test_of_a_row_of_dots_three_stay() -> None:
         assert texts(line(written)) == [read]
 
 
-def test_characters_of_all_scripts() -> None:
+def test_characters_of_all_scripts():
     assert texts(unicode_line("Привет 日本語 \ud800!")) == ["Привет 日本語 \U0001f600!"]
 
 
-def test_what_a_person_filled_in_is_read() -> None:
+def test_what_a_person_filled_in_is_read():
     page = Page(line("Name:"), notes=[line("Ada Lovelace", y=200)])
     assert texts(page) == ["Name:\nAda Lovelace"]
 
 
-def test_what_is_filled_in_stands_beside_its_label() -> None:
+def test_what_is_filled_in_stands_beside_its_label():
     labels = (
         line("Name", y=250)
         + line("Country", y=226)
@@ -89,7 +88,7 @@ def test_what_is_filled_in_stands_beside_its_label() -> None:
     ]
 
 
-def test_boxes_that_are_ticked_and_those_that_are_not() -> None:
+def test_boxes_that_are_ticked_and_those_that_are_not():
     page = Page(
         line("Smoker", x=40, y=250) + line("Insured", x=40, y=226),
         ticks=[(20, 250, True), (20, 226, False)],
@@ -99,7 +98,7 @@ def test_boxes_that_are_ticked_and_those_that_are_not() -> None:
     assert len(picture.boxes) == 1
 
 
-def test_comments_stand_below_the_page() -> None:
+def test_comments_stand_below_the_page():
     page = Page(line("The rent is 900 euros."), comments=["It must be 850.", "Since when?"])
     assert texts(page) == [
         "The rent is 900 euros.\n\nComment: It must be 850.\n\nComment: Since when?"
@@ -107,7 +106,7 @@ def test_comments_stand_below_the_page() -> None:
     assert draw_page(pdf(page), 1, spans=[(0, 99)], width=400).boxes
 
 
-def test_a_form_that_only_one_program_shows_is_a_problem() -> None:
+def test_a_form_that_only_one_program_shows_is_a_problem():
     form = "/AcroForm << /XFA () /Fields [] >> /NeedsRendering true"
     with pytest.raises(Problem, match="XFA"):
         read_pdf(pdf(line("Please wait..."), catalog=form))
@@ -116,7 +115,7 @@ def test_a_form_that_only_one_program_shows_is_a_problem() -> None:
     assert len(read.left_out) == 1
 
 
-def test_a_picture_of_a_page_with_a_stamp_is_reported() -> None:
+def test_a_picture_of_a_page_with_a_stamp_is_reported():
     scan = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
     logo = "q 40 0 0 30 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
     stamp = line("Case 1:20-cv-01234 Page 1 of 3")
@@ -125,7 +124,7 @@ def test_a_picture_of_a_page_with_a_stamp_is_reported() -> None:
         assert len(read_pdf(pdf(content)).left_out) == reported
 
 
-def test_cells_side_by_side_are_apart() -> None:
+def test_cells_side_by_side_are_apart():
     cells = "".join(f"1 0 0 1 {x} 250 Tm ({text}) Tj " for x, text in ((20, 12), (40, 3), (52, 0)))
     assert texts(f"BT /F1 12 Tf {cells} ET") == ["12 3 0"]
     spaced = "BT /F1 12 Tf {} Tc 1 0 0 1 20 250 Tm (123) Tj ET"  # PDFium sees no spaces in it
@@ -150,21 +149,19 @@ def test_cells_side_by_side_are_apart() -> None:
     ],
     ids=["diaeresis", "breve", "dotless", "cedilla", "none"],
 )
-def test_accents_are_put_onto_their_letters(
-    request: pytest.FixtureRequest, content: str, text: str
-) -> None:
+def test_accents_are_put_onto_their_letters(request, content, text):
     beyond = {"breve": "\u02d8", "dotless": "\u0131"}.get(request.node.callspec.id)
     if beyond and texts(unicode_line(beyond)) != [beyond]:
         pytest.skip("No font of this machine has the letter, and PDFium leaves it out.")
     assert texts(content) == [text]
 
 
-def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
+def test_a_page_that_shows_something_and_has_no_text_is_named():
     read = read_pdf(pdf(line("One."), "0 0 1 rg 10 10 50 50 re f", "", "BT ET"))
     assert read.without_text == (2,)
 
 
-def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted() -> None:
+def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted():
     for content, faint, unseen in (
         (line("tiny", size=3), 4, 0),
         (line("tiny by its matrix", matrix=".2 0 0 .2"), 15, 0),
@@ -184,7 +181,7 @@ def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted() -> Non
 
 
 @pytest.mark.parametrize("state", ["/OFF [8 0 R]", "/BaseState /OFF", "/ON [8 0 R]"])
-def test_layers_that_are_off_are_not_read(state: str) -> None:
+def test_layers_that_are_off_are_not_read(state):
     catalog = f"/OCProperties << /OCGs [8 0 R 9 0 R] /D << {state} /Order [] >> >>"
     off = f"/OC /A BDC {line('7,000 EUR')} EMC\n" if "ON" not in state else ""
     page = Page(off + line("8,500 EUR", y=200), resources="/Properties << /A 8 0 R /B 9 0 R >>")
@@ -193,7 +190,7 @@ def test_layers_that_are_off_are_not_read(state: str) -> None:
     assert [each.text for each in read.sections] == ["8,500 EUR"]
 
 
-def test_only_under_a_picture_unpainted_text_is_recognized_text() -> None:
+def test_only_under_a_picture_unpainted_text_is_recognized_text():
     picture = "q 100 0 0 100 200 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xe0 EI Q "
     page = picture + line("under", x=210, y=100, before="3 Tr") + line("no", before="3 Tr")
     read = read_pdf(pdf(page))
@@ -201,7 +198,7 @@ def test_only_under_a_picture_unpainted_text_is_recognized_text() -> None:
     assert read.left_out == ("Hidden text: 2 characters.",)
 
 
-def test_a_layer_of_recognized_text_may_be_drawn_as_one() -> None:
+def test_a_layer_of_recognized_text_may_be_drawn_as_one():
     drawn = line("recognized", before="3 Tr")
     form = (
         f"<< /Length {len(drawn)} /Type /XObject /Subtype /Form /BBox [0 0 {WIDTH} {HEIGHT}]"
@@ -227,14 +224,14 @@ def test_a_layer_of_recognized_text_may_be_drawn_as_one() -> None:
         ([("250 EUR", 0)], "250 EUR"),
     ],
 )
-def test_raised_and_lowered_digits(pieces: list[tuple[str, float]], text: str) -> None:
+def test_raised_and_lowered_digits(pieces, text):
     assert texts(risen(*pieces) + line("2 of 3", y=220)) == [f"{text}\n2 of 3"]
     apart = line("1,250") + line("2", x=54, y=254, size=7) + line("in May", x=64)
     assert texts(apart) == ["1,250² in May"]
     assert texts(line("Total 100") + line("12", x=130, y=255, size=7)) == ["Total 100 12"]
 
 
-def test_what_an_annotation_crosses_out_is_marked() -> None:
+def test_what_an_annotation_crosses_out_is_marked():
     quad = "/Rect [20 248 90 262] /QuadPoints [79 262 103 262 79 248 103 248]"
     note = f"/Annots [<< /Type /Annot /Subtype /StrikeOut {{}} {quad} /Contents (850) >>]"
     page = Page(line("The rent is 900 now."), more=note.format("/F 4"))
@@ -244,7 +241,7 @@ def test_what_an_annotation_crosses_out_is_marked() -> None:
     assert texts(hidden) == ["The rent is 900 now."]
 
 
-def test_comments_of_all_kinds_and_attached_files_are_named() -> None:
+def test_comments_of_all_kinds_and_attached_files_are_named():
     kinds = ("Square", "Circle", "Line", "Ink", "Stamp", "Polygon", "FreeText", "Caret", "Text")
     notes = "".join(
         f"<< /Type /Annot /Subtype /{kind} /Rect [60 70 90 90] /Contents ({kind}) >> "
@@ -259,7 +256,7 @@ def test_comments_of_all_kinds_and_attached_files_are_named() -> None:
     assert read.left_out == ("Attached files: a.csv.",)
 
 
-def test_text_beyond_the_edges_is_left_out_and_reported() -> None:
+def test_text_beyond_the_edges_is_left_out_and_reported():
     spread = lines(["left", "page"]) + lines(["right", "page"], x=WIDTH / 2 + 20)
     for content, more, text in (
         (line("seen") + line("beside", x=WIDTH + 20), "", "seen"),
@@ -273,7 +270,7 @@ def test_text_beyond_the_edges_is_left_out_and_reported() -> None:
         assert len(read.left_out) == 1
 
 
-def test_text_that_was_recognized_in_a_picture_is_read() -> None:
+def test_text_that_was_recognized_in_a_picture_is_read():
     picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
     for content, read in (
         (line("recognized", before="3 Tr"), ["recognized"]),
@@ -282,18 +279,18 @@ def test_text_that_was_recognized_in_a_picture_is_read() -> None:
         assert texts(picture + content) == read
 
 
-def test_a_file_that_needs_a_password_is_a_problem() -> None:
+def test_a_file_that_needs_a_password_is_a_problem():
     with pytest.raises(Problem, match="password"):
         read_pdf(pdf(line("x"), encrypted=True))
 
 
-def test_a_damaged_file_is_a_problem() -> None:
+def test_a_damaged_file_is_a_problem():
     for data in (b"%PDF-1.7\n", b"%PDF-", pdf()[:100]):
         with pytest.raises(Problem, match="damaged"):
             read_pdf(data)
 
 
-def test_a_damaged_page_is_left_out_and_it_is_told() -> None:
+def test_a_damaged_page_is_left_out_and_it_is_told():
     before, mark, after = pdf(line("One."), line("Two.")).rpartition(b"<< /Type /Page /Parent")
     read = read_pdf(before + b"[".ljust(len(mark) - 1) + b"]" + after)
     assert [section.number for section in read.sections] == [1]
@@ -302,7 +299,7 @@ def test_a_damaged_page_is_left_out_and_it_is_told() -> None:
         draw_page(before + b"null".ljust(len(mark)) + after, 2, spans=[], width=100)
 
 
-def test_no_more_than_so_many_pages() -> None:
+def test_no_more_than_so_many_pages():
     with pytest.raises(Problem, match="2,001 pages, and 2,000"):
         read_pdf(pdf(*[""] * 2001))
 
@@ -310,7 +307,7 @@ def test_no_more_than_so_many_pages() -> None:
 # Boxes
 
 
-def test_what_stands_behind_a_row_of_dots_has_its_own_box() -> None:
+def test_what_stands_behind_a_row_of_dots_has_its_own_box():
     content = line("Naming . . . . . . . . . . page 8")
     (text,) = texts(content)
     start = text.index("page")
@@ -321,7 +318,7 @@ def test_what_stands_behind_a_row_of_dots_has_its_own_box() -> None:
     assert abs((box.right - box.left) - (same.right - same.left)) <= 2
 
 
-def letters_in(data: bytes, boxes: tuple[Box, ...], size: tuple[int, int]) -> str:
+def letters_in(data, boxes, size):
     """The letters of a page whose middles are in these boxes, as PDFium gives them."""
     page = pypdfium2.PdfDocument(data)[0]
     characters = page.get_textpage()
@@ -335,13 +332,13 @@ def letters_in(data: bytes, boxes: tuple[Box, ...], size: tuple[int, int]) -> st
     return only_letters(found)
 
 
-def only_letters(text: str) -> str:
+def only_letters(text):
     return "".join(filter(str.isalpha, text))
 
 
 @settings(max_examples=examples(40))
 @given(st.data())
-def test_the_letters_in_the_boxes_are_those_of_the_span(data: st.DataObject) -> None:
+def test_the_letters_in_the_boxes_are_those_of_the_span(data):
     file = pdf(PAGE)
     text = read_pdf(file).sections[0].text
     start = data.draw(st.integers(0, len(text) - 1))
@@ -351,7 +348,7 @@ def test_the_letters_in_the_boxes_are_those_of_the_span(data: st.DataObject) -> 
     assert found == only_letters(text[start:end])
 
 
-def test_each_span_has_boxes_of_its_own_one_for_a_line() -> None:
+def test_each_span_has_boxes_of_its_own_one_for_a_line():
     file = pdf(PAGE)
     text = read_pdf(file).sections[0].text
     second = text.index("it is")
@@ -363,7 +360,7 @@ def test_each_span_has_boxes_of_its_own_one_for_a_line() -> None:
     assert one.left == two.left == three.left
 
 
-def test_hidden_characters_are_not_counted_in_a_span() -> None:
+def test_hidden_characters_are_not_counted_in_a_span():
     file = pdf(unicode_line("ab\u200b\u200bcd efgh") + line("below", y=100))
     text, hidden = without_hidden(read_pdf(file).sections[0].text)
     assert hidden == 2
@@ -374,7 +371,7 @@ def test_hidden_characters_are_not_counted_in_a_span() -> None:
 
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 @pytest.mark.parametrize("crop", ["", "/CropBox [10 100 300 290]"])
-def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> None:
+def test_boxes_surround_the_ink_however_the_page_lies(turn, crop):
     file = pdf(Page(line("Hgjf", x=50, y=200), more=f"/Rotate {turn} {crop}"))
     picture = draw_page(file, 1, spans=[(0, 4)], width=800)
     image = Image.open(BytesIO(picture.png)).convert("L")
@@ -389,26 +386,26 @@ def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> N
     assert (box_right - box_left) * (box_bottom - box_top) < 4 * (right - left) * (bottom - top)
 
 
-def test_a_picture_is_as_wide_as_it_should_be() -> None:
+def test_a_picture_is_as_wide_as_it_should_be():
     for width in (1, 200, 1001):
         picture = draw_page(pdf(PAGE), 1, spans=[], width=width)
         assert picture.width == width
         assert picture.height == pytest.approx(width * HEIGHT / WIDTH, abs=1)
 
 
-def test_a_page_of_any_shape_gives_a_picture_of_bounded_size() -> None:
+def test_a_page_of_any_shape_gives_a_picture_of_bounded_size():
     for box in ("0 0 14000 1", "0 0 1 14000"):
         picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
         assert 1 <= picture.width <= 4000
         assert 1 <= picture.height <= 4000
 
 
-def test_a_page_that_is_not_there_is_a_problem() -> None:
+def test_a_page_that_is_not_there_is_a_problem():
     for number in (0, 2):
         with pytest.raises(Problem, match=f"no page {number}"):
             draw_page(pdf(PAGE), number, spans=[], width=100)
 
 
-def test_a_span_that_is_not_there_has_no_boxes() -> None:
+def test_a_span_that_is_not_there_has_no_boxes():
     for span in ((0, 0), (5, 2), (10**6, 10**7), (-5, -1)):
         assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()

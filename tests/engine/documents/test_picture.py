@@ -3,23 +3,23 @@
 import pytest
 from PIL import Image
 
-from engine.documents.picture import Pixels, read_picture
+from engine.documents.picture import read_picture
 from models.errors import Problem
 from tests.support.documents.pictures import SIZE, bombs, drawn, samples, saved, turned
 
 RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
 
 
-def pixel(read: Pixels, across: int, down: int) -> tuple[int, ...]:
+def pixel(read, across, down):
     place = 3 * (down * read.width + across)
     return tuple(read.rgb[place : place + 3])
 
 
-def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def near(one, other):
     return all(abs(a - b) < 30 for a, b in zip(one, other, strict=True))
 
 
-def test_each_format_and_mode_has_its_size() -> None:
+def test_each_format_and_mode_has_its_size():
     for format, files in samples().items():
         for data in files:
             read = read_picture(data)
@@ -27,7 +27,7 @@ def test_each_format_and_mode_has_its_size() -> None:
             assert len(read.rgb) == 3 * read.width * read.height
 
 
-def test_colours_are_kept_however_they_are_written() -> None:
+def test_colours_are_kept_however_they_are_written():
     for data in (
         saved(drawn("P"), "PNG"),
         saved(drawn(), "PNG"),
@@ -43,7 +43,7 @@ def test_colours_are_kept_however_they_are_written() -> None:
         assert near(pixel(read, 40, 20), BLUE), data[:8]
 
 
-def test_sixteen_bits_and_numbers_of_no_scale_become_eight() -> None:
+def test_sixteen_bits_and_numbers_of_no_scale_become_eight():
     deep, numbers = Image.new("I;16", (2, 1)), Image.new("F", (2, 1))
     deep.putdata([0x4000, 0xFFFF])
     numbers.putdata([-7.5, 1e6])
@@ -51,7 +51,7 @@ def test_sixteen_bits_and_numbers_of_no_scale_become_eight() -> None:
     assert [*read_picture(saved(numbers, "TIFF")).rgb] == [0] * 3 + [255] * 3
 
 
-def test_transparency_is_on_white() -> None:
+def test_transparency_is_on_white():
     veiled = Image.new("RGBA", (2, 1), (255, 0, 0, 0))
     veiled.putpixel((1, 0), (*RED, 255))
     keyed = Image.new("P", (2, 1))
@@ -68,7 +68,7 @@ def test_transparency_is_on_white() -> None:
         assert [pixel(read, 0, 0), pixel(read, 1, 0)] == [WHITE, RED], data[:8]
 
 
-def test_it_stands_upright_whatever_the_camera_says() -> None:
+def test_it_stands_upright_whatever_the_camera_says():
     corners = {
         1: (0, 0),
         2: (1, 0),
@@ -87,7 +87,7 @@ def test_it_stands_upright_whatever_the_camera_says() -> None:
             assert near(pixel(read, *place), RED), (format, orientation)
 
 
-def test_a_large_one_is_scaled_down() -> None:
+def test_a_large_one_is_scaled_down():
     for size, wanted in (
         ((5000, 10), (4096, 8)),
         ((6000, 1500), (4096, 1024)),
@@ -113,14 +113,14 @@ KINDS = {
 }
 
 
-def test_other_kinds_are_named_with_a_remedy() -> None:
+def test_other_kinds_are_named_with_a_remedy():
     for said, data in KINDS.items():
         with pytest.raises(Problem, match=said) as caught:
             read_picture(data)
         assert caught.value.remedy == "Save it as JPEG or PNG."
 
 
-def test_what_is_cut_off_is_damaged() -> None:
+def test_what_is_cut_off_is_damaged():
     for format in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"):
         data = saved(Image.effect_noise((64, 64), 50), format)
         for length in (12, len(data) // 2):
@@ -138,18 +138,18 @@ def test_what_is_cut_off_is_damaged() -> None:
         "tiff of 10^9 by 10^9",
     ],
 )
-def test_a_size_that_is_too_large_is_refused_before_anything_is_decoded(name: str) -> None:
+def test_a_size_that_is_too_large_is_refused_before_anything_is_decoded(name):
     with pytest.raises(Problem, match="pixels"):
         read_picture(bombs()[name]())
 
 
-def test_what_comes_behind_the_first_frame_is_not_read() -> None:
+def test_what_comes_behind_the_first_frame_is_not_read():
     for name in ("gif with 30,000 frames", "webp with 30,000 frames"):
         read = read_picture(bombs()[name]())
         assert (read.width, read.height) == SIZE
 
 
-def test_a_profile_changes_no_pixel() -> None:
+def test_a_profile_changes_no_pixel():
     assert read_picture(saved(drawn(), "PNG", icc_profile=b"no profile")) == read_picture(
         saved(drawn(), "PNG")
     )

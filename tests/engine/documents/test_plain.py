@@ -5,17 +5,16 @@ from hypothesis import strategies as st
 
 from engine.documents import Section
 from engine.documents.plain import LINES, read_csv, read_markdown, read_text
-from engine.documents.read import Read
 
 ROWS = st.lists(st.text("ab #-`\t\"',", max_size=6), max_size=3 * LINES)
 
 
-def labelled(read: Read) -> list[tuple[str, str]]:
+def labelled(read):
     return [(section.label, section.text) for section in read.sections]
 
 
 @given(ROWS)
-def test_every_line_stands_where_its_section_says(rows: list[str]) -> None:
+def test_every_line_stands_where_its_section_says(rows):
     for read in (read_text, read_csv):
         sections = read("\n".join(rows).encode()).sections
         seen = {
@@ -28,13 +27,13 @@ def test_every_line_stands_where_its_section_says(rows: list[str]) -> None:
 
 
 @given(ROWS)
-def test_sections_are_some_forty_lines(rows: list[str]) -> None:
+def test_sections_are_some_forty_lines(rows):
     sections = read_text("\n".join(rows).encode()).sections
     assert all(section.text.count("\n") < LINES for section in sections)
     assert all(section.text.strip() and section.kind == "lines" for section in sections)
 
 
-def test_a_section_ends_at_a_blank_line_that_is_near() -> None:
+def test_a_section_ends_at_a_blank_line_that_is_near():
     rows = [*["one"] * 35, "", *["two"] * 20]
     sections = read_text("\n".join(rows).encode()).sections
     assert [(each.number, each.text.split("\n")[0]) for each in sections] == [
@@ -43,11 +42,11 @@ def test_a_section_ends_at_a_blank_line_that_is_near() -> None:
     ]
 
 
-def test_all_kinds_of_line_ends() -> None:
+def test_all_kinds_of_line_ends():
     assert read_text(b"a\r\nb\rc\nd").sections == (Section("lines", 1, "a\nb\nc\nd"),)
 
 
-def test_markdown_has_a_section_for_each_heading_with_the_path_to_it() -> None:
+def test_markdown_has_a_section_for_each_heading_with_the_path_to_it():
     text = "\n".join(
         [
             "Before.",
@@ -83,18 +82,18 @@ def test_markdown_has_a_section_for_each_heading_with_the_path_to_it() -> None:
 
 
 @given(ROWS)
-def test_no_line_of_markdown_is_lost_or_moved(rows: list[str]) -> None:
+def test_no_line_of_markdown_is_lost_or_moved(rows):
     sections = read_markdown("\n".join(rows).encode()).sections
     shown = [line for section in sections for line in section.text.split("\n")]
     assert [line for line in shown if line.strip()] == [line for line in rows if line.strip()]
 
 
-def test_a_fence_ends_with_a_fence_of_its_own_kind() -> None:
+def test_a_fence_ends_with_a_fence_of_its_own_kind():
     text = "# A\n````\n```\n~~~\n# no heading\n````\n# B"
     assert [label for label, _ in labelled(read_markdown(text.encode()))] == ["A", "B"]
 
 
-def test_a_table_is_cut_only_between_rows() -> None:
+def test_a_table_is_cut_only_between_rows():
     row = 'name;"a text\nin several\nlines";3'
     text = "\n".join([row] * 50)
     sections = read_csv(text.encode()).sections
@@ -103,7 +102,7 @@ def test_a_table_is_cut_only_between_rows() -> None:
     assert "\n".join(section.text for section in sections) == text
 
 
-def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows() -> None:
+def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows():
     for row in ('a,"never closed', '"' + "x" * 200_000):
         text = "\n".join([row, *["b,c"] * 100])
         sections = read_csv(text.encode()).sections
@@ -111,7 +110,7 @@ def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows() -> Non
         assert len(sections) > 2
 
 
-def test_the_words_of_a_heading() -> None:
+def test_the_words_of_a_heading():
     for heading, title in (
         ("# One", "One"),
         ("#", ""),
@@ -124,7 +123,7 @@ def test_the_words_of_a_heading() -> None:
         assert labelled(read_markdown(f"{heading}\ntext".encode())) == [(title, f"{heading}\ntext")]
 
 
-def test_a_line_that_is_made_to_take_long_does_not() -> None:
+def test_a_line_that_is_made_to_take_long_does_not():
     for line in (
         "# " + " " * 10**6 + "x",
         "# " + "[" * 10**6,
@@ -133,7 +132,7 @@ def test_a_line_that_is_made_to_take_long_does_not() -> None:
         assert read_markdown(line.encode()).sections[0].text == line
 
 
-def test_what_stands_before_a_text_for_programs_is_no_heading() -> None:
+def test_what_stands_before_a_text_for_programs_is_no_heading():
     read = read_markdown(b"---\ntitle: Notes\n---\n\n# One\ntext")
     assert labelled(read) == [("", "---\ntitle: Notes\n---"), ("One", "# One\ntext")]
     assert [label for label, _ in labelled(read_markdown(b"---\nNotes\n===\n# One"))] == [

@@ -1,26 +1,24 @@
 """What a message is given of its documents: whole or in passages, and never twice."""
 
-from collections.abc import Iterator, Mapping, Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex
-from engine.documents.plan import MOST_PASSAGE_TOKENS, Plan, plan
-from engine.documents.prompt import Sent, sent_from_json
+from engine.documents.plan import MOST_PASSAGE_TOKENS, plan
+from engine.documents.prompt import sent_from_json
 from models.errors import Problem
 
 SUBJECTS = ["apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers"]
 
 
-def count(text: str) -> int:
+def count(text):
     """Tokens of words and signs."""
     return sum(1 for part in text.replace("\n", " \n ").split(" ") if part)
 
 
-def document(name: str, subjects: Sequence[str] = SUBJECTS, words: int = 200) -> Document:
+def document(name, subjects=SUBJECTS, words=200):
     """A page about each subject."""
     texts = [f"About {subject}. " + "filler " * words for subject in subjects]
     sections = tuple(Section("page", i, text.strip()) for i, text in enumerate(texts, start=1))
@@ -32,12 +30,12 @@ BOTH = {1: LONG, 2: SHORT}
 
 
 @pytest.fixture
-def index() -> Iterator[PassageIndex]:
+def index():
     with PassageIndex() as index:
         yield index
 
 
-def pages(one: Plan, number: int, documents: Mapping[int, Document] = BOTH) -> list[int]:
+def pages(one, number, documents=BOTH):
     """The pages of a document that a message has, from 1."""
     return [
         documents[number].section_at(part.offset) + 1
@@ -47,7 +45,7 @@ def pages(one: Plan, number: int, documents: Mapping[int, Document] = BOTH) -> l
     ]
 
 
-def test_documents_that_fit_are_given_whole(index: PassageIndex) -> None:
+def test_documents_that_fit_are_given_whole(index):
     one = plan("Which apples?", BOTH, index=index, count=count, room=2000)
     assert [(sent.name, sent.passages) for sent in one.sent.documents] == [
         ("long.pdf", 0),
@@ -58,9 +56,7 @@ def test_documents_that_fit_are_given_whole(index: PassageIndex) -> None:
     assert (one.words, one.whole_tokens, one.in_part) == ((), 0, False)
 
 
-def test_of_one_that_does_not_fit_the_passages_are_given_that_were_asked_for(
-    index: PassageIndex,
-) -> None:
+def test_of_one_that_does_not_fit_the_passages_are_given_that_were_asked_for(index):
     one = plan("Tell me about candles", BOTH, index=index, count=count, room=600)
     long, short = one.sent.documents
     assert (long.among, short.passages) == (8, 0)
@@ -73,15 +69,13 @@ def test_of_one_that_does_not_fit_the_passages_are_given_that_were_asked_for(
 
 
 @pytest.mark.parametrize("question", ["What is this about?", "zebras", "Summarize it!"])
-def test_without_a_word_that_is_found_the_beginning_is_given(
-    question: str, index: PassageIndex
-) -> None:
+def test_without_a_word_that_is_found_the_beginning_is_given(question, index):
     one = plan(question, {1: LONG}, index=index, count=count, room=1000)
     assert one.from_beginning == (1,)
     assert pages(one, 1)[:2] == [1, 2]
 
 
-def test_every_new_document_is_given_something(index: PassageIndex) -> None:
+def test_every_new_document_is_given_something(index):
     documents = {n: document(f"{n}.pdf") for n in (1, 2, 3)}
     documents[4] = document("4.pdf", ["zebras"] * 8)
     one = plan("zebras", documents, index=index, count=count, room=2500)
@@ -91,15 +85,15 @@ def test_every_new_document_is_given_something(index: PassageIndex) -> None:
         plan("zebras", documents, index=index, count=count, room=900)
 
 
-def test_nothing_but_white_space_is_no_error(index: PassageIndex) -> None:
+def test_nothing_but_white_space_is_no_error(index):
     blank = Document("blank.txt", "text", "00", (Section("lines", 1, "\n" * 900),))
     with pytest.raises(Problem):
         plan("apples?", {1: blank}, index=index, count=len, room=600)
 
 
-def test_a_later_question_gets_what_no_message_has(index: PassageIndex) -> None:
-    before: list[Sent] = []
-    seen: list[int] = []
+def test_a_later_question_gets_what_no_message_has(index):
+    before = []
+    seen = []
     for question in ("dragons?", "dragons?", "And engines?", "Thanks!", "Thanks for the zebras!"):
         one = plan(
             question, {1: LONG}, index=index, count=count, room=900, share=0.4, before=before
@@ -114,11 +108,11 @@ def test_a_later_question_gets_what_no_message_has(index: PassageIndex) -> None:
     assert before[3].text == "Thanks!"
 
 
-def pages_of(sent: Sent) -> list[int]:
+def pages_of(sent):
     return [LONG.section_at(part.offset) + 1 for one in sent.documents for part in one.ranges]
 
 
-def test_a_document_that_was_given_whole_is_given_once(index: PassageIndex) -> None:
+def test_a_document_that_was_given_whole_is_given_once(index):
     first = plan("apples?", {1: LONG}, index=index, count=count, room=2000)
     later = plan("apples?", BOTH, index=index, count=count, room=900, before=[first.sent])
     assert [sent.number for sent in later.sent.documents] == [2]
@@ -135,9 +129,7 @@ def test_a_document_that_was_given_whole_is_given_once(index: PassageIndex) -> N
         ("And the filler of forests or hammers?", ("filler", "forests", "hammers")),
     ],
 )
-def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(
-    question: str, words: tuple[str, ...], index: PassageIndex
-) -> None:
+def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(question, words, index):
     first = plan("apples?", {1: LONG}, index=index, count=count, room=900, share=0.3)
     later = plan(
         question,
@@ -152,7 +144,7 @@ def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(
     assert later.words == words
 
 
-def test_a_document_that_is_given_in_part_is_named_once(index: PassageIndex) -> None:
+def test_a_document_that_is_given_in_part_is_named_once(index):
     first = plan("forests?", {1: LONG}, index=index, count=count, room=900)
     assert first.in_part
     assert not plan("forests?", {1: LONG}, index=index, count=count, room=9000).in_part
@@ -161,7 +153,7 @@ def test_a_document_that_is_given_in_part_is_named_once(index: PassageIndex) -> 
     assert not later.in_part
 
 
-def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
+def test_a_place_that_is_asked_for_comes_first(index):
     for question, wanted in (
         ("What is on page 5?", [5]),
         ("Summarize pages 2 and 7", [2, 7]),
@@ -179,7 +171,7 @@ def test_a_place_that_is_asked_for_comes_first(index: PassageIndex) -> None:
     assert elsewhere.from_beginning == (1,)
 
 
-def test_a_place_that_is_given_is_not_given_again(index: PassageIndex) -> None:
+def test_a_place_that_is_given_is_not_given_again(index):
     first = plan("page 5?", {1: LONG}, index=index, count=count, room=1000)
     later = plan("page 5?", {1: LONG}, index=index, count=count, room=1000, before=[first.sent])
     assert later.sent.documents == ()
@@ -195,20 +187,20 @@ def test_a_place_that_is_given_is_not_given_again(index: PassageIndex) -> None:
     assert pages(following, 1) == [6]
 
 
-def test_of_a_place_that_does_not_fit_it_is_told(index: PassageIndex) -> None:
+def test_of_a_place_that_does_not_fit_it_is_told(index):
     one = plan("Summarize pages 1 to 8", {1: LONG}, index=index, count=count, room=1000)
     assert pages(one, 1) == [1, 2]
     assert one.in_part
 
 
-def test_each_new_document_is_given_something_beside_a_place(index: PassageIndex) -> None:
+def test_each_new_document_is_given_something_beside_a_place(index):
     documents = {1: LONG, 2: document("other.pdf")}
     one = plan("Compare page 2 with hammers", documents, index=index, count=count, room=900)
     assert 2 in pages(one, 1, documents)
     assert pages(one, 2, documents)
 
 
-def test_passages_of_a_table_fit_with_their_headers(index: PassageIndex) -> None:
+def test_passages_of_a_table_fit_with_their_headers(index):
     header = ",".join(f"column {n}" for n in range(30))
     rows = [f"item{n},{','.join([str(n)] * 29)}" for n in range(300)]
     sections = tuple(
@@ -223,7 +215,7 @@ def test_passages_of_a_table_fit_with_their_headers(index: PassageIndex) -> None
         assert rows[row] in one.sent.text
 
 
-def test_passages_take_no_more_than_they_help(index: PassageIndex) -> None:
+def test_passages_take_no_more_than_they_help(index):
     huge = document("huge.pdf", SUBJECTS * 20)
     one = plan("apples and guitars", {1: huge}, index=index, count=count, room=30_000, share=1)
     assert sum(one.tokens) <= MOST_PASSAGE_TOKENS
@@ -235,10 +227,8 @@ def test_passages_take_no_more_than_they_help(index: PassageIndex) -> None:
     st.sampled_from([0.3, 0.5, 1.0]),
     st.sampled_from(["apples", "what", "guitars and hammers", "Summarize all"]),
 )
-def test_what_is_given_fits_whatever_the_tokens(
-    lengths: list[int], room: int, share: float, question: str
-) -> None:
-    def uneven(text: str) -> int:
+def test_what_is_given_fits_whatever_the_tokens(lengths, room, share, question):
+    def uneven(text):
         """More tokens where the samples are not taken."""
         return count(text) + text.count("filler filler filler")
 
@@ -255,11 +245,11 @@ def test_what_is_given_fits_whatever_the_tokens(
         assert offsets == sorted(offsets)
 
 
-def test_a_picture_is_given_once_and_takes_room(index: PassageIndex) -> None:
+def test_a_picture_is_given_once_and_takes_room(index):
     picture = Document("boat.jpg", "picture", "a" * 64, (), pixels=(64, 48))
     documents = {1: SHORT, 2: picture}
 
-    def planned(room: int, before: Sequence[Sent] = ()) -> Plan:
+    def planned(room, before=()):
         return plan(
             "Which boat?",
             documents,

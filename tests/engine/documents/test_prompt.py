@@ -23,7 +23,7 @@ PAGES = Document(
 )
 
 
-def test_a_whole_document_stands_before_the_question() -> None:
+def test_a_whole_document_stands_before_the_question():
     sent = write_message("Why?", [Attached(1, PAGES)])
     assert sent.text.endswith("\n\nWhy?")
     for section in PAGES.sections:
@@ -32,7 +32,7 @@ def test_a_whole_document_stands_before_the_question() -> None:
     assert (document.number, document.name, document.passages) == (1, "plan.pdf", 0)
 
 
-def test_of_passages_the_message_says_how_many_there_are() -> None:
+def test_of_passages_the_message_says_how_many_there_are():
     sent = write_message("Why?", [Attached(3, PAGES, (Passage(4, 9),), among=7)])
     assert "first" in sent.text
     assert "second" not in sent.text
@@ -40,7 +40,7 @@ def test_of_passages_the_message_says_how_many_there_are() -> None:
     assert (document.number, document.passages, document.among) == (3, 1, 7)
 
 
-def test_a_part_from_the_middle_of_a_table_has_its_header() -> None:
+def test_a_part_from_the_middle_of_a_table_has_its_header():
     table = Document("a.csv", "csv", "00", (Section("lines", 1, "name,price\nbolt,2\nnut,3"),))
     last = (Passage(18, 23),)
     sent = write_message("Why?", [Attached(1, table, last, among=2)])
@@ -51,7 +51,7 @@ def test_a_part_from_the_middle_of_a_table_has_its_header() -> None:
 
 
 @st.composite
-def attached(draw: st.DrawFn) -> Attached:
+def attached(draw):
     texts = draw(st.lists(st.text("ab \n", min_size=1, max_size=8), min_size=1, max_size=4))
     sections = tuple(Section("page", i, text) for i, text in enumerate(texts, start=1))
     document = Document("a.pdf", "pdf", "00", sections)
@@ -64,7 +64,7 @@ def attached(draw: st.DrawFn) -> Attached:
 
 
 @given(st.lists(attached(), max_size=3, unique_by=lambda each: each.number), st.text(max_size=5))
-def test_every_character_of_a_document_is_known_as_its(given: list[Attached], asked: str) -> None:
+def test_every_character_of_a_document_is_known_as_its(given, asked):
     sent = write_message(asked, given)
     documents = {each.number: each.document for each in given}
     for document in sent.documents:
@@ -76,7 +76,7 @@ def test_every_character_of_a_document_is_known_as_its(given: list[Attached], as
     assert sent.source(len(sent.text) - len(asked)) is None
 
 
-def test_how_much_there_is_of_a_document_is_told_in_words() -> None:
+def test_how_much_there_is_of_a_document_is_told_in_words():
     part = Range(0, 0, 9)
     sent = {
         "whole": SentDocument(1, "a", (part,)),
@@ -89,7 +89,7 @@ def test_how_much_there_is_of_a_document_is_told_in_words() -> None:
     assert [one.deleted for one in sent.values()].count(True) == 1
 
 
-def test_another_question_keeps_all_before_it() -> None:
+def test_another_question_keeps_all_before_it():
     attached = [Attached(1, PAGES), Attached(2, PAGES)]
     sent = write_message("Who?", attached)
     assert sent.question == "Who?"
@@ -97,7 +97,7 @@ def test_another_question_keeps_all_before_it() -> None:
     assert sent.given(1) + sent.given(2) + "Who?" == sent.text
 
 
-def test_a_deleted_document_leaves_the_places_of_the_others() -> None:
+def test_a_deleted_document_leaves_the_places_of_the_others():
     sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)])
     rest = sent.without(1)
     assert rest.given(2) == sent.given(2)
@@ -110,19 +110,19 @@ def test_a_deleted_document_leaves_the_places_of_the_others() -> None:
             assert PAGES.text[source[1]] == rest.text[place]
 
 
-def test_what_was_sent_is_read_as_it_was_written() -> None:
+def test_what_was_sent_is_read_as_it_was_written():
     sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)]).without(1)
     assert sent_from_json(sent.to_json()) == sent
 
 
-def test_places_outside_of_the_text_are_refused() -> None:
+def test_places_outside_of_the_text_are_refused():
     for start, end in ((5, 2), (-1, 2), (0, 99)):
         wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
         with pytest.raises(ValueError, match="document 1"):
             sent_from_json(wrong.to_json())
 
 
-def test_a_text_that_was_cut_to_have_places_stands_as_it_was() -> None:
+def test_a_text_that_was_cut_to_have_places_stands_as_it_was():
     lines = [f"line {i}" if i % 7 else "" for i in range(1, 40)]
     sections = tuple(
         Section("lines", start + 1, "\n".join(lines[start : start + 9]).rstrip(), "a.py")
@@ -136,7 +136,7 @@ def test_a_text_that_was_cut_to_have_places_stands_as_it_was() -> None:
     assert written.index("line 39") - written.index("line 1") == 38
 
 
-def test_passages_say_where_they_begin_and_are_joined() -> None:
+def test_passages_say_where_they_begin_and_are_joined():
     text = Section("lines", 11, "one\ntwo\nthree four\nfive six")
     document = Document("a.txt", "text", "00", (text,))
     passages = (Passage(4, 7), Passage(8, 13), Passage(19, 27))

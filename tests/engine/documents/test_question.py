@@ -3,7 +3,7 @@
 from engine.documents.question import looked_for, terms
 
 
-def test_words_that_every_question_has_are_left_out() -> None:
+def test_words_that_every_question_has_are_left_out():
     for question, kept in (
         ("What is the Notice period, and what is a notice?", ("Notice", "period")),
         ("What's this about? Summarize it!", ()),
@@ -24,6 +24,6 @@ def test_words_that_every_question_has_are_left_out() -> None:
         assert terms(question) == kept, question
 
 
-def test_a_short_question_that_refers_to_the_one_before_is_looked_for_with_it() -> None:
+def test_a_short_question_that_refers_to_the_one_before_is_looked_for_with_it():
     assert "rent" in looked_for("And who pays it?", "How high is the rent?")
     assert looked_for("Who pays the deposit and the heating?", "rent?").count("rent") == 0

@@ -24,7 +24,7 @@ FILES = {each.name: each.data for each in (*SAMPLES, *office_samples().values())
 NAMES = sorted({Path(name).suffix: name for name in FILES}.values())  # one of each kind
 
 
-def test_a_document_as_it_was_read(tmp_path: Path) -> None:
+def test_a_document_as_it_was_read(tmp_path):
     data = "Wi\u200bth h\u00adidden ones.\r\n".encode()
     path = tmp_path / "a\u202e.txt"
     path.write_bytes(data)
@@ -37,7 +37,7 @@ def test_a_document_as_it_was_read(tmp_path: Path) -> None:
     )
 
 
-def test_a_pdf_and_a_picture_of_its_page(tmp_path: Path) -> None:
+def test_a_pdf_and_a_picture_of_its_page(tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf(line("One."), "0 0 9 9 re f", line("A third page.", size=3)))
     document = read_document(path)
@@ -51,22 +51,22 @@ def test_a_pdf_and_a_picture_of_its_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", mostly_slow(NAMES, quick=[n for n in NAMES if n.endswith(".docx")])
 )
-def test_every_format_is_read_there_as_it_is_here(tmp_path: Path, name: str) -> None:
+def test_every_format_is_read_there_as_it_is_here(tmp_path, name):
     (tmp_path / name).write_bytes(FILES[name])
     assert read_document(tmp_path / name) == read_bytes(name, FILES[name])
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_a_folder(tmp_path):
     (tmp_path / "a.py").write_text("pass")
     (tmp_path / "b.docx").write_bytes(FILES["contract.docx"])
-    reported: list[tuple[int, int]] = []
+    reported = []
     document = read_document(tmp_path, progress=lambda read, of: reported.append((read, of)))
     assert (document.name, document.format) == (tmp_path.name, "folder")
     assert [section.label for section in document.sections][:2] == ["a.py", "b.docx > Contract"]
     assert reported == [(0, 2), (1, 2)]
 
 
-def test_a_path_that_is_relative_and_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_relative_and_odd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = Path(os.fsdecode(b"-a\n\xff.txt"))
     path.write_text("text")
@@ -86,9 +86,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("name", "data", "said"), mostly_slow(UNREADABLE, quick=[ENCRYPTED]))
-def test_what_cannot_be_read_is_a_problem_of_that_name(
-    tmp_path: Path, name: str, data: bytes, said: str
-) -> None:
+def test_what_cannot_be_read_is_a_problem_of_that_name(tmp_path, name, data, said):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(Problem, match=said) as caught:
@@ -97,27 +95,27 @@ def test_what_cannot_be_read_is_a_problem_of_that_name(
     assert caught.value.remedy
 
 
-def test_a_file_that_is_not_there_or_no_file_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_no_file_is_a_problem(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("gone", "pipe"):
         with pytest.raises(Problem, match=name):
             read_document(tmp_path / name)
 
 
-def test_a_file_that_is_too_large_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_a_problem(tmp_path):
     with (tmp_path / "a.txt").open("wb") as file:
         file.truncate(200_000_001)
     with pytest.raises(Problem, match="larger than 200 MB"):
         read_document(tmp_path / "a.txt")
 
 
-def test_a_page_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_a_page_that_is_not_there_is_a_problem(tmp_path):
     (tmp_path / "a.pdf").write_bytes(pdf(""))
     with pytest.raises(Problem, match="no page 7"):
         page_picture(tmp_path / "a.pdf", 7, spans=[], width=100)
 
 
-def test_a_picture_is_written_anew_by_the_name_of_its_pixels(tmp_path: Path) -> None:
+def test_a_picture_is_written_anew_by_the_name_of_its_pixels(tmp_path):
     path, into = tmp_path / "a.jpeg", tmp_path / "pictures"
     into.mkdir()
     data = saved(drawn("CMYK"), "JPEG", comment=b"by Ada")
@@ -132,7 +130,7 @@ def test_a_picture_is_written_anew_by_the_name_of_its_pixels(tmp_path: Path) -> 
     assert read_picture(written) == read_picture(data)
 
 
-def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path):
     (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic")
     into = tmp_path / "pictures"
     into.mkdir()
@@ -156,24 +154,24 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path:
 # The tests of all tests see to it that no process is left.
 
 
-def bursting() -> bytes:
+def bursting():
     """A PDF of some 300 kilobytes that unpacks to 300 megabytes."""
     return with_stream(zlib.compress(b" " * 300_000_000, 9), "/Filter /FlateDecode")
 
 
-def test_a_file_that_takes_too_much_memory_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_takes_too_much_memory_is_a_problem(tmp_path):
     (tmp_path / "a.pdf").write_bytes(bursting())
     with pytest.raises(Problem, match="more than 200 MB of memory"):
         read_document(tmp_path / "a.pdf", effort=Effort(memory_bytes=200_000_000))
 
 
-def test_a_file_that_takes_too_long_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_takes_too_long_is_a_problem(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     with pytest.raises(Problem, match=r"longer than 0\.001 seconds"):
         read_document(tmp_path / "a.txt", effort=Effort(seconds=0.001))
 
 
-def test_it_can_be_cancelled(tmp_path: Path) -> None:
+def test_it_can_be_cancelled(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     asked = iter([False, True])
     with pytest.raises(Cancelled):

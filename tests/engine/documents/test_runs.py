@@ -6,19 +6,19 @@ from engine.documents.word import read_docx
 from tests.support.documents.office import docx, numbering, paragraph, run, word_part
 
 
-def sign(kind: str) -> str:
+def sign(kind):
     return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
 
 
-def said(text: str) -> str:
+def said(text):
     return f'<w:r><w:instrText xml:space="preserve">{text}</w:instrText></w:r>'
 
 
-def field(instruction: str, result: str) -> str:
+def field(instruction, result):
     return sign("begin") + instruction + sign("separate") + result + sign("end")
 
 
-def style(kind: str, name: str, looks: str, *, on: str = "", usual: bool = False) -> str:
+def style(kind, name, looks, *, on="", usual=False):
     return (
         f'<w:style w:type="{kind}" w:styleId="{name}" w:default="{int(usual)}">'
         f'<w:name w:val="{name}"/><w:basedOn w:val="{on}"/><w:rPr>{looks}</w:rPr></w:style>'
@@ -38,7 +38,7 @@ MERGED = field(said("MERGEFIELD Sex"), run("F"))
 ROW = "<w:tr><w:trPr>{}</w:trPr><w:tc>{}</w:tc><w:tc>{}</w:tc></w:tr>"
 
 
-def read(body: str, styles: str = STYLES) -> tuple[list[str], tuple[str, ...]]:
+def read(body, styles=STYLES):
     found = read_docx(docx(body, parts={"word/styles.xml": word_part("styles", styles)}))
     return [section.text for section in found.sections], found.left_out
 
@@ -73,7 +73,7 @@ def read(body: str, styles: str = STYLES) -> tuple[list[str], tuple[str, ...]]:
         ),
     ],
 )
-def test_of_a_field_its_result_is_read(body: str, text: str) -> None:
+def test_of_a_field_its_result_is_read(body, text):
     assert read(body) == ([text], ())
 
 
@@ -90,11 +90,11 @@ def test_of_a_field_its_result_is_read(body: str, text: str) -> None:
         f"<w:tbl>{ROW.format('<w:hidden/>', paragraph(run('n')), paragraph(run('o')))}</w:tbl>",
     ],
 )
-def test_what_is_hidden_is_not_read_and_its_amount_is_told(body: str) -> None:
+def test_what_is_hidden_is_not_read_and_its_amount_is_told(body):
     assert read(body + paragraph(run("yes"))) == (["yes"], ("Hidden text: 2 characters.",))
 
 
-def test_defaults_hide_too_and_styles_turn_each_other_round() -> None:
+def test_defaults_hide_too_and_styles_turn_each_other_round():
     hidden = (
         "<w:docDefaults><w:rPrDefault><w:rPr><w:vanish/></w:rPr></w:rPrDefault></w:docDefaults>"
     )
@@ -106,7 +106,7 @@ def test_defaults_hide_too_and_styles_turn_each_other_round() -> None:
     assert read(shown + paragraph(shaded)) == (["yes yes"], ())
 
 
-def test_a_hidden_end_joins_and_a_hidden_item_has_no_number() -> None:
+def test_a_hidden_end_joins_and_a_hidden_item_has_no_number():
     end = "<w:rPr><w:vanish/>{}</w:rPr>"
     listed = '<w:numPr><w:ilvl w:val="0"/><w:numId w:val="2"/></w:numPr>'
     joined = f"<w:p><w:pPr>{end}</w:pPr>{run('Term. ')}</w:p>" + paragraph(run("A day"))
@@ -133,11 +133,11 @@ def test_a_hidden_end_joins_and_a_hidden_item_has_no_number() -> None:
         (paragraph(run("CO") + run("2", '<w:vertAlign w:val="subscript"/>')), "CO₂"),
     ],
 )
-def test_what_is_crossed_out_raised_or_lowered(body: str, text: str) -> None:
+def test_what_is_crossed_out_raised_or_lowered(body, text):
     assert read(body) == ([text], ())
 
 
-def test_what_a_suggestion_deletes_is_crossed_out_and_told() -> None:
+def test_what_a_suggestion_deletes_is_crossed_out_and_told():
     deleted = "<w:del><w:r><w:delText>{}</w:delText></w:r></w:del>"
     rows = ROW.format("<w:del/>", paragraph(run("Sofa")), paragraph(run("900")))
     cell = paragraph(run("Desk"))
@@ -163,7 +163,7 @@ def test_what_a_suggestion_deletes_is_crossed_out_and_told() -> None:
         assert read(body) == ([text], (told,))
 
 
-def test_what_is_not_read_is_told() -> None:
+def test_what_is_not_read_is_told():
     for part, told in (
         ('<w:altChunk r:id="x"/>', "1 inserted file."),
         (

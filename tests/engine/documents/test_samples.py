@@ -1,14 +1,12 @@
 """Small files of all kinds that are read here: what is in them, and where."""
 
-import pytest
-
 from engine.documents.child import read_bytes
 from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.office import epub, page
 from tests.support.documents.samples import SAMPLES
 
 
-def test_what_a_file_says_stands_where_it_should() -> None:
+def test_what_a_file_says_stands_where_it_should():
     for sample in SAMPLES:
         document = read_bytes(sample.name, sample.data)
         assert (document.name, document.format) == (sample.name, sample.format)
@@ -16,7 +14,7 @@ def test_what_a_file_says_stands_where_it_should() -> None:
             assert place in [each.place for each in document.sections if text in each.text]
 
 
-def test_what_a_page_names_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_page_names_is_not_fetched(monkeypatch):
     html = (
         "<link rel=stylesheet href=http://localhost/a.css><style>@import 'http://localhost/b.css';"
         "p{background:url(http://localhost/c.png)}</style><p>a<img src=http://localhost/d.png>"

@@ -1,10 +1,7 @@
 """Workbooks beyond the samples: values that are stored, sizes that are not believed, limits."""
 
-from collections.abc import Callable
-
 import openpyxl
 import pytest
-from openpyxl import Workbook
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
 
@@ -18,7 +15,7 @@ SHEET = "xl/worksheets/sheet1.xml"
 SIZE, EMPTY = b'<dimension ref="A1:A1" />', b"<sheetData></sheetData>"
 
 
-def with_rows(rows: str, *, size: str = "") -> bytes:
+def with_rows(rows, *, size=""):
     """A workbook whose sheet has this XML."""
     parts = parts_of(xlsx(lambda _: None))
     assert SIZE in parts[SHEET]
@@ -27,23 +24,23 @@ def with_rows(rows: str, *, size: str = "") -> bytes:
     return zipped({**parts, SHEET: made.replace(EMPTY, f"<sheetData>{rows}</sheetData>".encode())})
 
 
-def texts(data: bytes) -> list[str]:
+def texts(data):
     return [section.text for section in read_xlsx(data).sections]
 
 
-def filled(*rows: tuple[object, ...]) -> bytes:
-    def fill(workbook: Workbook) -> None:
+def filled(*rows):
+    def fill(workbook):
         for row in rows:
             workbook.active.append(row)
 
     return xlsx(fill)
 
 
-def test_openpyxl_reads_xml_by_defusedxml() -> None:
+def test_openpyxl_reads_xml_by_defusedxml():
     assert openpyxl.DEFUSEDXML
 
 
-def test_the_value_of_a_formula_is_what_its_program_stored() -> None:
+def test_the_value_of_a_formula_is_what_its_program_stored():
     cells = (
         '<c r="A1"><f>1+1</f><v>2</v></c><c r="B1"><f>NOW()</f></c><c r="C1" t="e"><v>#N/A</v></c>'
     )
@@ -69,15 +66,15 @@ def test_the_value_of_a_formula_is_what_its_program_stored() -> None:
         ("a_x000D_\nb _x005F_x0041_", "General", "a b _x0041_"),
     ],
 )
-def test_values_as_a_person_reads_them(value: object, number_format: str, text: str) -> None:
-    def fill(workbook: Workbook) -> None:
+def test_values_as_a_person_reads_them(value, number_format, text):
+    def fill(workbook):
         workbook.active["A1"] = value
         workbook.active["A1"].number_format = number_format
 
     assert texts(xlsx(fill)) == [text]
 
 
-def styled(rows: str, *formats: int, book: str = "") -> bytes:
+def styled(rows, *formats, book=""):
     """A workbook whose cells' style n has the n-th of these numbers of a format, from 1."""
     parts = parts_of(with_rows(rows))
     looks = "".join(f'<xf numFmtId="{each}"/>' for each in (0, *formats))
@@ -98,22 +95,20 @@ def styled(rows: str, *formats: int, book: str = "") -> bytes:
         (1.25, (46,), "30:00:00"),
     ],
 )
-def test_formats_that_a_workbook_need_not_define(
-    value: float, numbers: tuple[int, ...], text: str
-) -> None:
+def test_formats_that_a_workbook_need_not_define(value, numbers, text):
     cells = "".join(f'<c s="{i + 1}"><v>{value}</v></c>' for i in range(len(numbers)))
     book = '<workbookPr date1904="0"'
     read = texts(styled(f'<row r="1">{cells}</row>', *numbers, book=book))
     assert read == [" | ".join([text] * len(numbers))]
 
 
-def test_a_workbook_that_counts_days_since_1904() -> None:
+def test_a_workbook_that_counts_days_since_1904():
     row = '<row r="1"><c s="1"><v>44560</v></c></row>'
     assert texts(styled(row, 14, book='<workbookPr date1904="1"')) == ["2025-12-31"]
 
 
-def test_what_is_crossed_out_is_marked() -> None:
-    def fill(workbook: Workbook) -> None:
+def test_what_is_crossed_out_is_marked():
+    def fill(workbook):
         workbook.active.append(("Desk", 250, "new 199 EUR"))
         workbook.active["B1"].font = Font(strike=True)
 
@@ -136,9 +131,7 @@ def test_what_is_crossed_out_is_marked() -> None:
         ('<col min="3" max="16384" hidden="1"/>', '<row r="2">{}</row>', "1 | 2", ""),
     ],
 )
-def test_hidden_rows_and_columns_are_not_read_but_told(
-    before: str, rows: str, text: str, told: str
-) -> None:
+def test_hidden_rows_and_columns_are_not_read_but_told(before, rows, text, told):
     parts = parts_of(with_rows(rows.format("<c><v>1</v></c><c><v>2</v></c>")))
     cols = f"<cols>{before}</cols><sheetData>" if before else "<sheetData>"
     sheet = parts[SHEET].replace(b"<sheetData>", cols.encode())
@@ -147,8 +140,8 @@ def test_hidden_rows_and_columns_are_not_read_but_told(
     assert read.left_out == ((f"Hidden rows and columns: Sheet {told}.",) if told else ())
 
 
-def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others() -> None:
-    def fill(workbook: Workbook) -> None:
+def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others():
+    def fill(workbook):
         for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben")):
             workbook.active.append(row)
         workbook.active.merge_cells("A2:A3")
@@ -157,8 +150,8 @@ def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others() -> No
     assert texts(xlsx(fill)) == ["Region | Name\n \nNorth | Ben"]
 
 
-def test_cells_that_their_format_hides_are_told() -> None:
-    def fill(workbook: Workbook) -> None:
+def test_cells_that_their_format_hides_are_told():
+    def fill(workbook):
         workbook.active.append(("Key", 7, "note", 0, "=1+1", "  "))
         for cell in ("B1", "C1", "D1"):
             workbook.active[cell].number_format = ";;;"
@@ -168,7 +161,7 @@ def test_cells_that_their_format_hides_are_told() -> None:
     assert read.left_out == ("Cells that their format hides: 3.",)
 
 
-def test_rows_have_their_places() -> None:
+def test_rows_have_their_places():
     rows = [("Order", "Sum"), *((f"O-{number}", number) for number in range(1, 121))]
     document = read_bytes("a.xlsx", filled(("All orders",), (), *rows))
     assert [each.place for each in document.sections] == [
@@ -180,8 +173,8 @@ def test_rows_have_their_places() -> None:
         assert place == f"sheet Sheet, row {number + 3}"
 
 
-def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
-    def fill(workbook: Workbook) -> None:
+def test_a_merged_cell_stands_in_each_of_its_rows():
+    def fill(workbook):
         for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben"), ("x" * 300, "Cid")):
             workbook.active.append(row)
         workbook.active.append((None, "Dee"))
@@ -192,13 +185,13 @@ def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
     assert texts(xlsx(fill)) == [f"Region | Name\nNorth | Ann\nNorth | Ben\n{long} | Cid\n | Dee"]
 
 
-def test_what_a_sheet_says_of_its_size_is_not_believed() -> None:
+def test_what_a_sheet_says_of_its_size_is_not_believed():
     row = '<row r="3"><c r="C3"><v>7</v></c></row>'
     for size in ("A1", "A1:XFD1048576", "B2:A1"):
         assert texts(with_rows(row, size=size)) == ["7"]
 
 
-def test_how_cells_look_is_no_matter() -> None:
+def test_how_cells_look_is_no_matter():
     parts = parts_of(filled((1,)))
     styles = (
         parts["xl/styles.xml"]
@@ -208,15 +201,15 @@ def test_how_cells_look_is_no_matter() -> None:
     assert texts(zipped({**parts, "xl/styles.xml": styles})) == ["1"]
 
 
-def test_what_is_drawn_is_told() -> None:
+def test_what_is_drawn_is_told():
     parts = parts_of(filled(("<cellXfs>",)))
     read = read_xlsx(zipped({**parts, "xl/drawings/drawing1.xml": "<a/>"}))
     assert [section.text for section in read.sections] == ["<cellXfs>"]
     assert read.left_out == ("Charts, pictures and text boxes of sheets: 1.",)
 
 
-def test_comments_are_told() -> None:
-    def fill(workbook: Workbook) -> None:
+def test_comments_are_told():
+    def fill(workbook):
         for cell in ("A1", "B2"):
             workbook.active[cell] = 1
             workbook.active[cell].comment = Comment("Is that so?", "Ada")
@@ -226,7 +219,7 @@ def test_comments_are_told() -> None:
     assert texts(zipped(broken)) == ["1"]
 
 
-def test_a_sheet_far_too_long_is_cut() -> None:
+def test_a_sheet_far_too_long_is_cut():
     read = read_xlsx(
         with_rows(
             '<row r="1"><c r="A1"><v>1</v></c></row>'
@@ -242,7 +235,7 @@ def test_a_sheet_far_too_long_is_cut() -> None:
     [("x" * 100,), tuple([None] * 99 + [1])],
     ids=["one text many times", "empty cells"],
 )
-def test_what_unfolds_is_cut(row: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_unfolds_is_cut(row, monkeypatch):
     monkeypatch.setattr(sheets, "WORKBOOK_CHARACTERS", 10_000)
     read = read_xlsx(filled(*[row] * 1000))
     assert 1000 < sum(len(section.text) for section in read.sections) <= 10_000 or not row[0]
@@ -250,11 +243,11 @@ def test_what_unfolds_is_cut(row: tuple[object, ...], monkeypatch: pytest.Monkey
     assert "Sheet from row" in read.left_out[0]
 
 
-def cut(name: str) -> Callable[[], bytes]:
+def cut(name):
     return lambda: zipped({k: v for k, v in parts_of(filled((1,))).items() if k != name})
 
 
-def test_what_is_no_workbook() -> None:
+def test_what_is_no_workbook():
     for make in (
         cut("xl/workbook.xml"),
         cut("[Content_Types].xml"),

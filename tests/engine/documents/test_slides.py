@@ -7,13 +7,13 @@ from models.errors import Problem
 from tests.support.documents.office import chart, parts_of, pptx, related, shape, slide, zipped
 
 
-def test_what_stands_on_every_slide_is_left_out() -> None:
+def test_what_stands_on_every_slide_is_left_out():
     for kind in ("dt", "ftr", "hdr", "sldNum"):
         (section,) = read_pptx(pptx([slide(shape("a"), shape("b", kind=kind))])).sections
         assert section.text == "a"
 
 
-def test_fields_and_runs_of_a_paragraph() -> None:
+def test_fields_and_runs_of_a_paragraph():
     line = (
         "<a:p><a:r><a:t>a </a:t></a:r><a:fld><a:t>2026</a:t></a:fld><a:br/>"
         "<a:r><a:t>b</a:t></a:r><a:endParaRPr/></a:p>"
@@ -22,13 +22,13 @@ def test_fields_and_runs_of_a_paragraph() -> None:
     assert section.text == "a 2026\nb\nc"
 
 
-def test_a_title_is_named_once() -> None:
+def test_a_title_is_named_once():
     drawn = slide(shape("a", kind="title"), shape("b", kind="title"))
     (section,) = read_pptx(pptx([drawn])).sections
     assert (section.label, section.text) == ("a", "a\n\nb")
 
 
-def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
+def test_a_merged_cell_stands_in_each_of_its_rows():
     cell = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
     rows = (
         cell.format('rowSpan="2"', "North") + cell.format("", "Ann"),
@@ -41,7 +41,7 @@ def test_a_merged_cell_stands_in_each_of_its_rows() -> None:
     assert section.text == "North | Ann\nNorth | Ben"
 
 
-def test_a_chart_is_read_as_its_table() -> None:
+def test_a_chart_is_read_as_its_table():
     drawn = chart("Turnover", ["2024", "2025"], {"North": (0.1, 0.2), "South": (0.3,)})
     parts = {
         "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
@@ -56,7 +56,7 @@ def test_a_chart_is_read_as_its_table() -> None:
     assert read_pptx(pptx([slide(shape("a"), unread)])).left_out == ("Charts: 1.",)
 
 
-def test_comments_stand_below_a_slide() -> None:
+def test_comments_stand_below_a_slide():
     older = "<p:cm><p:text>Is that so?</p:text></p:cm>"
     line = "<a:p><a:r><a:t>Since </a:t></a:r><a:r><a:t>when?</a:t></a:r></a:p>"
     newer = f"<p:cm><p:txBody>{line}</p:txBody></p:cm>"
@@ -68,7 +68,7 @@ def test_comments_stand_below_a_slide() -> None:
     assert section.text == "a\n\nComment: Is that so?\n\nComment: Since when?"
 
 
-def placed(text: str, x: int, y: int, *, more: str = "", looks: str = "") -> str:
+def placed(text, x, y, *, more="", looks=""):
     """A text box of 3,000 by 500 units."""
     frame = f'<a:xfrm {more}><a:off x="{x}" y="{y}"/><a:ext cx="3000" cy="500"/></a:xfrm>'
     return shape(text).replace(
@@ -76,7 +76,7 @@ def placed(text: str, x: int, y: int, *, more: str = "", looks: str = "") -> str
     )
 
 
-def group(*shapes: str, x: int = 0, looks: str = "") -> str:
+def group(*shapes, x=0, looks=""):
     """A group at `x` in whose space a unit is two of the slide."""
     frame = f'<a:xfrm><a:off x="{x}" y="0"/><a:ext cx="8000" cy="6000"/>'
     frame += '<a:chOff x="0" y="0"/><a:chExt cx="4000" cy="3000"/></a:xfrm>'
@@ -105,7 +105,7 @@ def group(*shapes: str, x: int = 0, looks: str = "") -> str:
         (group(placed("b", 100, 100, looks='hidden="1"')), False),
     ],
 )
-def test_text_that_no_slide_shows_is_not_read_but_told(drawn: str, seen: bool) -> None:
+def test_text_that_no_slide_shows_is_not_read_but_told(drawn, seen):
     data = parts_of(pptx([slide(shape("a"), drawn)]))
     name = "ppt/presentation.xml"
     size = b'<p:sldSz cx="9000" cy="7000"/></p:presentation>'
@@ -115,7 +115,7 @@ def test_text_that_no_slide_shows_is_not_read_but_told(drawn: str, seen: bool) -
     assert read.left_out == (() if seen else (told,))
 
 
-def test_notes_for_different_programs_are_read_once() -> None:
+def test_notes_for_different_programs_are_read_once():
     choices = ("Choice", "Fallback")
     both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
     notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
@@ -123,7 +123,7 @@ def test_notes_for_different_programs_are_read_once() -> None:
     assert section.text == "a\n\nNotes: Choice"
 
 
-def test_a_hidden_chart_is_not_read() -> None:
+def test_a_hidden_chart_is_not_read():
     parts = {
         "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
         "ppt/charts/chart1.xml": chart("Turnover", ["2024"], {"North": (0.1,)}),
@@ -134,8 +134,8 @@ def test_a_hidden_chart_is_not_read() -> None:
     assert [section.text for section in read.sections] == ["a"]
 
 
-def test_what_is_crossed_out_is_marked() -> None:
-    def run(text: str, strike: str) -> str:
+def test_what_is_crossed_out_is_marked():
+    def run(text, strike):
         return f'<a:r><a:rPr strike="{strike}"/><a:t>{text}</a:t></a:r>'
 
     line = run("was ", "noStrike") + run("95", "sngStrike") + run("0 EUR ", "dblStrike")
@@ -146,8 +146,8 @@ def test_what_is_crossed_out_is_marked() -> None:
     assert section.text == "was ~~950 EUR~~ now 1\n\nwas ~~950 EUR~~ | was ~~950 EUR~~"
 
 
-def test_formulas_and_raised_digits_are_read() -> None:
-    def run(text: str, baseline: int = 0) -> str:
+def test_formulas_and_raised_digits_are_read():
+    def run(text, baseline=0):
         return f'<a:r><a:rPr baseline="{baseline}"/><a:t>{text}</a:t></a:r>'
 
     square = "<a:sSup><a:e><a:r><a:t>r</a:t></a:r></a:e><a:sup><a:r><a:t>2</a:t></a:r></a:sup>"
@@ -159,7 +159,7 @@ def test_formulas_and_raised_digits_are_read() -> None:
     assert read.left_out == ()
 
 
-def test_what_a_slide_draws_and_nothing_reads_is_told() -> None:
+def test_what_a_slide_draws_and_nothing_reads_is_told():
     other = "<mc:Fallback><p:pic/></mc:Fallback></mc:AlternateContent>"
     for drawn, told in (
         ("<p:graphicFrame><p:oleObj/></p:graphicFrame>", "Embedded objects"),
@@ -170,7 +170,7 @@ def test_what_a_slide_draws_and_nothing_reads_is_told() -> None:
         assert read_pptx(pptx([slide(shape("a"), drawn)])).left_out == (f"{told}: 1.",)
 
 
-def test_links_to_elsewhere_are_not_followed() -> None:
+def test_links_to_elsewhere_are_not_followed():
     rels = related(("n", "notesSlide", "file:///etc/hostname")).replace(
         "Target=", 'TargetMode="External" Target='
     )
@@ -179,7 +179,7 @@ def test_links_to_elsewhere_are_not_followed() -> None:
     assert section.text == "a"
 
 
-def test_what_is_no_presentation() -> None:
+def test_what_is_no_presentation():
     for data in (
         b"no zip",
         zipped({"ppt/presentation.xml": "<a/>"}),

@@ -10,7 +10,7 @@ WHOLE = write_message("Why?", [Attached(1, PAGE)])
 IN_PASSAGES = write_message("Why?", [Attached(1, PAGE, (Passage(0, 3),), among=2)])
 
 
-def test_a_whole_document_is_slow_that_takes_long() -> None:
+def test_a_whole_document_is_slow_that_takes_long():
     assert is_slow(Plan(WHOLE, tokens=(4000,)), 0.01)
     assert not is_slow(Plan(WHOLE, tokens=(4000,)), 0.001)
     assert not is_slow(Plan(WHOLE, tokens=(2000,)), 1.0)
@@ -18,12 +18,12 @@ def test_a_whole_document_is_slow_that_takes_long() -> None:
     assert not is_slow(Plan(WHOLE, tokens=(4000,)), 0.0)
 
 
-def test_what_is_read_in_good_time_is_never_nothing() -> None:
+def test_what_is_read_in_good_time_is_never_nothing():
     assert room_in_time(0.001) == SLOW_SECONDS * 1000
     assert room_in_time(1.0) == room_in_time(0.0) > 1000
 
 
-def test_the_time_in_words() -> None:
+def test_the_time_in_words():
     for seconds, words in (
         (0.2, "about a second to read"),
         (4.4, "about 4 s to read"),

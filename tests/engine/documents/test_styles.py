@@ -5,7 +5,7 @@ import pytest
 from engine.documents.web import read_html, read_page
 
 
-def text_of(html: str, *sheets: str) -> str:
+def text_of(html, *sheets):
     return "\n\n".join(part.text for part in read_page(html, *sheets).parts)
 
 
@@ -37,7 +37,7 @@ def text_of(html: str, *sheets: str) -> str:
         "<p style='color:white'>no</p><style></style>",
     ],
 )
-def test_what_is_hidden_is_not_read_and_its_amount_is_told(html: str) -> None:
+def test_what_is_hidden_is_not_read_and_its_amount_is_told(html):
     read = read_html(f"{html}<p>yes".encode())
     assert [section.text for section in read.sections] == ["yes"]
     count = 2 * html.count(">no") + 2 * html.count("</b>no")
@@ -70,7 +70,7 @@ def test_what_is_hidden_is_not_read_and_its_amount_is_told(html: str) -> None:
         "<style>.y .x{display:none}</style><p class=x>yes",
     ],
 )
-def test_what_is_seen_is_read(html: str) -> None:
+def test_what_is_seen_is_read(html):
     assert text_of(html) == "yes"
 
 
@@ -88,15 +88,15 @@ def test_what_is_seen_is_read(html: str) -> None:
         ("10<sup><s>6</s></sup>", "10~~⁶~~"),
     ],
 )
-def test_what_is_crossed_out_is_marked(html: str, text: str) -> None:
+def test_what_is_crossed_out_is_marked(html, text):
     assert text_of(html) == text
 
 
-def test_styles_beside_the_page() -> None:
+def test_styles_beside_the_page():
     html = "<link rel=stylesheet href=a.css><p class=x>no</p><p class=y>a</p>yes"
     assert text_of(html, ".x{display:none}", ".y{text-decoration:line-through}") == "~~a~~\n\nyes"
 
 
 @pytest.mark.parametrize("piece", ["<style>", "a{", "/*", "@x{", "@media screen{", "}", "a,"])
-def test_odd_styles_take_no_time(piece: str) -> None:
+def test_odd_styles_take_no_time(piece):
     assert text_of(f"<p>a</p><style>{piece * 20_000}") == "a"

@@ -13,11 +13,11 @@ from tests.support.documents.office import xlsx
 ROWS = "\n".join(f"{n} | bolt {n} | {n * 2}" for n in range(1, 40))
 
 
-def header(document: Document, words: str) -> str:
+def header(document, words):
     return header_of(document, document.text.index(words))
 
 
-def test_a_sheet_has_one_header_for_all_its_sections() -> None:
+def test_a_sheet_has_one_header_for_all_its_sections():
     sheet = Document(
         "a.xlsx",
         "xlsx",
@@ -34,7 +34,7 @@ def test_a_sheet_has_one_header_for_all_its_sections() -> None:
     assert header(sheet, "Prices of") == ""
 
 
-def test_a_file_with_separators_has_one_too() -> None:
+def test_a_file_with_separators_has_one_too():
     sections = (Section("lines", 1, "\nname;price\nbolt;2"), Section("lines", 41, "nut;3"))
     assert header(Document("a.csv", "csv", "00", sections), "nut") == "name;price"
     named = tuple(Section("lines", each.number, each.text, "b/a.CSV") for each in sections)
@@ -44,7 +44,7 @@ def test_a_file_with_separators_has_one_too() -> None:
     assert header(folder, "y = 4") == ""
 
 
-def test_a_table_in_a_text_ends_where_its_lines_end() -> None:
+def test_a_table_in_a_text_ends_where_its_lines_end():
     text = f"Some prose | with a bar.\n\nNumber | Name | Price\n{ROWS}\n\nAfter it."
     one = Document("a.docx", "docx", "00", (Section("part", 1, text),))
     assert header(one, "30 | bolt") == "Number | Name | Price"
@@ -54,7 +54,7 @@ def test_a_table_in_a_text_ends_where_its_lines_end() -> None:
     assert header(last, "39 | bolt") == "Number | Name | Price"
 
 
-def test_a_table_of_numbers_and_a_very_long_header_have_none() -> None:
+def test_a_table_of_numbers_and_a_very_long_header_have_none():
     numbers = Document("a.csv", "csv", "00", (Section("lines", 1, "1,2\n3,4\n5,6"),))
     assert header(numbers, "5,6") == ""
     long = ",".join(["column"] * 200)
@@ -94,15 +94,15 @@ type Row = Callable[[int], str]
         ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
     ],
 )
-def test_the_header_is_the_tables_own_or_none(above: str, row: Row, found: str) -> None:
+def test_the_header_is_the_tables_own_or_none(above, row, found):
     rows = "\n".join(map(row, range(1, 101)))
     document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
     place = document.text.rindex(row(90))
     assert header_of(document, place) == found
 
 
-def test_each_table_of_a_sheet_has_its_own() -> None:
-    rows: list[tuple[object, ...]] = [("Staff and weather",), (), ("Name", "Salary"), ()]
+def test_each_table_of_a_sheet_has_its_own():
+    rows = [("Staff and weather",), (), ("Name", "Salary"), ()]
     rows += [(f"Ann {n}", n) for n in range(60)]
     rows += [(), (), ("Weather",), ("City", "Degrees"), *((f"City {n}", n) for n in range(60))]
     document = Document(

@@ -21,11 +21,11 @@ FRAGMENTS = st.lists(
 )
 
 
-def text_of(html: str) -> str:
+def text_of(html):
     return "\n\n".join(part.text for part in read_page(html).parts)
 
 
-def test_text() -> None:
+def test_text():
     for html, text in (
         ("one\n  two<p>three <b>fo</b>ur<div>five</div>six", "one two\n\nthree four\n\nfive\nsix"),
         ("a<br>b<br><br>c<br/>d", "a\nb\n\nc\nd"),
@@ -47,7 +47,7 @@ def test_text() -> None:
         assert text_of(html) == text
 
 
-def test_what_nobody_sees() -> None:
+def test_what_nobody_sees():
     for html in (
         "<p hidden>no<p>yes",
         "<div hidden><div>no</div>no</div>yes",
@@ -62,7 +62,7 @@ def test_what_nobody_sees() -> None:
         assert text_of(html) == "yes"
 
 
-def test_tables() -> None:
+def test_tables():
     for html, text in (
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
         ("<table><tr><td>a<td><p>b</p><p>c</p><td>d</table>", "a | b c | d"),
@@ -80,7 +80,7 @@ def test_tables() -> None:
         assert text_of(html) == text
 
 
-def test_headings_begin_parts() -> None:
+def test_headings_begin_parts():
     html = "<title> A  page </title>x<h2>a</h2><h1>b <i>c</i></h1>y<h3>d</h3><h2>e</h2><h2></h2>z"
     page = read_page(html)
     assert page.title == "A page"
@@ -96,13 +96,13 @@ def test_headings_begin_parts() -> None:
     ]  # fmt: skip
 
 
-def test_a_label_is_short() -> None:
+def test_a_label_is_short():
     (section,) = read_html(f"<h1>{'a' * 5000}</h1>".encode()).sections
     assert len(section.text) == 5000
     assert len(section.label) == 100
 
 
-def test_encodings() -> None:
+def test_encodings():
     for data, text in (
         ("é".encode(), "é"),
         ("é".encode("cp1252"), "é"),
@@ -125,13 +125,13 @@ def test_encodings() -> None:
         assert decoded(data).text == text
 
 
-def test_raised() -> None:
+def test_raised():
     for text, high in (("6", "⁶"), ("-12", "⁻¹²"), ("th", "th"), ("1a", "1a"), ("", "")):
         assert raised(text) == high
 
 
 @given(FRAGMENTS)
-def test_every_word_stays_and_no_tag(fragments: list[str]) -> None:
+def test_every_word_stays_and_no_tag(fragments):
     text = text_of("".join(f"{each} " if each == "word" else each for each in fragments))
     assert text.count("word") == fragments.count("word")
     assert "<" not in text
@@ -142,16 +142,16 @@ def test_every_word_stays_and_no_tag(fragments: list[str]) -> None:
 @example("<!x")
 @example("</")
 @example("&#xd800;&#0;&#99999999;")
-def test_it_never_fails(html: str) -> None:
+def test_it_never_fails(html):
     read_page(html)
 
 
-def test_depth_is_no_matter() -> None:
+def test_depth_is_no_matter():
     assert text_of("<div>" * 100_000 + "a") == "a"
     assert text_of("<ul><li>" * 1000 + "a").endswith("- a")
 
 
-def test_the_end_of_an_outer_element_does_not_end_a_table() -> None:
+def test_the_end_of_an_outer_element_does_not_end_a_table():
     for name in ("center", "form", "div", "font", "b", "p"):
         html = f"<{name}><table></{name}><tr><td>0.46<td>0.2<tr><td>0.65<td>1.1</table>"
         assert text_of(html) == "0.46 | 0.2\n0.65 | 1.1"
@@ -159,7 +159,7 @@ def test_the_end_of_an_outer_element_does_not_end_a_table() -> None:
     assert text_of("<table><thead><th>a<th>b</thead><tbody><td>1<td>2</table>") == "a | b\n1 | 2"
 
 
-def test_forms() -> None:
+def test_forms():
     for html, text in (
         ("<p><input type=checkbox checked> yes <input type=CheckBox> no", "☒ yes ☐ no"),
         ("<p><input type=radio> a <input type=radio checked> b", "☐ a ☒ b"),

@@ -16,11 +16,11 @@ from tests.support.documents.office import (
 )
 
 
-def texts(body: str) -> list[str]:
+def texts(body):
     return [section.text for section in read_docx(docx(body)).sections]
 
 
-def test_text_formatted_as_hidden() -> None:
+def test_text_formatted_as_hidden():
     for looks, seen in (
         ("<w:vanish/>", False),
         ('<w:vanish w:val="1"/>', False),
@@ -33,7 +33,7 @@ def test_text_formatted_as_hidden() -> None:
         assert texts(paragraph(run("a") + run("b", looks) + link)) == ["abb" if seen else "a"]
 
 
-def test_spaces_and_breaks() -> None:
+def test_spaces_and_breaks():
     body = paragraph(run("a ") + run(" b") + "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t></w:r>")
     assert texts(body) == ["a b c\nd"]
     assert texts(paragraph("<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t><w:ptab/><w:t>c</w:t></w:r>")) == [
@@ -53,9 +53,7 @@ def test_spaces_and_breaks() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["hdr", "ftr"])
-def test_of_headers_and_footers_that_say_something_it_is_told(
-    content: str, told: bool, kind: str
-) -> None:
+def test_of_headers_and_footers_that_say_something_it_is_told(content, told, kind):
     part = word_part(kind, paragraph(content))
     read = read_docx(docx(paragraph(run("a")), parts={"word/header1.xml": part}))
     assert [section.text for section in read.sections] == ["a"]
@@ -75,7 +73,7 @@ TICKS = (  # of a content control, and of a form of Word 97
 
 
 @pytest.mark.parametrize("tick", TICKS)
-def test_ticks(tick: str) -> None:
+def test_ticks(tick):
     body = paragraph(tick.format(1) + run(" Smoker")) + paragraph(tick.format(0) + run(" Insured"))
     assert texts(body) == ["☒ Smoker\n\n☐ Insured"]
     table = f"<w:tbl><w:tr><w:tc>{body}</w:tc><w:tc>{paragraph(run('x'))}</w:tc></w:tr></w:tbl>"
@@ -86,7 +84,7 @@ def test_ticks(tick: str) -> None:
     ("chosen", "text"),
     [('<w:result w:val="1"/>', "Portugal"), ('<w:default w:val="1"/>', "Portugal"), ("", "France")],
 )
-def test_what_is_chosen_from_a_list(chosen: str, text: str) -> None:
+def test_what_is_chosen_from_a_list(chosen, text):
     field = (
         f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{chosen}'
         '<w:listEntry w:val="France"/><w:listEntry w:val="Portugal"/></w:ddList></w:ffData>'
@@ -96,7 +94,7 @@ def test_what_is_chosen_from_a_list(chosen: str, text: str) -> None:
     assert texts(paragraph(run("Country: ") + field + run("."))) == [f"Country: {text}."]
 
 
-def test_headings_keep_their_numbers() -> None:
+def test_headings_keep_their_numbers():
     body = paragraph(run("Scope"), style="H1", item_of=2) + paragraph(
         run("Term"), style="H2", item_of=2, level=1
     )
@@ -104,13 +102,13 @@ def test_headings_keep_their_numbers() -> None:
     assert [section.label for section in read.sections] == ["1. Scope", "1. Scope > 1. Term"]
 
 
-def test_a_style_without_a_type_is_a_paragraphs() -> None:
+def test_a_style_without_a_type_is_a_paragraphs():
     styles = word_part("styles", '<w:style w:styleId="A"><w:name w:val="heading 1"/></w:style>')
     read = read_docx(docx(paragraph(run("a"), style="A"), parts={"word/styles.xml": styles}))
     assert [(section.label, section.text) for section in read.sections] == [("a", "a")]
 
 
-def test_comments_are_a_part_of_their_own() -> None:
+def test_comments_are_a_part_of_their_own():
     comment = (
         f'<w:comment w:id="7" w:author="Ada" w:initials="A">{paragraph(run("Since when?"))}'
         "</w:comment>"
@@ -136,7 +134,7 @@ def test_comments_are_a_part_of_their_own() -> None:
     assert read.left_out == ("1 comment.",)
 
 
-def test_charts_and_diagrams_are_read_or_reported() -> None:
+def test_charts_and_diagrams_are_read_or_reported():
     drawn = "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{}</a:graphicData></a:graphic>"
     drawn += "</wp:inline></w:drawing></w:r>"
     parts = (
@@ -162,7 +160,7 @@ def test_charts_and_diagrams_are_read_or_reported() -> None:
     assert read_docx(docx(body, parts=broken)).left_out == ("1 chart.",)
 
 
-def test_a_box_that_only_newer_programs_draw_is_read() -> None:
+def test_a_box_that_only_newer_programs_draw_is_read():
     box = (
         '<w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/'
         '2006"><mc:Choice Requires="wps"><w:drawing><wp:anchor><a:graphic><a:graphicData><wps:wsp '
@@ -179,7 +177,7 @@ def test_a_box_that_only_newer_programs_draw_is_read() -> None:
         assert texts(paragraph(run("a") + box.replace("{}", fallback))) == ["a\n\nboxed"]
 
 
-def test_text_in_boxes_and_fields() -> None:
+def test_text_in_boxes_and_fields():
     box = (
         '<w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>'
         f"<w:txbxContent>{paragraph(run('boxed'))}</w:txbxContent></v:textbox></v:shape></w:pict></w:r>"
@@ -188,20 +186,20 @@ def test_text_in_boxes_and_fields() -> None:
     assert texts(paragraph(run("Page ") + field + box)) == ["Page 7\n\nboxed"]
 
 
-def test_a_part_that_is_not_needed_may_be_broken() -> None:
+def test_a_part_that_is_not_needed_may_be_broken():
     data = docx(paragraph(run("a")), parts={"docProps/app.xml": "<a", "customXml/b.xml": "no XML"})
     assert [section.text for section in read_docx(data).sections] == ["a"]
     with pytest.raises(Problem):
         read_docx(docx(paragraph(run("a")), parts={"word/footnotes.xml": "<a"}))
 
 
-def test_what_looks_like_html_is_text() -> None:
+def test_what_looks_like_html_is_text():
     assert texts(paragraph(run("&lt;script&gt;a&lt;/script&gt; &amp;amp;"))) == [
         "<script>a</script> &amp;"
     ]
 
 
-def test_nothing_else_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_else_is_opened(monkeypatch):
     picture = (
         "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData><pic:pic><pic:blipFill>"
         '<a:blip r:link="p"/></pic:blipFill></pic:pic></a:graphicData></a:graphic></wp:inline>'
@@ -217,7 +215,7 @@ def test_nothing_else_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read.left_out == ("1 picture.",)
 
 
-def test_what_is_no_document() -> None:
+def test_what_is_no_document():
     for data in (
         b"no zip",
         zipped({"word/document.xml": "<a/>"}),

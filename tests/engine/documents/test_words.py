@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from engine.documents.words import names, words
 
 
-def forms(text: str) -> list[str]:
+def forms(text):
     return [word.form for word in words(text)]
 
 
-def test_texts_that_have_the_same_words() -> None:
+def test_texts_that_have_the_same_words():
     for text, same in (
         ("The SELLER’s office", "the seller's office"),
         ("an agree-\n  ment of well-\nknown Jean-Paul", "an agreement of well-known jean-paul"),
@@ -46,7 +46,7 @@ def test_texts_that_have_the_same_words() -> None:
         assert forms(text) == forms(same)
 
 
-def test_texts_that_have_not() -> None:
+def test_texts_that_have_not():
     for text, other in (
         ("1,284,000.00", "1,284,000.01"),
         ("10.5", "105"),
@@ -65,14 +65,14 @@ def test_texts_that_have_not() -> None:
         assert forms(text) != forms(other)
 
 
-def test_scripts_without_spaces_have_a_word_for_each_character() -> None:
+def test_scripts_without_spaces_have_a_word_for_each_character():
     found = words("提供HP-220渡轮 ไป ที่")
     assert [word.form for word in found] == ["提", "供", "hp220", "渡", "轮", "ไ", "ป", "ที่"]
     assert [word.halves for word in found] == [1, 1, 2, 1, 1, 1, 1, 1]
 
 
 @given(st.text() | st.text(alphabet="aB1-'*_.,\n >[]()`\\\u00ad\u0301渡 किשָــٌ٣", max_size=60))
-def test_words_stand_in_order_and_have_something_in_them(text: str) -> None:
+def test_words_stand_in_order_and_have_something_in_them(text):
     end = 0
     for word in words(text):
         assert end <= word.start < word.end <= len(text)
@@ -80,7 +80,7 @@ def test_words_stand_in_order_and_have_something_in_them(text: str) -> None:
         end = word.end
 
 
-def test_names_are_told_by_capitals_inside_sentences() -> None:
+def test_names_are_told_by_capitals_inside_sentences():
     for text, found in (
         ("It was signed by Maria Keller, of Bremen.", ["Maria", "Keller", "Bremen"]),
         ("They left. Then I'm told: The door\nWas open.", []),

@@ -63,11 +63,11 @@ REFUSED = (
 )  # fmt: skip
 
 
-def test_values() -> None:
+def test_values():
     assert {expression: calculate(expression) for expression in VALUES} == VALUES
 
 
-def test_what_is_no_arithmetic_or_too_large_is_a_problem() -> None:
+def test_what_is_no_arithmetic_or_too_large_is_a_problem():
     accepted = {}
     for expression in REFUSED:
         with suppress(Problem):
@@ -76,11 +76,11 @@ def test_what_is_no_arithmetic_or_too_large_is_a_problem() -> None:
 
 
 @given(EXPRESSIONS)
-def test_sums_and_products_are_exact(expression: str) -> None:
+def test_sums_and_products_are_exact(expression):
     assert Fraction(calculate(expression)) == _value(ast.parse(expression, mode="eval").body)
 
 
-def _value(node: ast.expr) -> Fraction:
+def _value(node):
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left), _value(node.right)
         match node.op:

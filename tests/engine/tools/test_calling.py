@@ -1,8 +1,6 @@
 """The calls of an answer, by a model that calls for ever and a person who changes their mind."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +23,7 @@ CALLS = st.tuples(
 )
 
 
-def called(*calls: tuple[str, str]) -> Text:
+def called(*calls):
     pieces = [
         piece
         for number, (name, arguments) in enumerate(calls)
@@ -35,7 +33,7 @@ def called(*calls: tuple[str, str]) -> Text:
 
 
 @given(st.lists(st.lists(CALLS, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> None:
+def test_nothing_runs_unasked_and_every_answer_ends(script):
     calling, allowed = Calling(tools=TOOLS), set[tuple[str, str]]()
     for number in range(10 * MOST_CALLS):
         wished = script[number % len(script)]
@@ -69,7 +67,7 @@ def test_nothing_runs_unasked_and_every_answer_ends(script: Sequence[Any]) -> No
     assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
 
 
-def test_a_decision_on_all_calls_of_a_tool_is_one_on_those_that_wait() -> None:
+def test_a_decision_on_all_calls_of_a_tool_is_one_on_those_that_wait():
     calling = Calling(tools=TOOLS)
     calling.hear(called(("read", '{"path": "a"}'), ("send", "{}"), ("read", '{"path": "b"}')))
     assert calling.begin_step("g", place=1)
@@ -79,7 +77,7 @@ def test_a_decision_on_all_calls_of_a_tool_is_one_on_those_that_wait() -> None:
     assert [call.state for call in calling.last] == ["cancelled", "asked", "cancelled"]
 
 
-def test_a_call_that_ran_before_is_known_as_such() -> None:
+def test_a_call_that_ran_before_is_known_as_such():
     calling = Calling(tools=TOOLS)
     for number, repeats in enumerate((False, True)):
         calling.hear(called(("read", '{"path": "a"}')))

@@ -12,10 +12,8 @@ from engine.tools.protocol import (
     RESPONSES,
     Call,
     Cancel,
-    Command,
     Progress,
     Ready,
-    Response,
     Restart,
     Result,
     Server,
@@ -27,19 +25,19 @@ from models.typed_json import WrongJson
 FILES, CLOCK = Server("files", "files"), Server("clock", "clock")
 
 
-def call(id: str, *, seconds: float = 60.0) -> Call:
+def call(id, *, seconds=60.0):
     return Call(id, "files", "read", "{}", seconds)
 
 
-def hear(client: ToolClient, response: Response) -> State | Progress | Result | None:
+def hear(client, response):
     return client.hear(RESPONSES.to_line(response))
 
 
-def sent(client: ToolClient) -> list[Command]:
+def sent(client):
     return [COMMANDS.read(line) for line in client.to_send().splitlines()]
 
 
-def started(*servers: Server) -> ToolClient:
+def started(*servers):
     """One whose process has greeted and was asked for these servers."""
     client = ToolClient()
     client.want(Start(servers))
@@ -49,7 +47,7 @@ def started(*servers: Server) -> ToolClient:
     return client
 
 
-def test_each_process_is_asked_for_the_servers_of_now() -> None:
+def test_each_process_is_asked_for_the_servers_of_now():
     client = ToolClient()
     client.want(Start((FILES,)))
     assert sent(client) == []
@@ -62,7 +60,7 @@ def test_each_process_is_asked_for_the_servers_of_now() -> None:
     assert sent(client) == [Start((CLOCK,), ("/notes",))]
 
 
-def test_states_are_of_servers_that_are_wanted_and_of_this_process() -> None:
+def test_states_are_of_servers_that_are_wanted_and_of_this_process():
     client = started(FILES, CLOCK)
     for name in ("files", "clock", "stranger"):
         hear(client, State(name, "running"))
@@ -73,7 +71,7 @@ def test_states_are_of_servers_that_are_wanted_and_of_this_process() -> None:
     assert client.states == {}
 
 
-def test_a_server_is_started_again() -> None:
+def test_a_server_is_started_again():
     client = started(FILES)
     client.restart("files")
     assert sent(client) == [Restart("files")]
@@ -83,7 +81,7 @@ def test_a_server_is_started_again() -> None:
     assert sent(client) == [Start((FILES,))]
 
 
-def test_a_call_waits_for_a_process_that_will_begin() -> None:
+def test_a_call_waits_for_a_process_that_will_begin():
     client = ToolClient()
     assert client.call(call("early")) == Result("early", "failed", "No tools are running.")
     client.expect()
@@ -91,13 +89,12 @@ def test_a_call_waits_for_a_process_that_will_begin() -> None:
         assert client.call(call(id)) is None
     assert client.due_seconds is None
     refused = client.cancel("b")
-    assert refused is not None
     assert (refused.id, refused.ending) == ("b", "cancelled")
     client.begin()
     assert sent(client)[1:] == [call("a")]
 
 
-def test_what_is_due_says_how_long_silence_may_last() -> None:
+def test_what_is_due_says_how_long_silence_may_last():
     client = started(FILES)
     client.call(call("a", seconds=5))
     client.call(call("b", seconds=9))
@@ -111,15 +108,14 @@ def test_what_is_due_says_how_long_silence_may_last() -> None:
     assert client.due_seconds is None
 
 
-def test_a_call_that_is_too_long_fails_alone() -> None:
+def test_a_call_that_is_too_long_fails_alone():
     client = started(FILES)
     refused = client.call(Call("a", "files", "write", "x" * LONGEST_LINE_BYTES))
-    assert refused is not None
     assert refused.ending == "failed"
     assert sent(client) == []
 
 
-def test_lines_that_are_no_responses_are_refused() -> None:
+def test_lines_that_are_no_responses_are_refused():
     client = started(FILES)
     for line in (b"", b"x", b"{}", b'{"event": "result"}'):
         with pytest.raises(WrongJson):
@@ -128,30 +124,30 @@ def test_lines_that_are_no_responses_are_refused() -> None:
         hear(client, Ready(PROTOCOL + 1))
 
 
-def test_the_command_says_which_process() -> None:
+def test_the_command_says_which_process():
     assert host_command()[-3:] == ("-m", "engine", "tools-host")
 
 
 class Calls(RuleBasedStateMachine):
     """Calls, cancels, responses true and false, processes that begin and die."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.client = ToolClient()
         self.client.want(Start((FILES,)))
         self.made = 0
-        self.open: set[str] = set()
-        self.sent: set[str] = set()
-        self.ended: set[str] = set()
+        self.open = set()
+        self.sent = set()
+        self.ended = set()
         self.running = self.expected = False
 
-    def end(self, result: Result | None) -> None:
+    def end(self, result):
         if result is not None:
             assert result.id in self.open, "a call has one result"
             self.open.discard(result.id)
             self.ended.add(result.id)
 
-    def write(self) -> None:
+    def write(self):
         for command in sent(self.client):
             if isinstance(command, Call):
                 assert command.id not in self.sent, "a call is sent once"
@@ -159,7 +155,7 @@ class Calls(RuleBasedStateMachine):
                 self.sent.add(command.id)
 
     @rule()
-    def ask(self) -> None:
+    def ask(self):
         self.made += 1
         self.open.add(str(self.made))
         self.end(self.client.call(call(str(self.made))))
@@ -167,31 +163,31 @@ class Calls(RuleBasedStateMachine):
         assert (str(self.made) in self.open) == self.expected
 
     @rule(number=st.integers(1, 8))
-    def stop(self, number: int) -> None:
+    def stop(self, number):
         self.end(self.client.cancel(str(number)))
         self.write()
 
     @rule(number=st.integers(1, 8), ending=st.sampled_from(["done", "failed", "cancelled"]))
-    def tell_result(self, number: int, ending: str) -> None:
-        result = Result(str(number), ending, "")  # type: ignore[arg-type]
+    def tell_result(self, number, ending):
+        result = Result(str(number), ending, "")
         heard = hear(self.client, result)
         assert (heard == result) == (str(number) in self.open & self.sent)
         self.end(heard if isinstance(heard, Result) else None)
 
     @rule(number=st.integers(1, 8))
-    def tell_progress(self, number: int) -> None:
+    def tell_progress(self, number):
         heard = hear(self.client, Progress(str(number), 1.0))
         assert (heard is not None) == (str(number) in self.open & self.sent)
 
     @precondition(lambda self: not self.running)
     @rule()
-    def expect(self) -> None:
+    def expect(self):
         self.client.expect()
         self.expected = True
 
     @precondition(lambda self: not self.running)
     @rule()
-    def begin(self) -> None:
+    def begin(self):
         self.client.begin()
         self.running = self.expected = True
         self.write()
@@ -199,7 +195,7 @@ class Calls(RuleBasedStateMachine):
         assert (self.client.due_seconds is not None) == bool(self.open)
 
     @rule(another=st.booleans())
-    def die(self, another: bool) -> None:
+    def die(self, another):
         for result in self.client.lose("It died.", another=another):
             assert another <= (result.id in self.sent)
             self.end(result)
@@ -208,7 +204,7 @@ class Calls(RuleBasedStateMachine):
         assert another or not self.open
         self.running, self.expected = False, another
 
-    def teardown(self) -> None:
+    def teardown(self):
         for result in self.client.lose("It ended.", another=False):
             self.end(result)
         assert self.ended == {str(number) for number in range(1, self.made + 1)}

@@ -4,7 +4,6 @@ import json
 import stat
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -60,12 +59,12 @@ PASTED = (
 )
 
 
-def test_it_reads_what_people_have() -> None:
+def test_it_reads_what_people_have():
     expected = (Server("git", "uvx", ("mcp-server-git",)),)
     assert {text: read(text).servers for text in PASTED} == dict.fromkeys(PASTED, expected)
 
 
-def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_path: Path) -> None:
+def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_path):
     program = tmp_path / "my server"
     program.touch()
     for command in (str(program), "x"):
@@ -75,25 +74,25 @@ def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_pat
     assert server.args == ("b c",)
 
 
-def test_what_never_ends_takes_no_longer() -> None:
+def test_what_never_ends_takes_no_longer():
     for text in ("/*", ",/**/", '\\"', ', "', ",//\n"):
         with pytest.raises(Problem):
             read(text * 100_000)
 
 
-def test_it_reads_servers_over_http_under_each_name_of_the_address() -> None:
+def test_it_reads_servers_over_http_under_each_name_of_the_address():
     for key in ("url", "serverUrl", "httpUrl"):
         entry = {key: WEB.url, "headers": WEB.headers, "type": "http", "timeout": 5}
         assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
 
 
-def test_a_string_may_look_like_a_comment_or_a_last_comma() -> None:
+def test_a_string_may_look_like_a_comment_or_a_last_comma():
     args = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
     text = json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}})
     assert read(text).servers == (Server("a", "x", args),)
 
 
-def test_a_server_that_is_disabled_is_kept_and_does_not_run() -> None:
+def test_a_server_that_is_disabled_is_kept_and_does_not_run():
     text = '{"mcpServers": {"a": {"command": "x", "disabled": true}, "b": {"command": "y"}}}'
     found = read(text)
     assert [server.name for server in found.enabled()] == ["b"]
@@ -131,7 +130,7 @@ BAD = (
 )
 
 
-def test_bad_input_is_one_problem_that_names_the_line_or_the_key() -> None:
+def test_bad_input_is_one_problem_that_names_the_line_or_the_key():
     for text, names in BAD:
         with pytest.raises(Problem) as caught:
             read(text)
@@ -156,7 +155,7 @@ ANY = st.recursive(
 
 @settings(max_examples=examples(200))
 @given(st.text('{}[]",:/* \\\n1a', max_size=30) | ANY.map(json.dumps))
-def test_any_text_is_read_or_is_one_problem(text: str) -> None:
+def test_any_text_is_read_or_is_one_problem(text):
     with suppress(Problem):
         assert all(server.name for server in read(text).servers)
 
@@ -166,9 +165,7 @@ def test_any_text_is_read_or_is_one_problem(text: str) -> None:
     st.lists(TEXTS, max_size=2).map(tuple),
     st.data(),
 )
-def test_our_file_keeps_all_that_was_decided(
-    servers: list[Server], folders: tuple[str, ...], data: st.DataObject
-) -> None:
+def test_our_file_keeps_all_that_was_decided(servers, folders, data):
     names = st.frozensets(st.sampled_from([each.name for each in servers] or ["none"]))
     configuration = Configuration(
         tuple(servers), data.draw(names), data.draw(names), {"git": {"log": digest(LOG)}}, folders
@@ -176,7 +173,7 @@ def test_our_file_keeps_all_that_was_decided(
     assert read(written(configuration)) == configuration
 
 
-def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it() -> None:
+def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it():
     configuration = Configuration((GIT,))
     assert not configuration.is_on(LOG)
     assert not configuration.has_changed(LOG)
@@ -197,7 +194,7 @@ def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it() -> None:
     assert not off.has_changed(LOG)
 
 
-def test_a_server_that_is_set_up_otherwise_loses_what_was_decided_about_it() -> None:
+def test_a_server_that_is_set_up_otherwise_loses_what_was_decided_about_it():
     decided = Configuration((GIT, WEB)).trusting("git", True).switched(LOG, on=True)
     assert decided.adding(Configuration((GIT,))) == decided
     other = replace(GIT, args=("something-else",))
@@ -208,7 +205,7 @@ def test_a_server_that_is_set_up_otherwise_loses_what_was_decided_about_it() -> 
     assert decided.without("git") == Configuration((WEB,))
 
 
-def test_the_file_is_for_its_owner_alone_and_replaced_whole(tmp_path: Path) -> None:
+def test_the_file_is_for_its_owner_alone_and_replaced_whole(tmp_path):
     path = tmp_path / "new" / "tools.json"
     assert load(path) == Configuration()
     for configuration in (Configuration((GIT,)), Configuration((WEB,), folders=("/a",))):
@@ -218,7 +215,7 @@ def test_the_file_is_for_its_owner_alone_and_replaced_whole(tmp_path: Path) -> N
     assert [each.name for each in path.parent.iterdir()] == ["tools.json"]
 
 
-def test_a_file_that_cannot_be_read_or_written_is_one_problem(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_or_written_is_one_problem(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "broken").write_text("{")
     for name in ("binary", "broken", "."):
@@ -228,7 +225,7 @@ def test_a_file_that_cannot_be_read_or_written_is_one_problem(tmp_path: Path) ->
         save(Configuration(), tmp_path / "broken" / "tools.json")
 
 
-def test_it_finds_the_files_of_other_programs(tmp_path: Path) -> None:
+def test_it_finds_the_files_of_other_programs(tmp_path):
     file = tmp_path / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(written(Configuration((GIT,))))
@@ -236,7 +233,7 @@ def test_it_finds_the_files_of_other_programs(tmp_path: Path) -> None:
     assert load(file).servers == (GIT,)
 
 
-def test_variables_are_filled_in_or_are_a_problem() -> None:
+def test_variables_are_filled_in_or_are_a_problem():
     server = replace(GIT, args=("${userHome}/x", "${A:-b}", "$C"), env={"K": "${env:KEY} ${KEY}"})
     found = expanded(server, {"HOME": "/home/me", "KEY": "k"})
     assert found.args == ("/home/me/x", "b", "$C")
@@ -246,7 +243,7 @@ def test_variables_are_filled_in_or_are_a_problem() -> None:
             expanded(replace(GIT, args=(text,)), {})
 
 
-def test_no_key_is_shown() -> None:
+def test_no_key_is_shown():
     address = "https://user:pass-word@example.org/mcp?key=abc-def-ghi"
     args = ("--api-key", "sk-123456", "--token=tok-98765", "--verbose", "x")
     server = Server("a", "x", args, {"A": "12345678", "B": "1"}, url="", headers={})

@@ -2,24 +2,23 @@
 
 import json
 import os
-from pathlib import Path
 
 import anyio
 import psutil
 import pytest
 
 from engine.tools.protocol import OWN, Call, Cancel, Progress, Restart, Result, Server, Start, State
-from tests.support.tools.hosted import TIMEOUT_SECONDS, Hosted, hosted, scripted
+from tests.support.tools.hosted import TIMEOUT_SECONDS, hosted, scripted
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
+def anyio_backend():
     return "asyncio"
 
 
-async def test_a_server_is_started_asked_and_ended(tmp_path: Path) -> None:
+async def test_a_server_is_started_asked_and_ended(tmp_path):
     async with hosted(tmp_path) as host:
         [state] = await host.start(scripted())
         assert (state.state, state.version) == ("running", "scripted 1.0")
@@ -29,7 +28,7 @@ async def test_a_server_is_started_asked_and_ended(tmp_path: Path) -> None:
         assert (result.ending, result.text, result.bytes) == ("done", "hello", 5)
 
 
-async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path: Path) -> None:
+async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted())
         for tool, text, ending in (
@@ -57,7 +56,7 @@ async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path: Path) -> N
             assert (await host.call("echo", "still")).text == "still", tool
 
 
-async def test_a_cancelled_call_ends_at_once_and_a_late_result_is_nobodys(tmp_path: Path) -> None:
+async def test_a_cancelled_call_ends_at_once_and_a_late_result_is_nobodys(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted())
         await host.send(Call("x", "s", "late", '{"text": "0.3"}'), Cancel("x"), Cancel("y"))
@@ -66,9 +65,7 @@ async def test_a_cancelled_call_ends_at_once_and_a_late_result_is_nobodys(tmp_pa
         assert len([each for each in host.heard if isinstance(each, Result)]) == 2
 
 
-async def test_a_server_that_dies_fails_its_calls_and_starts_again_when_asked(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_that_dies_fails_its_calls_and_starts_again_when_asked(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted(), scripted(name="other"))
         await host.send(Call("waiting", "s", "hang", "{}"))
@@ -85,7 +82,7 @@ async def test_a_server_that_dies_fails_its_calls_and_starts_again_when_asked(
         assert (await host.call("echo", "again")).text == "again"
 
 
-async def test_a_server_that_does_not_start_has_a_reason(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_start_has_a_reason(tmp_path):
     async with hosted(tmp_path, start_seconds=0.5) as host:
         dies, hangs, missing, elsewhere = await host.start(
             scripted("dies", name="dies"),
@@ -101,7 +98,7 @@ async def test_a_server_that_does_not_start_has_a_reason(tmp_path: Path) -> None
         assert all(each.remedy for each in (dies, hangs, missing, elsewhere))
 
 
-async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path: Path) -> None:
+async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path):
     async with hosted(tmp_path) as host:
         for tool, amount in (("many_lines", "40000000"), ("ask_back", "20000")):
             await host.start(scripted(), scripted(name="other"))
@@ -112,7 +109,7 @@ async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path: Path
             await host.start()
 
 
-async def test_what_a_server_describes_has_limits(tmp_path: Path) -> None:
+async def test_what_a_server_describes_has_limits(tmp_path):
     async with hosted(tmp_path, start_seconds=5) as host:
         modes = ("many", "huge", "odd", "endless", "deep")
         many, huge, odd, endless, deep = await host.start(
@@ -128,7 +125,7 @@ async def test_what_a_server_describes_has_limits(tmp_path: Path) -> None:
         assert deep.state == "failed"
 
 
-async def test_pieces_that_are_no_text_become_lines(tmp_path: Path) -> None:
+async def test_pieces_that_are_no_text_become_lines(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted())
         image = await host.call("image")
@@ -153,7 +150,7 @@ async def test_pieces_that_are_no_text_become_lines(tmp_path: Path) -> None:
         assert (error.ending, error.text) == ("failed", "no such luck[31m")
 
 
-async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path: Path) -> None:
+async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted())
         assert (await host.call("report")).text == "reported"
@@ -167,7 +164,7 @@ async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path: Path)
         assert [each.name for each in state.tools] == ["echo", "new"]
 
 
-async def test_only_servers_that_are_set_up_otherwise_start_again(tmp_path: Path) -> None:
+async def test_only_servers_that_are_set_up_otherwise_start_again(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted(), scripted(name="other"))
         pids = {name: await pid(host, name) for name in ("s", "other")}
@@ -182,19 +179,17 @@ async def test_only_servers_that_are_set_up_otherwise_start_again(tmp_path: Path
         await gone(pids["other"])
 
 
-async def pid(host: Hosted, server: str) -> int:
+async def pid(host, server):
     return int((await host.call("pid", server=server)).text)
 
 
-async def gone(pid: int) -> None:
+async def gone(pid):
     with anyio.fail_after(TIMEOUT_SECONDS):
         while psutil.pid_exists(pid):
             await anyio.sleep(0.01)
 
 
-async def test_a_program_gets_what_it_needs_and_none_of_our_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_gets_what_it_needs_and_none_of_our_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "ours-alone")
     monkeypatch.setenv("THEIR_KEY", "for-them")
     monkeypatch.setenv("PATH", "/usr/bin")
@@ -215,7 +210,7 @@ async def test_a_program_gets_what_it_needs_and_none_of_our_keys(
         assert str(tmp_path / ".local" / "bin") in places
 
 
-async def test_complaints_are_kept_within_limits_and_without_keys(tmp_path: Path) -> None:
+async def test_complaints_are_kept_within_limits_and_without_keys(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted(env={"TOKEN": "very-secret"}))
         await host.call("complain", "2000000")
@@ -230,7 +225,7 @@ async def test_complaints_are_kept_within_limits_and_without_keys(tmp_path: Path
     assert "very-secret" not in kept
 
 
-async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path: Path) -> None:
+async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path):
     (tmp_path / "a.txt").write_text("the text")
     async with hosted(tmp_path / "logs") as host:
         await host.start(folders=(str(tmp_path),))

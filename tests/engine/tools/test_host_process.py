@@ -2,9 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import psutil
 import pytest
@@ -16,12 +14,12 @@ from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[HostProcess]:
+def host(tmp_path):
     with closing(HostProcess(tmp_path)) as host:
         yield host
 
 
-def with_a_child(host: HostProcess) -> list[psutil.Process]:
+def with_a_child(host):
     """A stubborn server that has started a child: both, and the rest of the host's children."""
     assert host.start(scripted("stubborn"))["s"].state == "running"
     result = host.call("s", "leave_child")
@@ -32,7 +30,7 @@ def with_a_child(host: HostProcess) -> list[psutil.Process]:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["killed", "end of input", "terminated"])
-def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
+def test_nothing_is_left_running(host, how):
     children = with_a_child(host)
     assert len(children) == 3  # the server, its child, and what ends them if the host cannot
     match how:
@@ -48,12 +46,12 @@ def test_nothing_is_left_running(host: HostProcess, how: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_host_closes_the_input_of_its_servers(host: HostProcess, tmp_path: Path) -> None:
+def test_a_killed_host_closes_the_input_of_its_servers(host, tmp_path):
     """So a server that ends with its input does, even if nothing else ended it."""
     noted = tmp_path / "noted"
     code = f"import sys; f = open({str(noted)!r}, 'w'); sys.stdin.read(); f.write('x')"
     host.send(Start((scripted(name="s", script=("-c", code)),)))
-    found: list[psutil.Process] = []
+    found = []
     while len(found) < 2 or not noted.exists():
         found = psutil.Process(host.process.pid).children()
         time.sleep(0.01)
@@ -65,7 +63,7 @@ def test_a_killed_host_closes_the_input_of_its_servers(host: HostProcess, tmp_pa
     assert noted.read_text() == "x"
 
 
-def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host: HostProcess) -> None:
+def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host):
     long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
     host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
     host.send(Start((), ()), Call("1", "nobody", "x", "{}"), Call("2", OWN, "x", "[]"))
@@ -77,7 +75,7 @@ def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host: HostPro
 
 
 @pytest.mark.slow
-def test_it_is_a_command(tmp_path: Path) -> None:
+def test_it_is_a_command(tmp_path):
     with closing(HostProcess(tmp_path, host_command()[1:])) as host:
         host.stdin.close()
         assert host.process.wait(TIMEOUT_SECONDS) == 0

@@ -1,8 +1,5 @@
 """Servers over HTTP, well and ill behaved."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import httpx2
 import pytest
 
@@ -15,17 +12,17 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
+def anyio_backend():
     return "asyncio"
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
+def address():
     with http_server() as address:
         yield address
 
 
-async def test_a_server_over_http_is_called_with_its_key(tmp_path: Path, address: str) -> None:
+async def test_a_server_over_http_is_called_with_its_key(tmp_path, address):
     async with hosted(tmp_path) as host:
         [state] = await host.start(Server("s", url=address, headers={"Authorization": KEY}))
         assert (state.state, state.version) == ("running", "web 1")
@@ -35,7 +32,7 @@ async def test_a_server_over_http_is_called_with_its_key(tmp_path: Path, address
         assert [each.done for each in host.heard if isinstance(each, Progress)] == [1.0]
 
 
-async def test_what_it_does_wrong_fails_that_call(tmp_path: Path, address: str) -> None:
+async def test_what_it_does_wrong_fails_that_call(tmp_path, address):
     server = Server("s", url=address, headers={"Authorization": KEY})
     async with hosted(tmp_path) as host:
         await host.start(server)
@@ -46,12 +43,10 @@ async def test_what_it_does_wrong_fails_that_call(tmp_path: Path, address: str) 
             assert (await host.call("json")).text == "as JSON", tool
 
 
-async def test_small_events_without_end_are_read_however_they_are_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_small_events_without_end_are_read_however_they_are_cut(monkeypatch):
     monkeypatch.setattr("engine.tools.limits.LONGEST_MESSAGE_BYTES", 100)
 
-    async def blocks() -> AsyncIterator[bytes]:
+    async def blocks():
         for _ in range(50):
             yield b"data: small\r\n"
             yield b"\r\n"
@@ -64,14 +59,14 @@ async def test_small_events_without_end_are_read_however_they_are_cut(
         await anext(body)
 
 
-async def test_a_server_that_floods_is_ended(tmp_path: Path, address: str) -> None:
+async def test_a_server_that_floods_is_ended(tmp_path, address):
     async with hosted(tmp_path) as host:
         await host.start(Server("s", url=address, headers={"Authorization": KEY}))
         assert (await host.call("ask_back")).ending == "failed"
         await host.until(State, lambda each: each.state == "failed")
 
 
-async def test_no_connection_and_no_key_are_told(tmp_path: Path, address: str) -> None:
+async def test_no_connection_and_no_key_are_told(tmp_path, address):
     async with hosted(tmp_path) as host:
         nobody, stranger = await host.start(
             Server("nobody", url="http://127.0.0.1:9/mcp"),

@@ -1,7 +1,5 @@
 """What a session gets of the messages of a server, and what it does not."""
 
-from typing import Any
-
 import anyio
 import mcp_types as types
 import pytest
@@ -13,43 +11,43 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
+def anyio_backend():
     return "asyncio"
 
 
-def request(id: int, **params: Any) -> SessionMessage:
+def request(id, **params):
     return SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=id, method="ping", params=params))
 
 
-def response(id: int, **result: Any) -> SessionMessage:
+def response(id, **result):
     return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
 
 
-def notification(method: str, **params: Any) -> SessionMessage:
+def notification(method, **params):
     return SessionMessage(types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
 
 
 class Ends:
     """A session's end of the streams, and the server's."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](1000)
         writing, self.said = anyio.create_memory_object_stream[SessionMessage](1000)
         self.session = LimitedStreams(reading, writing)
         self.streams = (self.heard, reading, writing, self.said)
 
-    async def __aenter__(self) -> "Ends":
+    async def __aenter__(self):
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         for stream in self.streams:
             stream.close()
 
-    async def pass_on(self, *items: SessionMessage | Exception) -> list[Any]:
+    async def pass_on(self, *items):
         """The messages that a session gets of these, up to a last response."""
         for item in (*items, response(-1)):
             await self.heard.send(item)
-        found: list[Any] = []
+        found = []
         while True:
             item = await self.session.receive()
             assert isinstance(item, SessionMessage)
@@ -58,7 +56,7 @@ class Ends:
             found.append(item.message)
 
 
-def test_bytes_add_up_before_they_are_parsed() -> None:
+def test_bytes_add_up_before_they_are_parsed():
     allowance = Allowance()
     half = b"x" * (LONGEST_MESSAGE_BYTES // 2)
     assert not allowance.refusal(half)
@@ -67,7 +65,7 @@ def test_bytes_add_up_before_they_are_parsed() -> None:
     assert Allowance().refusal(b"[{" * 300_000)
 
 
-async def test_results_of_too_many_values_fail_alone() -> None:
+async def test_results_of_too_many_values_fail_alone():
     async with Ends() as ends:
         few = {"content": [{"type": "text", "text": "a"}] * 2_000}
         wide = {"content": [{}] * 2_001}
@@ -79,7 +77,7 @@ async def test_results_of_too_many_values_fail_alone() -> None:
         assert [each.id for each in found] == [1, 2, 3]
 
 
-async def test_what_cannot_be_read_fails_its_request_or_all() -> None:
+async def test_what_cannot_be_read_fails_its_request_or_all():
     async with Ends() as ends:
         for id in (1, 2, 3, 4):
             await ends.session.send(request(id))
@@ -89,7 +87,7 @@ async def test_what_cannot_be_read_fails_its_request_or_all() -> None:
         assert await ends.pass_on(Unreadable("long", [])) == []
 
 
-async def test_of_what_it_is_told_unasked_little_is_let_through() -> None:
+async def test_of_what_it_is_told_unasked_little_is_let_through():
     async with Ends() as ends:
         junk = [1.5] * 10
         ping, change, log, progress = await ends.pass_on(
@@ -103,7 +101,7 @@ async def test_of_what_it_is_told_unasked_little_is_let_through() -> None:
         assert progress.params == {"progressToken": 1, "progress": 0.5}
 
 
-async def test_a_server_that_does_not_read_its_answers_is_given_up() -> None:
+async def test_a_server_that_does_not_read_its_answers_is_given_up():
     async with Ends() as ends:
         for _ in range(3):
             await ends.pass_on(*map(request, range(90)))

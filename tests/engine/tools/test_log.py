@@ -1,7 +1,5 @@
 """A log of bounded size, without the keys."""
 
-from pathlib import Path
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +10,7 @@ KEY = "very-secret-key"
 PEM = "first line of it\nsecond line of it"
 
 
-def log_in(folder: Path) -> ServerLog:
+def log_in(folder):
     return ServerLog(folder, Server("a/b", "x", env={"KEY": KEY, "PEM": PEM, "PORT": "80"}))
 
 
@@ -21,9 +19,7 @@ def log_in(folder: Path) -> ServerLog:
     st.lists(st.sampled_from([KEY, PEM, "x", "\n", "y" * 1500, "é"]), max_size=12),
     st.integers(1, 40),
 )
-def test_no_key_is_written_however_the_pieces_come(
-    tmp_path: Path, texts: list[str], length: int
-) -> None:
+def test_no_key_is_written_however_the_pieces_come(tmp_path, texts, length):
     log = log_in(tmp_path)
     log.path.unlink(missing_ok=True)
     data = "".join(texts).encode()
@@ -37,7 +33,7 @@ def test_no_key_is_written_however_the_pieces_come(
         assert part[:-1] not in written
 
 
-def test_what_was_said_last_is_known_and_the_file_has_a_plain_name(tmp_path: Path) -> None:
+def test_what_was_said_last_is_known_and_the_file_has_a_plain_name(tmp_path):
     log = log_in(tmp_path)
     log.add(b"one\ntwo at 80\x1b[31m\nthr")
     assert log.last == "two at 80[31m"
@@ -47,7 +43,7 @@ def test_what_was_said_last_is_known_and_the_file_has_a_plain_name(tmp_path: Pat
     assert log.masked(f"no {KEY}\nhere") == "no ••• here"
 
 
-def test_a_flood_leaves_two_files_of_bounded_size(tmp_path: Path) -> None:
+def test_a_flood_leaves_two_files_of_bounded_size(tmp_path):
     log = log_in(tmp_path)
     for _ in range(100):
         log.add(b"a line\n" * 4000)
@@ -57,7 +53,7 @@ def test_a_flood_leaves_two_files_of_bounded_size(tmp_path: Path) -> None:
     assert files[0].stat().st_mode & 0o077 == 0
 
 
-def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path):
     (tmp_path / "file").touch()
     log = ServerLog(tmp_path / "file", Server("a"))
     log.add(b"a line\n")

@@ -2,7 +2,6 @@
 
 import os
 from datetime import datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -14,7 +13,7 @@ from tests.support.documents.pdfs import line, pdf
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     folder = tmp_path / "shared"
     (folder / "sub").mkdir(parents=True)
     (folder / "notes.md").write_text("# Notes\n\nGrüße")
@@ -32,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_read_by_whole_and_by_relative_paths(folder: Path) -> None:
+def test_files_are_read_by_whole_and_by_relative_paths(folder):
     shared = Shared((str(folder),))
     for path in ("notes.md", str(folder / "notes.md"), "sub/../notes.md"):
         assert shared.read(path) == "# Notes\n\nGrüße"
@@ -40,7 +39,7 @@ def test_files_are_read_by_whole_and_by_relative_paths(folder: Path) -> None:
     assert shared.read("empty.txt") == "The file is empty."
 
 
-def test_nothing_outside_the_folders_is_read_or_listed(folder: Path) -> None:
+def test_nothing_outside_the_folders_is_read_or_listed(folder):
     shared = Shared((str(folder),))
     for path in (
         "../secret.txt", "link.txt", "linked/c.txt", "sub/../../secret.txt", "/etc/passwd", "~",
@@ -53,21 +52,21 @@ def test_nothing_outside_the_folders_is_read_or_listed(folder: Path) -> None:
             assert "in no shared folder" in caught.value.message, path
 
 
-def test_what_is_no_text_is_refused_without_waiting(folder: Path) -> None:
+def test_what_is_no_text_is_refused_without_waiting(folder):
     shared = Shared((str(folder),))
     for path in ("binary", "pipe", "sub"):
         with pytest.raises(Problem):
             shared.read(path)
 
 
-def test_a_document_is_read_as_its_text_with_places(folder: Path) -> None:
+def test_a_document_is_read_as_its_text_with_places(folder):
     (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
     shared = Shared((str(folder),))
     assert shared.read("a.pdf") == "[page 1]\nSigned by Ada"
     assert shared.read("a.pdf", cancelled=lambda: True) == ""
 
 
-def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder: Path) -> None:
+def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder):
     (folder / "long.txt").write_text("x" + "é" * (1 << 20))
     text = Shared((str(folder),)).read("long.txt")
     assert text.startswith("xé")
@@ -75,7 +74,7 @@ def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder: 
     assert len(text.encode()) <= LONGEST_RESULT_BYTES
 
 
-def test_folders_are_listed_with_sizes_and_within_a_limit(folder: Path) -> None:
+def test_folders_are_listed_with_sizes_and_within_a_limit(folder):
     shared = Shared((str(folder),))
     assert shared.list("") == f"{folder}/"
     lines = shared.list(str(folder)).split("\n")
@@ -87,14 +86,14 @@ def test_folders_are_listed_with_sizes_and_within_a_limit(folder: Path) -> None:
     assert len(shared.list("sub").split("\n")) == 501
 
 
-def test_without_folders_nothing_is_shared() -> None:
+def test_without_folders_nothing_is_shared():
     assert "No folder" in Shared(()).list("")
     for path in ("/", "", "."):
         with pytest.raises(Problem):
             Shared(()).read(path)
 
 
-def test_today_has_the_weekday_and_the_zone() -> None:
+def test_today_has_the_weekday_and_the_zone():
     now = datetime.now(ZoneInfo("Asia/Tokyo"))
     text = today("Asia/Tokyo")
     assert any(

@@ -29,7 +29,7 @@ KINDS = (
 )
 
 
-def test_a_step_is_a_message_with_its_calls_and_the_results() -> None:
+def test_a_step_is_a_message_with_its_calls_and_the_results():
     two = Step(len(WRITTEN), (CALL, StepCall("g_1", "other", "{}", state="cancelled")))
     asked, first, second, last = messages_of(WRITTEN + "Done.", KINDS, [two])
     calls = (ToolCall("g_0", "read_file", CALL.arguments), ToolCall("g_1", "other", "{}"))
@@ -42,7 +42,7 @@ def test_a_step_is_a_message_with_its_calls_and_the_results() -> None:
 
 
 @given(st.text(max_size=30), st.lists(st.integers(0, 30), max_size=4), st.lists(st.integers(1, 9)))
-def test_nothing_that_was_written_is_lost(text: str, places: list[int], kinds: list[int]) -> None:
+def test_nothing_that_was_written_is_lost(text, places, kinds):
     steps = [Step(min(place, len(text)), (CALL,)) for place in sorted(places)]
     stretches = [Stretch("reasoning" if n % 2 else "content", n) for n in kinds]
     messages = messages_of(text, stretches, steps)
@@ -50,16 +50,16 @@ def test_nothing_that_was_written_is_lost(text: str, places: list[int], kinds: l
     assert sum(message.role == "tool" for message in messages) == len(steps)
 
 
-def test_limits_end_the_calls_of_an_answer() -> None:
-    def step(count: int, seconds: float) -> Step:
+def test_limits_end_the_calls_of_an_answer():
+    def step(count, seconds):
         return Step(1, (replace(CALL, state="done", seconds=seconds),) * count)
 
     assert [must_answer([step(most, 0)]) for most in (MOST_CALLS, MOST_CALLS - 1)] == [True, False]
     assert [must_answer([step(3, each)]) for each in (MOST_SECONDS / 3, 99)] == [True, False]
 
 
-def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
-    def ran(arguments: str, result: str) -> Step:
+def test_calls_that_lead_nowhere_end_in_an_answer():
+    def ran(arguments, result):
         return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
 
     first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
@@ -77,7 +77,7 @@ def test_calls_that_lead_nowhere_end_in_an_answer() -> None:
     assert must_answer([refused, refused])
 
 
-def test_a_model_that_is_to_answer_is_asked_to_behind_the_results() -> None:
+def test_a_model_that_is_to_answer_is_asked_to_behind_the_results():
     done = replace(CALL, state="done")
     once, twice = (messages_of("ab", (), [Step(1, (done,))] * n) for n in (1, 2))
     assert once[1].content == CALL.result
@@ -86,7 +86,7 @@ def test_a_model_that_is_to_answer_is_asked_to_behind_the_results() -> None:
     assert twice[3].content.startswith(CALL.result)
 
 
-def test_a_call_is_said_in_a_line() -> None:
+def test_a_call_is_said_in_a_line():
     done = StepCall(
         *("g", "files_read_file", '{"path": "notes.md", "head": [1]}', "files", "read_file"),
         *("", "done", "", 0.123, 2048),
@@ -95,7 +95,7 @@ def test_a_call_is_said_in_a_line() -> None:
 
 
 @given(st.text(), st.text(), st.sampled_from(CALL_STATES))
-def test_the_line_is_one_and_harmless(name: str, arguments: str, state: str) -> None:
-    line = line_of(StepCall("g", name, arguments, state=state))  # type: ignore[arg-type]
+def test_the_line_is_one_and_harmless(name, arguments, state):
+    line = line_of(StepCall("g", name, arguments, state=state))
     assert "\n" not in line
     assert "\x1b" not in line

@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +28,7 @@ from engine.tools.turn import (
     unfit,
 )
 
-PATH: dict[str, Any] = {
+PATH = {
     "type": "object",
     "properties": {"path": {"type": "string"}},
     "required": ["path"],
@@ -44,11 +43,11 @@ names = st.text(max_size=80) | st.sampled_from(["read", "a b", "a_b", "s_read", 
 offers = st.lists(st.builds(Offered, names, names), max_size=8)
 
 
-def called(name: str = "read_file", arguments: str = FITTING, **more: Any) -> StepCall:
+def called(name="read_file", arguments=FITTING, **more):
     return StepCall("g_0", name, arguments, **more)
 
 
-def count(text: str) -> int:
+def count(text):
     return len(text) // 4
 
 
@@ -56,7 +55,7 @@ def count(text: str) -> int:
 
 
 @given(offers)
-def test_each_tool_has_a_name_of_its_own_that_models_accept(offered: list[Offered]) -> None:
+def test_each_tool_has_a_name_of_its_own_that_models_accept(offered):
     tools = given_tools(offered)
     assert [tool.offered for tool in tools] == list(dict.fromkeys(offered))
     assert len({tool.name for tool in tools}) == len(tools)
@@ -64,14 +63,14 @@ def test_each_tool_has_a_name_of_its_own_that_models_accept(offered: list[Offere
 
 
 @given(st.lists(st.builds(Offered, names, st.sampled_from(["read", "write", "find"])), max_size=6))
-def test_the_server_is_named_only_where_two_tools_share_a_name(offered: list[Offered]) -> None:
+def test_the_server_is_named_only_where_two_tools_share_a_name(offered):
     tools = given_tools(offered)
     for tool in tools:
         shared = sum(other.offered.name == tool.offered.name for other in tools) > 1
         assert shared == (tool.name != tool.offered.name)
 
 
-def test_tools_are_offered_as_the_engine_reads_them() -> None:
+def test_tools_are_offered_as_the_engine_reads_them():
     (tool, _) = tools_of(tools_json(TOOLS))
     assert (tool.name, tool.parameters, tool.strict) == ("read_file", PATH, True)
     assert tools_json(()) == ""
@@ -81,7 +80,7 @@ def test_tools_are_offered_as_the_engine_reads_them() -> None:
     "schema",
     ["", "no", "[]", "3", '{"type": "string"}', "[" * 100_000, '{"a": "' + "x" * 2**20 + '"}'],
 )
-def test_a_schema_that_is_none_takes_any_arguments(schema: str) -> None:
+def test_a_schema_that_is_none_takes_any_arguments(schema):
     (tool,) = given_tools([replace(READ, schema=schema, description="bomb " * 2**18)])
     assert len(tools_json([tool])) < 3000
     assert unfit('{"any": 1}', tool) == ""
@@ -90,7 +89,7 @@ def test_a_schema_that_is_none_takes_any_arguments(schema: str) -> None:
 # What becomes of a call
 
 
-def test_calls_are_those_that_were_written_to_their_ends() -> None:
+def test_calls_are_those_that_were_written_to_their_ends():
     pieces = [
         CallPiece(0, name="broken", arguments="{"),
         CallPiece(0, name="read_file"),
@@ -101,8 +100,8 @@ def test_calls_are_those_that_were_written_to_their_ends() -> None:
     assert asked_calls(pieces, id="g") == (StepCall("g_0", "read_file", '{"path": "a"}'),)
 
 
-def test_a_person_is_asked_unless_they_allowed_or_trusted() -> None:
-    def state(name: str, permissions: Permissions) -> str:
+def test_a_person_is_asked_unless_they_allowed_or_trusted():
+    def state(name, permissions):
         return judged([called(name)], TOOLS, permissions)[0].state
 
     trusting = Permissions(trusted=frozenset({"files", "mail"}))
@@ -116,7 +115,7 @@ def test_a_person_is_asked_unless_they_allowed_or_trusted() -> None:
         ("refuse", "asked"),
         ("never", "refused"),
     ):
-        later = ASKING.after(call, decision)  # type: ignore[arg-type]
+        later = ASKING.after(call, decision)
         assert state("send", later) == expected
         assert state("read_file", later) == "asked"
     assert (
@@ -125,19 +124,19 @@ def test_a_person_is_asked_unless_they_allowed_or_trusted() -> None:
     )
 
 
-def test_a_decision_runs_a_call_or_refuses_it() -> None:
+def test_a_decision_runs_a_call_or_refuses_it():
     (call,) = judged([called()], TOOLS, ASKING)
     assert decided(call, "once").state == decided(call, "always").state == "running"
     assert decided(call, "once", arguments='{ "path":"notes.md" }').ran == ""
     edited = decided(call, "once", arguments='{"path": "b"}')
     assert (edited.arguments, edited.ran) == (FITTING, '{"path": "b"}')
     for decision in ("refuse", "never"):
-        refused = decided(call, decision)  # type: ignore[arg-type]
+        refused = decided(call, decision)
         assert refused.state == "refused"
         assert refused.result
 
 
-def test_a_tool_that_nobody_knows_is_named_with_those_there_are() -> None:
+def test_a_tool_that_nobody_knows_is_named_with_those_there_are():
     (call,) = judged([called("rm\x1b[2J")], TOOLS, ASKING)
     assert (call.state, call.server, call.tool) == ("refused", "", "")
     assert "read_file, send" in call.result
@@ -145,7 +144,7 @@ def test_a_tool_that_nobody_knows_is_named_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "no", "[]", "{}", '{"path": 1}', "[" * 100_000])
-def test_arguments_that_do_not_fit_are_given_back_once(arguments: str) -> None:
+def test_arguments_that_do_not_fit_are_given_back_once(arguments):
     """And that says more than the refusal of the next."""
     allowed = Permissions(always=frozenset({("files", "read_file")}))
     (first,) = judged([called(arguments=arguments)], TOOLS, allowed)
@@ -158,7 +157,7 @@ def test_arguments_that_do_not_fit_are_given_back_once(arguments: str) -> None:
     assert mended.state == "running"
 
 
-BOMBS: dict[str, dict[str, Any]] = {
+BOMBS = {
     "references": {
         "$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
         | {"d60": {}},
@@ -173,12 +172,12 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_schema_cannot_hold_up_the_check(name: str) -> None:
+def test_a_schema_cannot_hold_up_the_check(name):
     tool = GivenTool("t", replace(READ, schema=json.dumps(BOMBS[name])))
     assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == ""
 
 
-def test_limits_of_calls_and_of_time() -> None:
+def test_limits_of_calls_and_of_time():
     done = called(server="files", tool="read_file", state="done", seconds=70.0)
     steps = [Step(1, (done,) * (MOST_CALLS - 1))]
     found = judged([called(), called()], TOOLS, ASKING, before=steps)
@@ -187,10 +186,10 @@ def test_limits_of_calls_and_of_time() -> None:
     assert left == [CALL_SECONDS, MOST_SECONDS - 4 * 70, 0]
 
 
-def test_a_result_says_how_the_call_ended() -> None:
+def test_a_result_says_how_the_call_ended():
     (call,) = judged([called()], TOOLS, ASKING)
 
-    def given_back(call: StepCall, ending: Any, text: str) -> str:
+    def given_back(call, ending, text):
         result = Result(call.id, ending, text, 0.5, 7)
         done = finished(call, result, question="?", count=count)
         assert (done.state, done.seconds, done.bytes) == (ending, 0.5, 7)
@@ -206,7 +205,7 @@ def test_a_result_says_how_the_call_ended() -> None:
     assert rest == "text"
 
 
-def test_a_long_result_is_given_in_passages_for_the_question() -> None:
+def test_a_long_result_is_given_in_passages_for_the_question():
     lines = [f"Room {n} is painted in colour {n % 7}." for n in range(3000)]
     lines[2345] = "The treasure is under the stairs."
     text = "\n".join(lines)
@@ -220,6 +219,6 @@ def test_a_long_result_is_given_in_passages_for_the_question() -> None:
 
 
 @pytest.mark.slow
-def test_a_flood_is_shortened() -> None:
+def test_a_flood_is_shortened():
     found = shortened("spam and eggs\n" * 500_000, question="Eggs?", name="t", count=count)
     assert count(found) < MOST_RESULT_TOKENS + 50
