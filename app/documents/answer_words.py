@@ -1,4 +1,4 @@
-"""Finds which words of an answer stand in documents and where, and which stand in none. The result
+"""Finds which words of an answer are in documents and where, and which are in none. The result
 of a tool's call is a document, too.
 
 Knows documents and texts; no widget. Takes a moment: call it in a thread.
@@ -26,8 +26,8 @@ MISSING: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerWords:
-    """`tips` say where each copied span stands. `line` says how much is copied and from where, and
-    how much was not found; empty if there is neither."""
+    """`tips` name the source of each copied span. `line` says how much is copied and from where,
+    and how much was not found; empty without either."""
 
     copied: tuple[CopiedSpan, ...] = ()
     tips: tuple[str, ...] = ()

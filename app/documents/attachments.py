@@ -28,7 +28,7 @@ from models.errors import Problem
 from models.in_words import one_line
 
 Write = Callable[[Path], None]
-_OF_A_MAC = (".heic", ".heif", ".avif")  # of which only a Mac makes others
+_OF_A_MAC = (".heic", ".heif", ".avif")  # which only a Mac converts
 
 
 class Read(Protocol):
@@ -328,7 +328,7 @@ class Attachments(QObject):
 
 
 def _readable(path: Path, folder: Path) -> Path:
-    """Return the file of a picture, or what a Mac makes of one that only a Mac reads; untested."""
+    """Return the file of a picture; a Mac converts a format that only it reads (untested)."""
     made = folder / "converted.png"
     if path.suffix.lower() in _OF_A_MAC and sys.platform == "darwin":
         command = ("sips", "-s", "format", "png", str(path.absolute()), "--out", str(made))

@@ -1,4 +1,4 @@
-"""Chips: a document in a line, with what the model gets of it and what it lacks.
+"""Chips: a document in a line, with the part that the model gets and the parts that were not read.
 
 Knows how a chip looks. What the user asks for is sent as a signal.
 """
@@ -45,7 +45,7 @@ _SMALL, _LARGE = 44, 132  # pixels of a picture's height: before it is sent, and
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """`words` stand next to the name, and each of `notes` in a line below. `warning`: the notes ask
+    """`words` are next to the name, each of `notes` in a line below. `warning`: the notes ask
     for action. `tip` is the unshortened text. `shows`: its text can be shown; `removes`: it can be
     removed. `picture`: the file of a picture, which is shown small."""
 
@@ -60,7 +60,7 @@ class Chip:
 
 
 class DocumentChips(QWidget):
-    """Chips below each other; hidden while there are none.
+    """Chips below each other; hidden while empty.
 
     Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index;
     `choice_taken`: the button below them was pressed; `changed`: a chip or a line below changed.
@@ -285,7 +285,7 @@ class ChipWidget(Card):
             draw_sign(painter, sign, box, colours.warning if self._chip.warning else colours.muted)
 
     def _place_words(self) -> None:
-        """Put the words below the name if there is no room for both."""
+        """Put the words below the name if both do not fit."""
         if self._removal != _REMOVE:  # other chips are as wide as they want
             return
         around = sum(button.sizeHint().width() for button in self.buttons) + 70

@@ -178,7 +178,7 @@ class DocumentsController(QObject):
         return question if self._plan is None else self._plan.sent.asked(question).text
 
     def attach(self, paths: Sequence[Path], write: Write | None = None) -> None:
-        """Attach these files and folders to the unsent message; those that `write` writes first."""
+        """Attach these files and folders to the unsent message; `write` makes the files first."""
         if self._edited is None:
             self.attachments.add(paths, write)
             self._composer.setFocus()  # the next thing is to ask about them
@@ -197,7 +197,7 @@ class DocumentsController(QObject):
             self.failed.emit(
                 Problem(
                     f"The text cannot be attached: {error.strerror or error}.",
-                    "Make room on the disk, or save the text to a file and attach that.",
+                    "Free some disk space, or save the text to a file and attach that.",
                 )
             )
             return
@@ -209,7 +209,7 @@ class DocumentsController(QObject):
 
         def write(path: Path) -> None:
             if not picture.save(str(path)):
-                raise Problem("The picture cannot be written.", "Make room on the disk.")
+                raise Problem("The picture cannot be saved.", "Free some disk space.")
 
         self._attach_written("Picture.png", write)
 
@@ -461,7 +461,7 @@ class DocumentsController(QObject):
         return attached + [one.number for one in self._standing()]
 
     def _standing(self) -> list[SentDocument]:
-        """Return the documents of earlier messages of which this message gets passages."""
+        """Return the documents of earlier messages that give passages to this message."""
         new = {number for number, _ in self.attachments.ready}
         sent = (message.sent for message in self._conversation.branch)
         earlier = {one.number for each in sent if each for one in each.documents} - new

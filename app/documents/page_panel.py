@@ -1,4 +1,4 @@
-"""The side panel with the place in a document where words of an answer stand.
+"""The side panel with the place in a document that words of an answer come from.
 
 Draws the page of a PDF with boxes around the words. Of other documents it shows the text, with the
 words marked. Knows documents and who draws pages; not how the words were found.
@@ -195,7 +195,7 @@ class PagePanel(QWidget):
             self.page.show_picture(picture, colour_of_document(place.document, LIGHT))
 
     def _show_text(self, place: CopiedPlace, problem: Problem | None) -> None:
-        """Show the text around the place. `problem` says why there is no page."""
+        """Show the text around the place. `problem` says why no page is shown."""
         if place is not self.place:
             return
         if problem is not None:
@@ -344,7 +344,7 @@ class _Sheet(QWidget):
 
 
 def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
-    """Return the left and right edge of what is not white on a page, with a small margin."""
+    """Return the left and right edge of the ink on a page, with a small margin."""
     if page.isNull():
         return 0, 0
     small = page.scaledToWidth(_COLUMNS, Qt.TransformationMode.SmoothTransformation)

@@ -118,7 +118,7 @@ class PictureDialog(Dialog):
 
 
 def _read(path: Path, most: int) -> QImage:
-    """Read a picture of which the height, in pixels, is at most `most`; 0 for any. Null if it
+    """Read a picture, at most `most` pixels high; 0 for any. Null if it
     cannot be read."""
     reader = QImageReader(str(path))
     size = reader.size()

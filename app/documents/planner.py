@@ -50,7 +50,7 @@ class Planner:
         return self._thread.submit(self._plan, message)
 
     def send(self, message: MessageToPlan) -> Future[Sent]:
-        """Return what is sent of the message. The future raises Problem, as above."""
+        """Return the message as it is sent. The future raises Problem, as above."""
         return self._thread.submit(lambda: self._plan(message).sent)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Marks the words of an answer that stand in documents, and those that stand in none.
+"""Marks the words of an answer that are in documents, and the figures that are in none.
 
 Each document has a colour, a line and a letter. Knows the found words and a view; not where the
 documents are, nor how they are shown.
@@ -28,7 +28,7 @@ def colour_of_document(document: int, colours: Palette) -> str:
 class WordMarks(QObject):
     """The marks of one message, over its text while `shown`.
 
-    Signals: `asked(CopiedSpan)`: show where these words stand.
+    Signals: `asked(CopiedSpan)`: show the place of these words.
     """
 
     asked = Signal(CopiedSpan)

@@ -1,4 +1,4 @@
-"""Finds which words of the open conversation's answers stand in its documents, or in the results of
+"""Finds which words of the open conversation's answers are in its documents, or in the results of
 its calls.
 
 Looks at an answer when it is complete, in a thread, by what the model had by then. A result has a

@@ -29,7 +29,7 @@ class ToolsController(QObject):
         self._panel, self._toolbox = panel, toolbox
         self._logs: dict[str, str] = {}  # by server, as they were read last
         self._stepper = Stepper(self)
-        # Queued, as the rows that follow may replace the one that is ticked.
+        # Queued, as the rows that follow may replace the ticked one.
         panel.ticked.connect(self._tick, Qt.ConnectionType.QueuedConnection)
         panel.add.clicked.connect(self._add)
         panel.tree.currentItemChanged.connect(self._read_log)

@@ -1,6 +1,6 @@
-"""The panel of tools: servers with their tools in a tree, and all that is said of a row of it.
+"""The panel of tools: servers with their tools in a tree, and the details of the chosen row.
 
-Knows its widgets; not what is done when one is used.
+Knows its widgets; not the commands that follow them.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _PLACE = int(Qt.ItemDataRole.UserRole)
 
 class ToolsPanel(Dialog):
     """Not modal, so that the chat can go on. Attributes: its parts; `line`, why servers could not
-    be read or kept; `items`, those of the tree; `chosen`, the place of the row in `text`.
+    be read or kept; `items`, the tree's own; `chosen`, the place of the row in `text`.
 
     Signals: `ticked(Place, bool)`: the user switched this on or off.
     """

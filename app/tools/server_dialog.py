@@ -1,5 +1,5 @@
 """The dialog in which the user adds servers, or edits one: written in a field, or ticked in a list
-of those that other programs have.
+of the servers of other programs.
 
 Knows servers as values; reads no file.
 """
@@ -30,7 +30,7 @@ _WRITE = (
     "for Claude Desktop, LM Studio or Cursor."
 )
 _EDIT = (
-    "Dots stand for keys, which are not shown: leave them, or write a value in their place. The "
+    "Keys are shown as dots: leave the dots, or replace them with a new key. The "
     "name can be another, too."
 )
 _EXAMPLES = """npx -y @modelcontextprotocol/server-filesystem ~/Notes
@@ -43,7 +43,7 @@ _MOST, _LONGEST = 5, 200  # servers whose commands are shown before they run; ch
 
 
 class ServerDialog(Dialog):
-    """Attributes: `text`, the field; `line`, what is understood of it, or what is wrong; `list`,
+    """Attributes: `text`, the field; `line`, its meaning or its mistake; `list`,
     the servers in other programs; `ok`. It can be accepted only while `servers` are right."""
 
     def __init__(
@@ -96,13 +96,13 @@ class ServerDialog(Dialog):
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """Those that are written, and those that are ticked. Raises Problem."""
+        """The written servers, and the ticked ones. Raises Problem."""
         text, ticked = self.text.toPlainText(), Qt.CheckState.Checked
         written = servers_in(text, self._edited) if text.strip() else ()
         return (*written, *(one for item, one in self._found if item.checkState(0) == ticked))
 
     def _follow(self) -> None:
-        """Say what is understood or wrong, and whether it can be accepted."""
+        """Show the meaning or the mistake, and whether the text can be accepted."""
         try:
             servers = self.servers
         except Problem as problem:

@@ -15,7 +15,7 @@ from engine.tools.protocol import OWN, Offered, Server, State
 from models.in_words import one_line
 
 _OWN = """With tools a model can act: read your notes, calculate, ask another program.
-Tick what it may use. You see each call before it runs.
+Tick the tools that it may use. You see each call before it runs.
 
 These tools come with Slipstream. They read the folders that you add, and nothing outside."""
 _TRUST = "Tools that change nothing, by their server’s word, run without asking."
@@ -108,7 +108,7 @@ def _changed(tool: Offered, setup: Configuration) -> str:
 
 
 def _details(tool: Offered, changed: str) -> str:
-    """Return all that is said of a tool."""
+    """Return the details of a tool."""
     return "\n\n".join(
         filter(None, (changed, tool.title, tool.description, _indented(tool.schema)))
     )

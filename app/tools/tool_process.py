@@ -45,7 +45,7 @@ class ToolProcess(QObject):
         grace_seconds: float = _GRACE_SECONDS,
         parent: QObject | None = None,
     ) -> None:
-        """`command` replaces `host_command`; `pauses_seconds` are those of a `Supervisor`;
+        """`command` replaces `host_command`; `pauses_seconds` go to its `Supervisor`;
         `grace_seconds`: how much later than it should a result may come."""
         super().__init__(parent)
         self._log, self._grace_seconds = log, grace_seconds
@@ -138,7 +138,7 @@ class ToolProcess(QObject):
             self._report(reason)
 
     def _report(self, reason: str) -> None:
-        """Tell what is lost by a death."""
+        """Report the calls that a death ends."""
         given_up = self._supervisor.plan == "given up"
         self._problem = f"The process that runs tools has ended. {reason}" if given_up else ""
         self._lose(f"The process that runs tools died. {reason}", another=not given_up)
@@ -158,7 +158,7 @@ class ToolProcess(QObject):
         except WrongJson:
             whole = line.endswith(b"\n") or len(line) > LONGEST_LINE_BYTES
             if self._client.greeted and whole:  # until then, libraries may print
-                self._fail("It sent something that is no response.")
+                self._fail("It sent an invalid response.")
             return
         self._watchdog.heard()
         self._watch()
@@ -179,7 +179,7 @@ class ToolProcess(QObject):
         self._watch()
 
     def _watch(self) -> None:
-        """Expect what is due."""
+        """Set the time by which a result is due."""
         if self._supervisor.child != "running":
             return
         if not self._client.greeted:

@@ -1,6 +1,6 @@
 """The tools that the user has set up: kept in `tools.json`, run by a process, offered to answers.
 
-Knows what is set up and how servers are; not how either is shown.
+Knows the configuration and the servers' states; not how these are shown.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,7 +33,7 @@ class Toolbox(ToolRunner):
     def __init__(
         self, file: Path, process: ToolProcess, *, logs: Path, parent: QObject | None = None
     ) -> None:
-        """`file` keeps what is set up; `logs` is the folder of the servers' logs."""
+        """`file` keeps the configuration; `logs` is the folder of the servers' logs."""
         super().__init__(parent)
         self.process, self.configuration = process, Configuration()
         self.problem: Problem | None = None
@@ -123,7 +123,7 @@ class Toolbox(ToolRunner):
     # The process
 
     def _run(self) -> None:
-        """Run the servers of which tools are on; once the user has looked, all of them."""
+        """Run the servers with tools that are on; once the user has looked, all of them."""
         now = self.configuration
         servers = [one for one in now.enabled() if self._looked or one.name in now.seen]
         if self._looked or servers or OWN in now.seen:

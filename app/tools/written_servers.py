@@ -1,6 +1,6 @@
 """Servers as the user writes them in one field: a command, an address, or JSON.
 
-Keys of a server that is edited stand there as dots, and dots that are left alone stand for them.
+Keys of an edited server appear as dots, and dots that are left alone mean the same keys.
 Pure; knows no widget and no file.
 """
 
@@ -34,7 +34,7 @@ def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
         behind = hidden(kept)[1]
         text = _STRING.sub(lambda found: behind.get(found[0], found[0]), text)
     if MASK in text:
-        raise Problem(f"{MASK} stands for no value here.", "Write the value in its place.")
+        raise Problem(f"{MASK} does not hide a key here.", "Write the value in its place.")
     if not is_json:
         server = _typed(text)
         text = _json(replace(server, name=kept.name if kept else _name_of(server)))
@@ -88,7 +88,7 @@ def _typed(text: str) -> Server:
         env[variable[1]] = variable[2]
         del words[0]
     if not any(words[:1]):
-        raise Problem("There is no command and no address.", "Write one.")
+        raise Problem("The server has neither a command nor an address.", "Write one.")
     return Server("", words[0], tuple(words[1:]), env)
 
 

@@ -1,6 +1,6 @@
 """The text of an attached file, and the place in the file of each part of it.
 
-A document's text is that of its sections, in order. A part of it (a passage, a copied span) is a
+A document's text is its sections' texts, in order. A part of it (a passage, a copied span) is a
 pair of offsets in that text. Knows no format, no model, and no window.
 """
 
@@ -22,10 +22,10 @@ Format = Literal[
 SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "lines"]
 
 LABELS_APART = " > "
-"""Stands between a heading and the headings in it, and between a file of a folder and its parts."""
+"""Separates a heading from the headings in it, and a file of a folder from its parts."""
 
 BETWEEN = "\n\n"
-"""Stands between two sections of a text."""
+"""Separates two sections of a text."""
 
 _BLANK = re.compile(r"\A|\n(?:[\t,;|]*\n)+")
 

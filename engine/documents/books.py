@@ -60,9 +60,7 @@ def _refuse_locked(archive: Archive) -> None:
     if _ENCRYPTION in archive.names:
         methods = archive.xml(_ENCRYPTION).iterfind("{*}EncryptedData/{*}EncryptionMethod")
         if any(method.get("Algorithm") not in _OF_FONTS for method in methods):
-            raise Problem(
-                "The book is locked by its seller (DRM).", "Attach one that is not locked."
-            )
+            raise Problem("The book is locked by its seller (DRM).", "Attach a copy without DRM.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """Reads a chart of an office file as the table that it draws: a row for each category, a column for
-each series. The numbers are those that its program stored last."""
+each series. The numbers are the ones that its program stored last."""
 
 import re
 from contextlib import suppress

@@ -45,7 +45,7 @@ def _report(read: int, of: int) -> None:
 def read_bytes(name: str, data: bytes) -> Document:
     """Read a file with this name and content. Raises `Problem`."""
     if not data.strip():
-        raise Problem("The file is empty.", "Attach another one.")
+        raise Problem("The file is empty.", "Attach another file.")
     kind = kind_of(name, data)
     return _document(name, kind, sha256(data).hexdigest(), reader_of(kind)(data))
 
@@ -95,7 +95,7 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
         if text.strip():
             sections.append(replace(section, text=text, label=in_one_line(section.label)))
     if not sections and not (kind == "pdf" and found.without_text):
-        raise Problem("The file has no text.", "Attach another one.")
+        raise Problem("The file has no text.", "Attach another file.")
     left_out = tuple(in_one_line(each) for each in found.left_out)
     return Document(
         in_one_line(name),
@@ -112,12 +112,12 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
 def _closed(error: OSError) -> Problem:
     return Problem(
         f"It cannot be opened: {error.strerror or type(error).__name__}.",
-        "See whether it is still there, and whether you may open it.",
+        "Check that it exists and that you may open it.",
     )
 
 
 def main(arguments: list[str]) -> None:
-    """Write the result. An error that is no `Problem` ends the process with a traceback."""
+    """Write the result. Any error but a `Problem` ends the process with a traceback."""
     name, seconds, memory_bytes, file, *more = arguments
     path, content, rest = Path(file), "", b""
     confine(Effort(float(seconds), int(memory_bytes)))

@@ -1,7 +1,7 @@
-"""Finds the words of an answer that stand word for word in a document.
+"""Finds the words of an answer that are copied word for word from a document.
 
 Both texts are split into words (`words.py`). For every word of the answer, the longest run of words
-that begins there and stands in a document is found. The longest runs are kept, then the rests that
+that begins there and is in a document is found. The longest runs are kept, then the rests that
 they leave of other runs. A run counts from six words, or four with a number or a name in it: less
 is coincidence. It does not matter who wrote the words, or whether a draft was copied. Pure.
 """
@@ -39,7 +39,7 @@ class CopiedPlace:
 
 @dataclass(frozen=True, slots=True)
 class CopiedSpan:
-    """The characters from `start` to `end` of an answer, whose words stand at all of `places`.
+    """The characters from `start` to `end` of an answer, whose words are at all of `places`.
 
     `places` are ordered by document and offset; at most the first twenty of each document.
     """
@@ -119,7 +119,7 @@ class WordIndex:
         ]
 
     def reach(self, forms: Sequence[str]) -> list[int]:
-        """For each of these words, the length of the run that begins there and stands in the text.
+        """For each of these words, the length of the run that begins there and is in the text.
 
         A run of less than four words counts as 0, unless it is the end of a longer run.
         """
@@ -177,7 +177,7 @@ class WordIndex:
 
 
 def find_copied(answer: str, documents: Mapping[int, WordIndex]) -> tuple[CopiedSpan, ...]:
-    """The spans of the answer (Markdown) that stand in the documents, in order, without overlap.
+    """The spans of the answer (Markdown) that are in the documents, in order, without overlap.
 
     `documents`: the index of each document, by its number.
     """
@@ -250,7 +250,7 @@ def _longest_first(reached: Sequence[int], worth: _Worth) -> list[tuple[int, int
 def share(answer: str, spans: Sequence[CopiedSpan], documents: Mapping[int, Document]) -> Share:
     """The share of the answer that is copied, and the sections that it comes from.
 
-    If a span stands in several sections of a document, a section that another span comes from
+    If a span is in several sections of a document, a section that another span comes from
     too is named, otherwise the first.
     """
     found = words(answer)

@@ -1,6 +1,6 @@
 """Decodes a text: by its byte order mark, the encoding it declares, as UTF-8, or by a guess.
 
-What was guessed is reported, and how much could not be read.
+A guess is reported, and so is the number of characters that could not be read.
 """
 
 import codecs
@@ -53,7 +53,7 @@ class Decoded:
 
 
 def decode(data: bytes) -> Decoded:
-    """Decode a text file. Raises `Problem` if the file is no text."""
+    """Decode a text file. Raises `Problem` if the file is not text."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding, ())
@@ -96,7 +96,9 @@ def _is_damaged_utf_8(data: bytes) -> bool:
 def _decoded(data: bytes, encoding: str, remarks: tuple[str, ...]) -> Decoded:
     text = data.decode(encoding, "replace")
     if wrong := text.count("\ufffd") * (not _fits(data, encoding)):
-        remarks += (f"{wrong:,} characters that {encoding} does not have, shown as \ufffd.",)
+        remarks += (
+            f"{wrong:,} invalid character{'s' * (wrong > 1)} of {encoding}, shown as \ufffd.",
+        )
     return Decoded(text, remarks)
 
 
@@ -129,6 +131,6 @@ def _guess(data: bytes) -> str:
 
 def _no_text() -> Problem:
     return Problem(
-        "The file is no text, nor any other kind that can be read.",
-        "Attach a PDF, a document of an office program, or a text.",
+        "The file is not text, and its format is not supported.",
+        "Attach a PDF, an office document or a text file.",
     )

@@ -1,7 +1,7 @@
 """Reads a folder as one document: its texts in sections of a few lines, as source code is cited by
 its lines, and its PDFs, office files and the like as their readers read them.
 
-Files that Git ignores are left out, and files that are no text by the user: each with the reason.
+Files that Git ignores are left out, and files without text: each with the reason.
 """
 
 import re
@@ -47,7 +47,7 @@ def read_folder(
 ) -> tuple[Read, str]:
     """Return the texts in a folder, and a digest of them. Raises `Problem`.
 
-    Documents are read for a share of `seconds`; those that are left then are left out.
+    Documents are read for a share of `seconds`; the rest is left out.
     `progress(3, 40)`: 3 of 40 files are read.
     """
     late = time.monotonic() + seconds * FOLDER_SHARE
@@ -74,7 +74,7 @@ def read_folder(
     if not sections:
         raise Problem(
             " ".join(("The folder has no text that can be read.", *left_out.lines())),
-            "Attach another one, or the files themselves.",
+            "Attach another folder, or single files.",
         )
     return Read(tuple(sections), left_out=left_out.lines()), digest.hexdigest()
 
@@ -94,7 +94,7 @@ class _LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """A .gitignore, and the folder that it stands in."""
+    """A .gitignore, and its folder."""
 
     folder: Path
     spec: GitIgnoreSpec
@@ -115,7 +115,7 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         try:
             found = sorted(folder.iterdir())
         except OSError:
-            left_out.add("Closed to this program", folder.relative_to(top).as_posix())
+            left_out.add("No permission to read", folder.relative_to(top).as_posix())
             continue
         entries += len(found)
         if entries > FOLDER_ENTRIES:
@@ -131,13 +131,13 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
             if stat.S_ISLNK(mode):
                 left_out.add("Links", name)
             elif _TOOLS.fullmatch(path.name):
-                left_out.add("Folders of tools", name)
+                left_out.add("Tool folders", name)
             elif _ignored(path, rules, is_folder=stat.S_ISDIR(mode)):
                 left_out.add("Ignored by Git", name)
             elif stat.S_ISDIR(mode):
                 inner.append((path, rules))
             elif not stat.S_ISREG(mode):
-                left_out.add("Neither files nor folders", name)
+                left_out.add("Special files", name)
             else:
                 yield path
         waiting += reversed(inner)
@@ -153,7 +153,7 @@ def _data(path: Path, name: str, left_out: _LeftOut) -> bytes | None:
             if len(data) > FOLDER_FILE_BYTES and _is_document(path.name, data):
                 data += file.read(FILE_BYTES + 1 - len(data))
     except OSError:
-        left_out.add("Closed to this program", name)
+        left_out.add("No permission to read", name)
         return None
     if len(data) > FILE_BYTES:
         left_out.add(f"Larger than {size(FILE_BYTES)}", name)
@@ -179,10 +179,10 @@ def _read(name: str, data: bytes, left_out: _LeftOut, *, late: bool) -> tuple[Se
         if kind in _LINES:
             return cut_lines(lines_of(decode(data).text), label=name)
     except Problem:
-        left_out.add("No texts", name)
+        left_out.add("Not text", name)
         return None
     if late:
-        left_out.add("Not read, as reading the others took too long", name)
+        left_out.add("Not read in time", name)
         return None
     try:
         found = reader_of(kind)(data)
@@ -209,7 +209,7 @@ def _ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
 
 
 def _rules_in(folder: Path) -> list[_Rules]:
-    """The rules that stand in a folder; those of its repository's own file count less."""
+    """The rules in a folder; rules of its repository's own file count less."""
     rules = []
     for name in (_OWN_IGNORE_FILE, _IGNORE_FILE):
         try:

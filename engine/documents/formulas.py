@@ -36,7 +36,7 @@ _BETWEEN = {
 
 def raised(text: str, *, before: str = "", sign: str = "^") -> str:
     """The text as an exponent, or with "_" as an index: 10⁶, x₁. Text without such a form stays as
-    it is (4th), unless it changes a number that stands `before` it: 250^(1,2)."""
+    it is (4th), unless it changes a number right `before` it: 250^(1,2)."""
     moved = _moved(text, sign)
     counts = before[-1:].isalnum() and text[:1] not in "[(" and any(map(str.isdigit, text))
     return text if moved.startswith(sign) and not counts else moved

@@ -34,7 +34,7 @@ def lacks(document: Document) -> tuple[str, ...]:
         are = "is" if document.faint == 1 else "are"
         lines.append(
             f"{_counted(document.faint, 'character')} {are} tiny: "
-            "people overlook them, and the model reads them."
+            "easy to overlook, but the model reads them."
         )
     if document.left_out:
         each = (line.strip().removesuffix(".") for line in document.left_out)

@@ -51,7 +51,7 @@ def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
     head = headers[0].lower() if headers else b""
     written = b"\nmime-version:" in head
     if suffix in _SAVED_PAGES or (written and any(sign in head for sign in _SAVED)):
-        raise Problem("The file is a saved page (MHTML).", "Save it as PDF, and attach that.")
+        raise Problem("Saved web pages (MHTML) are not supported.", "Save it as PDF.")
     if suffix in _MESSAGES or written:
         return "eml"
     words = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
@@ -70,16 +70,16 @@ def _kind_of_zip(data: bytes) -> Format:
     if "META-INF/container.xml" in names:
         return "epub"
     if "xl/workbook.bin" in names:
-        raise Problem("The file is a binary workbook (XLSB).", "Save it as XLSX, and attach that.")
+        raise Problem("Binary workbooks (XLSB) are not supported.", "Save it as XLSX.")
     if any(name.startswith("visio/") for name in names):
-        raise Problem("The file is a drawing of Visio.", "Save it as PDF, and attach that.")
+        raise Problem("Visio drawings are not supported.", "Save it as PDF.")
     for folder, kind in _OFFICE.items():
         if "[Content_Types].xml" in names and any(name.startswith(folder) for name in names):
             return kind
     if "mimetype" in names and "content.xml" in names:
-        raise Problem("The file is an OpenDocument file.", "Save it as DOCX, XLSX, PPTX or PDF.")
+        raise Problem("OpenDocument is not supported.", "Save it as DOCX, XLSX, PPTX or PDF.")
     if any(name.startswith("Index/") or name in _OF_APPLE for name in names):
-        raise Problem("The file is of Pages, Numbers or Keynote.", "Export it as PDF or text.")
+        raise Problem("Pages, Numbers and Keynote are not supported.", "Export it as PDF or text.")
     raise _archive()
 
 
@@ -87,36 +87,36 @@ def _refuse(data: bytes) -> None:
     start = data[:_START]
     if start.startswith(_OLD_OFFICE):
         if _ENCRYPTED in data:
-            raise Problem(
-                "The file is encrypted with a password.", "Save it without, and attach it again."
-            )
+            raise Problem("The file is protected by a password.", "Save it without a password.")
         if _OF_OUTLOOK in data:
-            raise Problem("The file is a message of Outlook (MSG).", "Save it as .eml or PDF.")
+            raise Problem("Outlook messages (MSG) are not supported.", "Save it as .eml or PDF.")
         raise Problem(
-            "The file is of an old office program (DOC, XLS or PPT).",
+            "Old Office formats (DOC, XLS, PPT) are not supported.",
             "Save it as DOCX, XLSX, PPTX or PDF.",
         )
     if start.startswith(b"{\\rtf"):
-        raise Problem("The file is RTF.", "Save it as DOCX, PDF or text.")
+        raise Problem("RTF is not supported.", "Save it as DOCX, PDF or text.")
     box, brand = start[4:8], start[8:12]
     moving = start.startswith(b"RIFF") and brand in (b"WAVE", b"AVI ")
     if (start.startswith(_PICTURES) and _binary(start)) or (
         (start.startswith(b"RIFF") and brand == b"WEBP") or (box == b"ftyp" and brand in _STILL)
     ):
         raise Problem(
-            "The file is a picture, and a document has text.",
-            "Show it to a model that sees (--image), or attach the text that it was made from.",
+            "The file is a picture, not a document.",
+            "Use --image with a model that supports pictures.",
         )
     if moving or box == b"ftyp" or (start.startswith(_SOUNDS) and _binary(start)):
-        raise Problem("The file is sound or film, and only text is read.", "Attach a text of it.")
+        raise Problem("Audio and video are not supported.", "Attach a transcript.")
     if start[257:262] == b"ustar" or (start.startswith(_ARCHIVES) and _binary(start)):
         raise _archive()
 
 
 def _binary(start: bytes) -> bool:
-    """Whether the bytes are no text: a text may begin with the same letters."""
+    """Whether the bytes are binary: a text may begin with the same letters."""
     return any(byte < 7 for byte in start)
 
 
 def _archive() -> Problem:
-    return Problem("The file is an archive.", "Unpack it, and attach the files, or their folder.")
+    return Problem(
+        "Archives are not supported.", "Unpack it, and attach the files or their folder."
+    )

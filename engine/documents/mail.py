@@ -114,7 +114,7 @@ def _holds_page(part: Message) -> bool:
 
 
 def _name(part: Message) -> str:
-    """The name of an attachment; of a message, what it is about."""
+    """The name of an attachment; of a message, its subject."""
     if part.get_content_type() == "message/rfc822":
         return next((_header(inner, "Subject") for inner in _parts(part)), "")
     return _in_words(part.get_filename("") or "")

@@ -1,7 +1,7 @@
 """Finds the places that a question names: "page 88", "§ 23", "rows 5 to 9", "第7章".
 
 A page, slide or row is found by its number in the document; a chapter or clause by a line that
-begins with its number. The words for places are those of seven languages.
+begins with its number. It knows the words for places in seven languages.
 """
 
 import re

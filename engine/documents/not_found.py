@@ -1,8 +1,8 @@
-"""Finds the numbers and quotations of an answer that stand in no document.
+"""Finds the numbers and quotations of an answer that are in no document.
 
 This is a word search and not a judgement: a missing number may be right, a found one wrong. So it
-is lenient. 1,000 is 1000 and may be 1.000; a quotation must stand word for word, with any
-punctuation. What the user wrote need not stand in a document, nor names of files and pages:
+is lenient. 1,000 is 1000 and may be 1.000; a quotation must be there word for word, with any
+punctuation. What the user wrote need not be in a document, nor names of files and pages:
 `beside` makes a text of them. Code is not searched. Pure.
 """
 
@@ -42,14 +42,14 @@ class NotFound:
 
 
 def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
-    """An index of words that need not stand in a document: the user's messages `said`, the
+    """An index of words that need not be in a document: the user's messages `said`, the
     documents' names and places."""
     named = (f"{each.name}\n" + "\n".join(s.place for s in each.sections) for each in documents)
     return WordIndex("\n".join((*named, *said)))
 
 
 def not_found(answer: str, texts: Sequence[WordIndex]) -> tuple[NotFound, ...]:
-    """The parts of the answer (Markdown) that stand in none of the texts, in order.
+    """The parts of the answer (Markdown) that are in none of the texts, in order.
 
     They do not overlap: a number within a missing quotation is not listed again.
     """

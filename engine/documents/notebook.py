@@ -37,7 +37,7 @@ def read_notebook(data: bytes) -> Read:
             f"Of the outputs of {shortened} cells all but {OUTPUT_CHARACTERS:,} characters."
         )
     if without_text:
-        left_out.append(f"Outputs that are no text: {without_text}.")
+        left_out.append(f"Outputs without text: {without_text}.")
     return Read(tuple(sections), left_out=tuple(left_out))
 
 
@@ -46,7 +46,7 @@ def _cells(text: str) -> list[dict[str, Any]]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Problem(
-            "The notebook is damaged: it is no JSON.", "Open it in Jupyter, and save it again."
+            "The notebook is damaged: it is not JSON.", "Open it in Jupyter, and save it again."
         ) from error
     notebook = value if isinstance(value, dict) else {}
     older = _objects(notebook.get("worksheets"))  # up to version 3

@@ -1,7 +1,7 @@
 """Writes a value as a cell of a workbook shows it: "$1,234.50", "01234", "37 kg", "2026-03-01".
 
-A format is that of ECMA-376, 18.8.31: up to four sections, for positive numbers, negative ones,
-zero and texts. All decimals that a number has are written, also where the cell rounds them, and
+A format (ECMA-376, 18.8.31) has up to four sections, for positive numbers, negative ones, zero and
+texts. All decimals that a number has are written, also where the cell rounds them, and
 dates as ISO 8601 does. Where a section for losses has no sign of its own, a minus is written.
 """
 

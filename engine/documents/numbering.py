@@ -60,7 +60,7 @@ class _Level:
 @dataclass(slots=True)
 class _List:
     """`pattern`: of the levels, which other lists may share, with their counts. `starts`: by level,
-    where it starts anew as soon as the list is first used there."""
+    where it restarts as soon as the list is first used there."""
 
     pattern: str
     levels: dict[int, _Level]

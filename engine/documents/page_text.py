@@ -1,7 +1,7 @@
 """Makes the text of a PDF's page of PDFium's characters and of their places on the page.
 
-The order is PDFium's, line by line, but what is filled into a form stands beside its label. Raised
-and lowered digits are written as such, and marks stand around what others crossed out. A hyphen at
+The order is PDFium's, line by line, but values of a form come next to their labels. Raised
+and lowered digits are written as such, and crossed-out text is between marks. A hyphen at
 the end of a line stays, and of a row of dots, as in a table of contents, three stay. Each character
 keeps its number on the page, by which its box is found.
 """
@@ -34,10 +34,10 @@ _GAP = 0.8  # of a character's height: two cells
 _SPACE = 0.12  # of a character's height: the smallest space between words
 _RULED = "_.…"
 _LEVEL = 0.4  # of the higher line: how far the middles of two lines that are one are apart
-_FIELDS_APART = 2.0  # of a character's height: between what is filled into two fields
+_FIELDS_APART = 2.0  # of a character's height: between the values of two fields
 _UNKNOWN = "\ufffd"
 _MANY = 0.25  # of a page's characters: an alphabet that cannot be read
-_ACCENTS = {  # that stand alone, and what they are on a letter
+_ACCENTS = {  # alone, and as they are on a letter
     "`": "\u0300", "\u02cb": "\u0300", "\u00b4": "\u0301", "\u02ca": "\u0301", "^": "\u0302",
     "\u02c6": "\u0302", "\u02dc": "\u0303", "~": "\u0303", "\u00af": "\u0304", "\u02c9": "\u0304",
     "\u02d8": "\u0306", "\u02d9": "\u0307", "\u00a8": "\u0308", "\u02da": "\u030a",
@@ -47,9 +47,9 @@ _ACCENT = re.compile(f"[{re.escape(''.join(_ACCENTS))}]")
 _NUMBER = re.compile(r"\d\d")
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _NEAR = 12  # characters between a letter and its accent
-_SMALL = 0.85  # of a character's height: what is raised or lowered beside it is smaller
+_SMALL = 0.85  # of a character's height: raised and lowered characters are smaller
 _MOVED = 0.1  # of a character's height: how far at least
-_TOUCHES = 0.8  # of a character's height: how far apart a number and what is raised on it are
+_TOUCHES = 0.8  # of a character's height: from a number to its exponent, at most
 _SCRIPT = frozenset("0123456789+-−=(),")  # noqa: RUF001
 
 
@@ -159,7 +159,7 @@ def page_text(
     """The text of a page: lines without spaces at their ends, empty lines between paragraphs.
 
     `own`: the number of characters that are the page's own; those after them are filled in.
-    `comments` stand below the page's text. `unseen`: the characters that are left out. `struck`:
+    `comments` follow the page's text. `unseen`: the characters that are left out. `struck`:
     the places of crossed-out text.
     """
     boxes = _Boxes(characters, ticks)
@@ -201,7 +201,7 @@ def _letters(line: _Line) -> str:
 
 
 def _shown(line: _Line) -> int:
-    """The number of characters that are no spaces."""
+    """The number of characters that are not spaces."""
     return sum(not each.letter.isspace() for each in line)
 
 
@@ -244,7 +244,7 @@ def _lines(characters: pypdfium2.PdfTextPage, boxes: _Boxes) -> Iterator[_Line]:
 
 
 def _joined(lines: Iterable[_Line], boxes: _Boxes) -> list[_Line]:
-    """The lines; one that PDFium cut where a number in it is raised or lowered is one again."""
+    """The lines, joined again where PDFium cut one at a raised or lowered number."""
     joined: list[_Line] = []
     before: _Line = []
     for line in lines:
@@ -302,7 +302,7 @@ def _moved(script: _Line, before: str, sign: str) -> _Line:
 
 
 def _crossed(line: _Line, struck: Sequence[Box], boxes: _Boxes) -> _Line:
-    """The line with marks around what is crossed out."""
+    """The line with marks around crossed-out text."""
     marked: _Line = []
     marks, inside = [_Char("~", MADE)] * 2, False
     for each in line:
@@ -327,7 +327,7 @@ def contains(outer: Box, inner: Box) -> bool:
 
 
 def _compose(lines: list[_Line], boxes: _Boxes) -> None:
-    """Put accents that stand alone onto the letters that they are drawn on."""
+    """Put accents that PDFium gives alone onto the letters that they are drawn on."""
     for line in lines:
         accents = [found.start() for found in _ACCENT.finditer(_letters(line))]
         for place in accents:
@@ -353,7 +353,7 @@ class _Nearby(NamedTuple):
 
 
 def _beside(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby]:
-    """Yield the places of characters near this one: the nearest in its line, then those of the
+    """Yield the places of characters near this one: the nearest in its line, then the
     lines before and after."""
     for step in range(1, _NEAR):
         for other in (place + step, place - step):
@@ -366,7 +366,7 @@ def _beside(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby
 
 
 def _drop_composed(line: _Line, boxes: _Boxes) -> None:
-    """Drop accents that stand on letters now, and the spaces that stood only around them."""
+    """Drop accents that are on letters now, and the spaces that were only around them."""
     kept: _Line = []
     composed = False
     for each in line:
@@ -439,7 +439,7 @@ def _stripped(line: _Line) -> _Line:
 def _with_filled_in(
     lines: Sequence[_Line], boxes: _Boxes, *, own: int | None, ticks: Sequence[Tick]
 ) -> list[_Line]:
-    """Move what is filled in to its labels, and add ticks."""
+    """Move the values of a form next to their labels, and add ticks."""
     mine: list[_Line] = []
     filled: list[_Line] = []
     for line in lines:
@@ -469,7 +469,7 @@ def _with_filled_in(
 
 
 def _ticks(ticks: Sequence[Tick], box: Box | None) -> bool:
-    """Whether what stands in this box is the tick in one of the boxes that can be ticked."""
+    """Whether a character in this box is the tick of a box that can be ticked."""
     return box is not None and any(contains(tick.box, box) for tick in ticks)
 
 
@@ -491,7 +491,7 @@ def _pieces(line: _Line, boxes: _Boxes) -> Iterator[_Line]:
 
 
 class _Place(NamedTuple):
-    """The number of the line beside which a line belongs, or that it has as a line of its own."""
+    """The number of the line that a line joins, or its own number as a new line."""
 
     number: int
     is_beside: bool

@@ -110,7 +110,7 @@ def _units(text: str, place: int) -> list[tuple[int, int]]:
 
 
 def _strength(document: Document, headings: Mapping[int, str], end: int, start: int) -> int:
-    """Rate a cut between a unit that ends at `end` and one that begins at `start`: -2 to 5, below 0
+    """Rate a cut between units, the first up to `end`, the second from `start`: -2 to 5, below 0
     within a word."""
     gap = document.text[end:start]
     lines = gap.count("\n")
@@ -236,7 +236,7 @@ def _rows(
 
 
 def _phrases(question: str, words: Sequence[str]) -> str:
-    """The FTS5 expression for any of the words, with more weight for pairs that stand side by side
+    """The FTS5 expression for any of the words, with more weight for pairs that are side by side
     in the question, and for its quotations. Everything is quoted, so that it has no operators."""
     phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_PHRASES]
     asked = plain(question)
@@ -286,9 +286,9 @@ def choose(
 ) -> tuple[Key, ...]:
     """The passages that fill the room, in the order of the documents.
 
-    Takes passages by score as long as they fit, before all others those of `first`, in their order;
-    none of `without`. A passage gains score from a good neighbour, even if it has no word of the
-    question itself.
+    Takes passages by score as long as they fit, before all others the passages of `first`, in their
+    order; none of `without`. A passage gains score from a good neighbour, even if it has no word of
+    the question itself.
     `cost(key)`: the tokens of a passage. `last`: the index of each document's last passage.
     """
     lent: dict[Key, float] = {}

@@ -1,6 +1,6 @@
 """Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
-What others wrote on a page and what is filled into a form count as the page's own. Text that no one
+Notes that others wrote on a page and the values of a form count as the page's own. Text that no one
 sees (beyond the page's edges, not painted, in the colour of its ground, on a layer that is off) is
 left out, and its amount is reported; so are attached files, and pages that are pictures with hardly
 any text. Text that was recognized in a picture is read.
@@ -38,7 +38,7 @@ _LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
 _EVEN = 12  # of 255: shades that differ by less are one colour
 _FILLS = 0.6  # of a page: a picture of it, a scan
 _PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
-_STAMP = 200  # characters: what is written on a scan
+_STAMP = 200  # characters: a stamp on a scan
 _OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
 _NOT_WRITTEN = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP)
 _HIDDEN = pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
@@ -56,7 +56,7 @@ def read_pdf(data: bytes) -> Read:
         files = [document.get_attachment(i).get_name() for i in range(document.count_attachments())]
         if count > PAGES:
             raise Problem(
-                f"The file has {count:,} pages, and {PAGES:,} at most are read.",
+                f"The file has {count:,} pages; the limit is {PAGES:,}.",
                 "Attach a part of it.",
             )
         for number in range(1, count + 1):
@@ -75,14 +75,14 @@ def read_pdf(data: bytes) -> Read:
                 damaged.append(number)
     if damaged and not sections:
         raise Problem("The file's pages are damaged.", "Try another copy of it.")
-    left_out = tuple(f"Page {number}: it is damaged." for number in damaged[:10])
+    left_out = tuple(f"Page {number}, which is damaged." for number in damaged[:10])
     if is_xfa and sum(len(section.text) for section in sections) < _PLEASE_WAIT:
         raise Problem(
-            "The file is an XFA form, which only programs of Adobe show.",
-            "Print it there as a PDF, and attach that.",
+            "The file is an XFA form, which only Adobe's programs can show.",
+            "Print it as PDF there, and attach the PDF.",
         )
     if is_xfa:
-        left_out += ("What only programs of Adobe show of it, as it is an XFA form.",)
+        left_out += ("Parts of an XFA form that only Adobe's programs can show.",)
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
@@ -121,7 +121,7 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
     except pypdfium2.PdfiumError as error:
         if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
             raise Problem(
-                "The file is encrypted with a password.", "Save it without, and attach it again."
+                "The file is protected by a password.", "Save it without a password."
             ) from error
         raise Problem("The PDF is damaged.", "Try another copy of it.") from error
     with closing(document):
@@ -300,7 +300,7 @@ def _boxes(picture: _Picture, page: _Page, spans: Sequence[tuple[int, int]]) -> 
 
 
 def _joined(one: Box, other: Box) -> Box | None:
-    """A box around both, if they stand side by side in a line; else None."""
+    """A box around both, if they are side by side in a line; else None."""
     shared = min(one.bottom, other.bottom) - max(one.top, other.top)
     lower = min(one.bottom - one.top, other.bottom - other.top)
     gap = max(one.left, other.left) - min(one.right, other.right)
@@ -330,7 +330,7 @@ def _is_scan(page: _Page, text: PageText) -> bool:
 def _overlooked(
     page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The numbers of the characters that no one sees, and of those that are tiny."""
+    """The numbers of the characters that no one sees, and of the tiny ones."""
     looks: dict[int, _Look] = {}
     has_forms = any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_FORM], max_depth=1))
     texts = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT]) if has_forms else ()
@@ -368,7 +368,7 @@ def _is_layered(written: Any) -> bool:
 def _without_picture(
     page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, numbers: Sequence[int]
 ) -> Iterator[int]:
-    """Yield those of unpainted characters that no picture is under: the others were recognized."""
+    """Yield the unpainted characters without a picture under them: the others were recognized."""
     images = [*page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE])] if numbers else []
     places = [Place(*(page.get_bbox() if each.level else each.get_bounds())) for each in images]
     for number in numbers:

@@ -57,7 +57,7 @@ class Pixels:
 def read_picture(data: bytes) -> Pixels:
     """Decode a picture. Raises `Problem`."""
     reader = _reader_of(data)
-    # Pillow's own limit warns of some sizes and refuses others; ours stands here.
+    # Pillow's own limit warns of some sizes and refuses others; ours is below.
     Image.MAX_IMAGE_PIXELS = None
     with reading("picture", AS_PNG), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -91,7 +91,7 @@ def _reader_of(data: bytes) -> type[ImageFile]:
         raise Problem(f"The picture is {kind}, which cannot be read.", AS_PNG)
     if not data:
         raise Problem("The picture is empty.", "Choose another one.")
-    raise Problem("It is no picture of a kind that can be read.", AS_PNG)
+    raise Problem("The format of this picture is not supported.", AS_PNG)
 
 
 def _size_within(size: tuple[int, int]) -> tuple[int, int]:

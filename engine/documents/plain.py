@@ -1,6 +1,6 @@
 """Reads text files: prose, source code, Markdown by its headings, tables by their rows.
 
-The text is not changed, so that words a model copies stand so in the file. It is only cut into
+The text is not changed, so that words a model copies are found in the file. It is only cut into
 sections, so that a place in it can be named.
 """
 

@@ -1,7 +1,7 @@
 """Decides which parts of a conversation's documents a message gets, and describes that for people.
 
-If a document fits, it stands whole in the message that it is attached to. Otherwise each message
-gets the passages that its question is about, without those that an earlier message has: so a sent
+If a document fits, all of it is in the message that it is attached to. Otherwise each message
+gets the passages that its question is about, without the ones in an earlier message: so a sent
 message never changes. Knows tokens only by a function that counts them.
 """
 
@@ -90,8 +90,8 @@ def plan(
     room -= sum(seen)
     if room < 0:
         raise Problem(
-            f"The pictures take {sum(seen):,} tokens, {-room:,} more than there is room for.",
-            "Attach fewer pictures, or give a larger context.",
+            f"The pictures take {sum(seen):,} tokens, {-room:,} too many.",
+            "Attach fewer pictures, or use a larger context.",
         )
     new = [number for number in documents if number not in held]
     texts = {n: write_message("", [Attached(n, documents[n])]).text for n in new}
@@ -123,9 +123,9 @@ def plan(
     for number in new:
         if number not in whole and number not in chosen:
             raise Problem(
-                f"There is room for {max(limit, 0):,} tokens of {documents[number].name}, less "
-                "than a passage of it has.",
-                "Give a larger context or attach fewer documents.",
+                f"Only {max(limit, 0):,} tokens are left for {documents[number].name}, less "
+                "than one passage needs.",
+                "Use a larger context, or attach fewer documents.",
             )
     return Plan(
         write_message(question, [*pictures, *attached]),

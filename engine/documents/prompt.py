@@ -1,6 +1,6 @@
 """Writes documents into the message that they are attached to, as a model gets them.
 
-They stand before the question, whole or in passages, each under the name of its place, with the
+They come before the question, whole or in passages, each under the name of its place, with the
 header of the table that it continues. They never change: so the caches of the conversation stay
 valid, and copies are found. Maps characters of a message to characters of a document. Pure.
 """
@@ -50,7 +50,7 @@ class SentDocument:
     """The part of a document that a message has, at `start` to `end` of the message, with headings.
 
     Given in passages: `passages` of `among`. Whole: these are 0. Deleted: a line only, which says
-    so. A picture has `pixels`, its width and height, and no text: it stands before the message.
+    so. A picture has `pixels`, its width and height, and no text: it comes before the message.
     `digest`: the `Document`'s; empty once it is deleted, and in messages of earlier versions, of
     which some have a model's notes on `among` parts, without `ranges`.
     """
@@ -87,7 +87,7 @@ class SentDocument:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message as the model gets it: its text, and the documents that stand in the text.
+    """A message as the model gets it: its text, and the documents in the text.
 
     Example: "[Document 1: a.txt]\\n...\\n[End of document 1]\\n\\nWhat is it about?"
     """
@@ -187,7 +187,7 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
 def sent_from_json(text: str) -> Sent:
     """Read the JSON of `Sent.to_json`. Raises ValueError, also for places outside of its text."""
     value: Any = json.loads(text)
-    sent = decode(Sent, value, place="what was sent", ignore_unknown=True)
+    sent = decode(Sent, value, place="the message", ignore_unknown=True)
     done = 0
     for document in sent.documents:
         begin = document.start

@@ -113,8 +113,8 @@ def terms(question: str) -> tuple[str, ...]:
 
 
 def _function_words(question: str) -> Collection[str]:
-    """Return the function words of the languages of which the question has the most; English ones
-    if it has none."""
+    """Return the function words of the languages that fit the question best; English ones if none
+    fits."""
     asked = Counter(_LETTERS.findall(folded(plain(question))))
     counts = {
         language: sum(asked[word] for word in words) for language, words in _FUNCTION_WORDS.items()

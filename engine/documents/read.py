@@ -1,7 +1,7 @@
 """The readers, by format, and the result of one, before it becomes a `Document`.
 
-A reader is a function `read_x(data: bytes) -> Read`, one per format, in a file of its own beside
-this one. It raises `Problem` if it cannot read the file. It need not drop hidden characters, nor
+A reader is a function `read_x(data: bytes) -> Read`, one per format, in a file of its own next
+to this one. It raises `Problem` if it cannot read the file. It need not drop hidden characters, nor
 limit long texts, nor know the file's name: `child` does that for all.
 """
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from engine.documents import Format, Section
 
 _NAMED = 10
-_READERS: dict[Format, tuple[str, str]] = {  # (module beside this one, its function)
+_READERS: dict[Format, tuple[str, str]] = {  # (module next to this one, its function)
     "csv": ("plain", "read_csv"),
     "docx": ("word", "read_docx"),
     "eml": ("mail", "read_mail"),

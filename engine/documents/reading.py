@@ -32,7 +32,7 @@ _FOLDER = Path(__file__).parents[2]  # in which `-m engine` finds this copy
 _COMPLAINT_BYTES = 4096  # the end of standard error that is kept
 _BLOCK_BYTES = 1 << 16
 NAMELESS = "picture"
-"""Stands in a `Problem` for the name of a picture that is no file."""
+"""The name, in a `Problem`, of a picture without a file."""
 _EFFORT = Effort()
 _EFFORT_FOR_A_PICTURE = Effort(seconds=30.0)
 _IN_PARTS = "Attach a part of it, or its text."
@@ -68,8 +68,8 @@ def read_document(
         raise _failed(path, "it wrote no document", _IN_PARTS) from error
     if not document.sections and not scans:
         raise Problem(
-            f"{document.name}: The file has pictures of pages, and no text.",
-            "Have its text recognized (OCR) by another program, and attach the result.",
+            f"{document.name}: The file has only pictures of pages, no text.",
+            "Recognize its text with an OCR program, and attach the result.",
         )
     return document
 
@@ -131,7 +131,7 @@ def normalize(
 
 
 def rewritten(data: bytes, picture: Document) -> bytes | None:
-    """Return a PNG of `normalize`, which may come from a stranger, written anew from its pixels.
+    """Return a PNG of `normalize`, which may come from a stranger, encoded again from its pixels.
     Returns None if it is not this picture."""
     width, height = picture.pixels or (0, 0)
     if not 0 < min(width, height) <= max(width, height) <= PICTURE_SIDE:
@@ -157,8 +157,8 @@ def _room_on_the_disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"The picture cannot be kept: {error.strerror or type(error).__name__}."
-        raise Problem(message, "Make room on the disk, and try again.") from error
+        message = f"The picture cannot be saved: {error.strerror or type(error).__name__}."
+        raise Problem(message, "Free some disk space, and try again.") from error
 
 
 def _run(
@@ -244,7 +244,7 @@ def _listen(
 
 
 def _ended(path: Path, status: int, effort: Effort, remedy: str) -> Problem:
-    """The reason why there is no result."""
+    """The reason for a missing result."""
     if status == TOO_MUCH_MEMORY:
         return Problem(
             f"{in_one_line(path.name)}: reading it took more than"
@@ -264,6 +264,6 @@ def _too_long(path: Path, effort: Effort, remedy: str) -> Problem:
 
 def _failed(path: Path, how: str, remedy: str) -> Problem:
     return Problem(
-        f"{in_one_line(path.name)}: the program that reads it failed: {how}.",
+        f"{in_one_line(path.name)}: its reader failed: {how}.",
         f"The file may be damaged. {remedy}",
     )

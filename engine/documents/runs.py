@@ -17,7 +17,7 @@ DROPPED = "proofErr"
 """The name of an element that is not read."""
 
 _OFF = ("", "0", "false", "off", "none", "auto", "baseline")
-_TOGGLES = {"vanish", "strike"}  # in a style of letters they turn that of the paragraph round
+_TOGGLES = {"vanish", "strike"}  # in a character style they invert the paragraph's
 _CONTENT = re.compile(
     "t|tab|br|cr|ptab|sym|drawing|pict|object|oMath|ruby|delText|AlternateContent|.*(Hyphen|Reference)"
 )
@@ -46,7 +46,7 @@ class Runs:
 
     def _drop_instructions(self, root: Element) -> None:
         """Drop what the instructions of fields hold: the results of other fields, alternatives."""
-        fields: list[list[Element] | None] = []  # what is in each instruction; None after its end
+        fields: list[list[Element] | None] = []  # of each instruction; None after its end
         for element in root.iter():
             name, kind = local_name(element), value_of(element, "fldCharType")
             if name == "fldChar" and kind == "begin":
@@ -118,7 +118,7 @@ class Runs:
         looks = self._looks(mark, style)
         if "vanish" in looks and "specVanish" not in looks:
             SubElement(mark, f"{self._space}del")
-        elif mark.find("{*}del") is not None:  # a crossed-out one stands before the next
+        elif mark.find("{*}del") is not None:  # a crossed-out one comes before the next
             SubElement(SubElement(paragraph, f"{self._space}r"), f"{self._space}t").text = " "
 
     def _drop(self, element: Element) -> None:
@@ -127,7 +127,7 @@ class Runs:
         self._left_out["hidden text"] += len("".join(written.split()))
 
     def _looks(self, own: Element | None, style: str) -> dict[str, str]:
-        """The properties of a run that are on: its own, else those of its styles."""
+        """The properties of a run that are on: its own, else its styles'."""
         mine = _properties(own)
         of_paragraph = self._of_style(style or self._normal.get("paragraph", ""))
         of_letters = self._of_style(mine.get("rStyle", ""))

@@ -1,7 +1,7 @@
 """Reads a workbook: the values that its program computed last, sheet by sheet.
 
 A row is a line with ` | ` between its cells; columns without values are left out. The value of a
-merged cell stands in each of its rows. A long sheet becomes several sections. Hidden sheets, rows,
+merged cell is in each of its rows. A long sheet becomes several sections. Hidden sheets, rows,
 columns and cells are not read, as no one sees them, nor comments and drawings. A formula without a
 stored value is given as it is written.
 """
@@ -165,7 +165,7 @@ class _Rows:
         return True
 
     def _seen(self, cells: dict[int, str]) -> dict[int, str]:
-        """The cells of this row that are not hidden, with those that reach into it."""
+        """The cells of this row that are not hidden, with the cells that reach into it."""
         if "" in cells.values():
             cells = {column: text for column, text in cells.items() if text}
         self._repeat_merged(cells)

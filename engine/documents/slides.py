@@ -1,7 +1,7 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
-A chart is read as its table. Notes and comments stand below a slide's text. Hidden slides, shapes
-that are hidden or beside the slide, and pictures are not read, but reported; nor is text that
+A chart is read as its table. Notes and comments follow a slide's text. Hidden slides, shapes
+that are hidden or off the slide, and pictures are not read, but reported; nor is text that
 masters put on every slide.
 """
 
@@ -63,7 +63,7 @@ def read_pptx(data: bytes) -> Read:
 def _read_slide(
     archive: Archive, part: str, tree: Element, unseen: Sequence[Element], left_out: Counter[str]
 ) -> tuple[str, str]:
-    """Return a slide's title, and all its text. Counts in `left_out` what is not read."""
+    """Return a slide's title, and all its text. Counts in `left_out` the unread parts."""
     hidden = {value for shape in unseen for each in shape.iter() for value in each.attrib.values()}
     not_read = Counter(map(local_name, tree.iter()))
     title = ""
@@ -102,7 +102,7 @@ def _without_unseen(
     *,
     spaces: Sequence[tuple[float, float]] = ((0, 1), (0, 1)),
 ) -> Iterator[Element]:
-    """Take out the shapes that are hidden or beside the slide, and yield them; of alternatives for
+    """Take out the shapes that are hidden or off the slide, and yield them; of alternatives for
     different programs, all but the first.
 
     `spaces`: across and down, the place of 0 on the slide, and the length of a unit there.
@@ -132,7 +132,7 @@ def _without_unseen(
 def _length(parent: Element, name: str, side: str) -> float:
     part = parent.find(f"{{*}}{name}")
     length = "0" if part is None else part.get(side, "0")
-    return float(length) if length.lstrip("-").isdecimal() else nan  # which is beside nothing
+    return float(length) if length.lstrip("-").isdecimal() else nan  # compares as on the slide
 
 
 def _shapes(element: Element) -> Iterator[Element]:

@@ -1,5 +1,7 @@
-"""Computes how long documents take to read, as a prompt was measured to, and what is read in good
-time in their place. Before that, nothing is known: 0 seconds a token."""
+"""Computes how long a model takes to read documents, by the speed measured on a prompt.
+
+Before the first measurement the speed is unknown: 0 seconds a token.
+"""
 
 from engine.documents.plan import Plan
 

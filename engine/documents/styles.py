@@ -1,7 +1,7 @@
 """Tells from a web page's styles whether its text is seen, and whether it is crossed out.
 
 Knows rules for elements, classes and identifiers, also within others; none for print, small screens
-and states. Loads nothing: with styles that stand elsewhere the colour of the ground is unknown.
+and states. Loads nothing: with styles in other files the colour of the ground is unknown.
 """
 
 import re
@@ -24,7 +24,7 @@ _DROPPED = re.compile(  # comments, and the frames of rules for all screens
 )
 _FOR_OTHERS = re.compile(r"@[^{};@]*+\{(?:[^{}]*\{[^{}]*\})*+[^{}]*+\}")
 _COMPOUND = re.compile(r"(?:\*|[\w-]*)(?:[.#][\w-]+)*")
-_GONE = re.compile(  # of what is said, in the order of the alphabet from its end
+_GONE = re.compile(  # of the declarations, sorted backwards
     r";(?:display:none|content-visibility:hidden|clip:rect\((?:[01](?:px)?[,\s]*){4}\)"
     r"|clip-path:(?:inset\((?:50|100)%|circle\(0)|transform:scale\(0\)"
     r"|(?:text-indent|(?:margin-)?(?:left|top)|right|bottom):-\d{4,}"
@@ -67,7 +67,7 @@ class Looks:
 
 
 class Styles:
-    """The styles of a page, and of `sheets` that stand beside it."""
+    """The styles of a page, and of `sheets` that come with it."""
 
     def __init__(self, html: str, *sheets: str) -> None:
         own = [found[1] for found in _SHEET.finditer(html)]
@@ -77,7 +77,7 @@ class Styles:
         self.outermost = Looks() if sheets or None not in own else Looks(ground=None)
 
     def looks(self, tag: str, given: Mapping[str, str | None], around: Sequence[Looks]) -> Looks:
-        """The looks of an element within others, of which the outermost is the first."""
+        """The looks of an element within others, the outermost first."""
         above, names, said = around[-1], frozenset[str](), dict(_USUAL.get(tag, {}))
         if {"hidden", "popover"} & given.keys() or (tag == "dialog" and "open" not in given):
             said["display"] = "none"
@@ -129,7 +129,7 @@ def _rules(sheet: str) -> tuple[_Rule, ...]:
 
 
 def _said(written: str, path: tuple[frozenset[str], ...], weight: int) -> list[_Rule]:
-    """The rule of some declarations, and that of the important ones."""
+    """The rule of some declarations, and the rule of the important ones."""
     parts: tuple[dict[str, str], dict[str, str]] = {}, {}
     for name, _, value in (
         each.partition(":") for each in written.lower().split(";") if ":" in each

@@ -1,9 +1,9 @@
 """Finds the header of a table, which a passage from the middle of the table needs.
 
 A table is a sheet, a CSV file, or lines with bars between cells, as the readers of the other
-formats write them. Its header is those of its first rows whose cells are of another kind than the
+formats write them. Its header is the first rows whose cells are of another kind than the
 cells below: words or dates above numbers, years above other numbers. Where all are words, it is the
-first row. Blank rows may stand below it, and between rows that are alike.
+first row. Blank rows may be below it, and between rows that are alike.
 """
 
 import csv
@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from engine.documents import Document
 
-_FIRST_ROWS = 10  # titles may stand above a header
+_FIRST_ROWS = 10  # titles may be above a header
 _MOST_BLOCKS = 100  # of rows without a blank one, back to the header
 _LONGEST = 600  # characters: a longer header would take too much of the room
 _BAR = " | "

@@ -1,6 +1,6 @@
 """Reads HTML as the text that a browser would show: headings, lists, tables, and nothing hidden.
 
-A heading begins a part, whose label is the path of headings to it. ` | ` stands between the cells
+A heading begins a part, whose label is the path of headings to it. ` | ` separates the cells
 of a row. Repairs markup like browsers, as far as it moves text. Fetches and runs nothing.
 """
 
@@ -45,7 +45,7 @@ _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta
     param source track wbr"""
 )
-_ENDS = {  # what the beginning of one ends, unless it stands within another
+_ENDS = {  # the elements that a start tag ends, unless within another
     "li": (frozenset({"li"}), _LISTS | _TABLE),
     "dt": (frozenset({"dt", "dd"}), _TABLE | {"dl"}),
     "dd": (frozenset({"dt", "dd"}), _TABLE | {"dl"}),
@@ -56,10 +56,10 @@ _ENDS = {  # what the beginning of one ends, unless it stands within another
     **{name: (_ROW_GROUPS | {"caption"}, frozenset({"table"})) for name in _ROW_GROUPS},
     **{name: (_HEADINGS | {"p"}, _TABLE) for name in _HEADINGS},
 }
-_MOST_DEPTH = 512  # as in browsers: what is deeper stands beside
+_MOST_DEPTH = 512  # as in browsers: deeper elements become siblings
 _MOST_COLUMNS = 1_000
 _MOST_LABEL = 100
-_MOST_REPEATED = 1_000_000  # characters of a table's cells that stand in several rows
+_MOST_REPEATED = 1_000_000  # characters of a table's cells that several rows repeat
 _PREFIX = re.compile(r"^(?:m|mml|mathml):(?=m)")  # of MathML in XHTML
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
 _CHARSET = re.compile(
@@ -125,7 +125,7 @@ def page_sections(page: Page, *, remarks: tuple[str, ...] = ()) -> Read:
 
 
 def read_page(html: str, *sheets: str) -> Page:
-    """Split a page into parts, all with text. `sheets`: the styles that stand beside it."""
+    """Split a page into parts, all with text. `sheets`: the styles that come with it."""
     reader = _Reader(Styles(html, *sheets))
     reader.feed(html)
     reader.close()
@@ -145,7 +145,7 @@ def shortened(text: str) -> str:
 @dataclass(slots=True)
 class _Table:
     """A table that is being read. `row`: the cells so far. `below`: by column, the number of rows
-    that its cell still reaches into, and `texts`: what stands there. `layout`: it has a table
+    that its cell still reaches into, and `texts`: the texts there. `layout`: it has a table
     inside, so it lays out a page."""
 
     row: list[str] = field(default_factory=list)
@@ -166,7 +166,7 @@ class _Table:
             text = ""
 
     def end_row(self) -> str:
-        """The row that ends; cells that reach into it from above stand in it too."""
+        """The row that ends; cells that reach into it from above are in it too."""
         says_something = any(self.row)
         self._reach()
         for column in range(len(self.row), max(self.below, default=-1) + 1):
@@ -390,7 +390,7 @@ class _Reader(HTMLParser):
             self._break(2 if tag in _SPACED and not self._counts else 1)
 
     def _end_choice(self) -> None:
-        """Write what is chosen: where one is shown, the first unless another is marked."""
+        """Write the chosen options: where one is shown, the first unless another is marked."""
         chosen = [each for each in self._choices if each[0] == "selected"]
         if not self._all_choices:
             chosen = chosen[-1:] or [each for each in self._choices if each[0] == "free"][:1]
@@ -503,7 +503,7 @@ def _one_line(pieces: list[str]) -> str:
 
 
 def crossed(text: str) -> str:
-    """The text with marks around what is crossed out in it, from `BEGIN` to `END`."""
+    """The text with marks around its crossed-out parts, from `BEGIN` to `END`."""
     for sign, mark in _CROSSED if BEGIN in text else ():
         text = re.sub(sign, mark, text)
     return text

@@ -1,6 +1,6 @@
 """Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
-What is crossed out, also by a suggestion, is marked as such; automatic numbers are read as if they
+Crossed-out text, also by a suggestion, is marked as such; automatic numbers are read as if they
 were typed. Notes, comments, and what charts and diagrams say are parts of their own. Hidden text,
 pictures, headers and footers are not read, but reported, except headers and footers that only
 number the pages.
@@ -38,7 +38,7 @@ _REPORTED = {
     "picture": "picture",
     "chart": "chart",
     "relIds": "diagram",
-    "change": "suggested change, read with what is deleted crossed out",
+    "change": "suggested change, with the deleted text crossed out",
 }
 _CHANGES = ("ins", "moveTo")
 _WITH_RUNS = ("document", "footnotes", "endnotes", "comments", "hdr", "ftr")
@@ -146,7 +146,7 @@ def _drawn(archive: Archive, left_out: Counter[str]) -> Iterator[str]:
 
 
 def _part(archive: Archive, kind: str) -> Element | None:
-    """A part beside the document's text; None if there is none that can be read."""
+    """A part next to the document's text; None if it cannot be read."""
     named = re.compile(rf"word/{kind}\d*\.xml")
     name = next(filter(named.fullmatch, archive.names), "")
     try:
@@ -183,7 +183,7 @@ def _repair_styles(styles: Element) -> None:
 def _write_marks(root: Element, numbers: Numbers) -> None:
     """Write the automatic numbers of all paragraphs before their text.
 
-    A paragraph whose end is deleted continues in the next one, whose number stands before both.
+    A paragraph whose end is deleted continues in the next one, whose number comes before both.
     """
     first: Element | None = None
     for paragraph in _paragraphs(root):
@@ -200,7 +200,7 @@ def _write_marks(root: Element, numbers: Numbers) -> None:
 
 
 def _paragraphs(parent: Element) -> Iterator[Element]:
-    """Yield the paragraphs in order; of alternatives for different programs, those of one."""
+    """Yield the paragraphs in order; of alternatives for different programs, one."""
     for child in parent:
         if local_name(child) == "p":
             yield child
@@ -276,7 +276,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
 
 
 def _with_reading_behind(ruby: Element) -> Element:
-    """Move the reading that stands above a word into brackets after it."""
+    """Move the reading above a word into brackets after it."""
     base, above = ruby.findall("{*}rubyBase"), ruby.findall("{*}rt")
     texts = [text for part in above for text in part.iterfind(".//{*}t") if text.text]
     if texts:

@@ -1,6 +1,6 @@
 """Says what a word is, wherever words are looked for, and splits a text into words to compare.
 
-A word is of letters and digits with all that stands on them: "\\w" ends at vowel signs and points.
+A word is of letters and digits with all marks on them: "\\w" ends at vowel signs and points.
 Words, numbers and signs with a meaning of their own are compared; punctuation, line breaks and
 formatting are not. So a page with hyphens at line ends has the same words as an answer in Markdown;
 markers, links and citations are skipped in both. Scripts without spaces give a word for each
@@ -20,7 +20,7 @@ _KINDS = {code: unicodedata.category(chr(code)) for code in _BLOCKS}
 MARKS = "".join(chr(code) for code, kind in _KINDS.items() if kind[0] == "M") + (
     "\U00011100-\U00011102\U00011127-\U00011134\U0001e944-\U0001e94a"  # Chakma, Adlam
 )
-"""What stands on letters, for a class of a pattern: vowel signs, points, accents."""
+"""The marks on letters, for a class of a pattern: vowel signs, points, accents."""
 WORD = rf"[\w{MARKS}]"
 LETTERS = rf"[^\W\d_]+(?:[{MARKS}]+[^\W\d_]*)*"
 UNSPACED = (  # Thai, Lao, Burmese, Khmer and their kin, Chinese, Japanese
@@ -137,8 +137,8 @@ def form_of(written: str) -> str:
 
 
 def plain(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
-    """A text as words are looked for: in one spelling of each letter, without points and what is
-    invisible, with the digits 0 to 9. Without any accents if `form` is "NFKD"."""
+    """A text as words are looked for: in one spelling of each letter, without points and
+    invisible characters, with the digits 0 to 9. Without any accents if `form` is "NFKD"."""
     if text.isascii():
         return text
     return _CHANGED.sub(lambda each: _PLAIN.get(each[0], ""), unicodedata.normalize(form, text))

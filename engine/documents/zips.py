@@ -47,26 +47,24 @@ def damaged(what: str, remedy: str = _SAVE_AGAIN) -> Problem:
 
 
 class Archive:
-    """A zip in memory, of which at most `ZIP_BYTES` are unpacked in all."""
+    """A zip in memory. Unpacks at most `ZIP_BYTES` in all."""
 
     def __init__(self, data: bytes) -> None:
-        """Raises `Problem` if it is no zip, or too large by its own claims."""
+        """Raises `Problem` if it is not a zip, or too large by its own claims."""
         # Counted before zipfile makes an object of each.
         if data.count(_ENTRY) > ZIP_MEMBERS:
             raise _too_large(f"has more than {ZIP_MEMBERS:,} parts")
         try:
             self._zip = ZipFile(BytesIO(data))
         except _CANNOT_BE_READ as error:
-            raise damaged("file is damaged: it is no complete zip") from error
+            raise damaged("file is damaged: the zip is not complete") from error
         members = self._zip.infolist()
         if sum(member.file_size for member in members) > ZIP_BYTES:
             raise _too_large(f"unpacks to more than {size(ZIP_BYTES)}")
         if any(member.flag_bits & 1 for member in members):
-            raise Problem(
-                "The file is encrypted with a password.", "Save it without, and attach it again."
-            )
+            raise Problem("The file is protected by a password.", "Save it without a password.")
         if any(_LEAVES.search(member.filename) for member in members):
-            raise damaged("file is damaged: it has parts that belong outside of it")
+            raise damaged("file is damaged: it has paths outside of the archive")
         self.names = tuple(dict.fromkeys(self._zip.namelist()))
         self._bytes_left = ZIP_BYTES
 
@@ -77,7 +75,7 @@ class Archive:
         except KeyError:
             raise damaged(f"file is damaged: {short(name)} is missing") from None
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise damaged("file is packed in a way that such files are not")
+            raise damaged("file is compressed by an unsupported method")
         most = min(self._bytes_left, max(_UNSUSPICIOUS_BYTES, ZIP_RATIO * member.compress_size))
         try:
             with self._zip.open(member) as file:
@@ -85,7 +83,7 @@ class Archive:
         except _CANNOT_BE_READ as error:
             raise damaged(f"file is damaged: {short(name)} cannot be unpacked") from error
         if len(content) > most:
-            raise _too_large(f"unpacks to far more than it should: {short(name)}")
+            raise _too_large(f"unpacks to far more than usual: {short(name)}")
         self._bytes_left -= len(content)
         return content
 
@@ -96,7 +94,7 @@ class Archive:
             _refuse_document_type(content)
             return fromstring(content)
         except _NO_XML as error:
-            raise damaged(f"file is damaged: {short(name)} is no XML") from error
+            raise damaged(f"file is damaged: {short(name)} is not XML") from error
 
     def related(self, part: str, kind: str) -> dict[str, str]:
         """The parts of this kind that a part refers to, by the identifier of the relation."""
@@ -133,14 +131,14 @@ def local_name(element: Element) -> str:
 
 
 def _refuse_document_type(xml: bytes) -> None:
-    """Raise `Problem` for a document type. It stands before the first element: the rest is not
+    """Raise `Problem` for a document type. It comes before the first element: the rest is not
     read."""
     try:
         next(iterparse(BytesIO(xml), ("start",), forbid_dtd=True), None)
     except DTDForbidden:
         raise Problem(
-            "The file has XML with a document type: no such file needs it, and it can do harm.",
-            "Ask whoever made it for a PDF.",
+            "The file has an XML document type, which can do harm.",
+            "Ask the author for a PDF.",
         ) from None
 
 

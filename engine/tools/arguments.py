@@ -19,15 +19,15 @@ def mistake_in(arguments: str, schema: Mapping[str, Any]) -> str:
     """Why these arguments, the JSON text of an object, do not fit a schema, in a line; "" if they
     do.
 
-    The server has the last word: patterns, which may take for ever, and schemas that are none are
+    The server has the last word: patterns, which may take endlessly long, and invalid schemas are
     left to it.
     """
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
-        return "they are no JSON"
+        return "they are not JSON"
     if not isinstance(value, dict):
-        return "they are no JSON object"
+        return "they are not a JSON object"
     try:
         kind = validator_for(schema, default=Draft202012Validator)
         checked = extend(kind, _checks(kind))
@@ -41,7 +41,7 @@ def mistake_in(arguments: str, schema: Mapping[str, Any]) -> str:
 
 
 def _checks(kind: Any) -> dict[str, Callable[..., Iterator[ValidationError]]]:
-    """The checks in place of those of a draft: without patterns, and with an end."""
+    """The checks that replace a draft's own: without patterns, and with an end."""
     left = _MOST_REFERENCES
     followed, additional = (kind.VALIDATORS.get(key) for key in ("$ref", "additionalProperties"))
 

@@ -21,8 +21,8 @@ from engine.tools.turn import (
 
 
 class Calling:
-    """How far an answer is with its calls. Those that are `running` are to be run, the user decides
-    on those that are `asked`, and all others have ended.
+    """How far an answer is with its calls. The `running` ones are to be run, the user decides
+    on the `asked` ones, and all others have ended.
 
     Attributes: `steps`, those so far; `tools`, which the model is offered; `permissions`, of its
     conversation; `question`, for which passages of long results are chosen; `progress`, of the

@@ -1,13 +1,13 @@
 """The asking side of `engine.tools.protocol`: the servers that are wanted, and the calls that are
 not over.
 
-Pure: no process, no pipe, no clock. Whoever runs the process reports its beginning, each of its
+Pure: no process, no pipe, no clock. The caller runs the process, reports its beginning, each of its
 lines and its end, writes what `to_send` returns, and passes on each `Result`.
 
-Laws, in whatever order calls, lines and deaths come:
+Laws, in any order of calls, lines and deaths:
 
 - Each call has exactly one `Result`, and no `Progress` follows that.
-- A call is sent once, because a tool may have done its work before the process died. Those that
+- A call is sent once, because a tool may have done its work before the process died. Calls that
   were not sent wait for the process that follows.
 - Each process is asked for the servers that were wanted last.
 """
@@ -54,7 +54,7 @@ class ToolClient:
         self._process: Literal["none", "expected", "running"] = "none"
         self._waiting: dict[str, Call] = {}  # for a process
         self._sent: dict[str, Call] = {}
-        self._cancelled: set[str] = set()  # of those that were sent
+        self._cancelled: set[str] = set()  # sent, and not ended
         self._lines = bytearray()
 
     @property
@@ -85,7 +85,7 @@ class ToolClient:
         if len(COMMANDS.to_line(call)) > LONGEST_LINE_BYTES:
             return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")
         if self._process == "none":
-            return Result(call.id, "failed", "No tools are running.")
+            return Result(call.id, "failed", "The tools are not running.")
         calls = self._sent if self._send(call) else self._waiting
         calls[call.id] = call
         return None
@@ -108,7 +108,7 @@ class ToolClient:
     # The life of a process
 
     def expect(self) -> None:
-        """A process will begin: until then, keep what is asked for."""
+        """A process will begin: until then, keep all commands."""
         if self._process == "none":
             self._process = "expected"
 
@@ -133,7 +133,7 @@ class ToolClient:
         return [Result(id, "cancelled" if id in cancelled else "failed", message) for id in over]
 
     def hear(self, line: bytes) -> State | Progress | Result | None:
-        """Take a line of the process. Returns what it says, unless that is stale.
+        """Take a line of the process. Returns its response, unless that is stale.
 
         Raises WrongJson and OtherVersion.
         """

@@ -25,7 +25,7 @@ MASK = "•••"
 SHORTEST_KEY = 6  # characters: "true" or "8080" would hide half of a log
 _LARGEST_BYTES = 16 << 20  # Claude Code keeps much else in the same file
 _LONGEST_NAME = 64
-_OURS = "slipstream"  # the field beside the servers that holds what others do not know
+_OURS = "slipstream"  # the field next to the servers, for settings that only we have
 _EXAMPLE = 'Write {"mcpServers": {"name": {"command": "npx", "args": ["-y", "package"]}}}.'
 _OTHERS = {
     "Library/Application Support/Claude/claude_desktop_config.json": "Claude Desktop",
@@ -49,7 +49,7 @@ _KEY_IN_URL = re.compile(r"(?<=://)[^/@]+(?=@)|(?<==)[^&#]+")
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What the user has decided about a server. `tools`: those that are on, with their digests."""
+    """The user's decisions about a server. `tools`: those switched on, with their digests."""
 
     disabled: bool = False
     trusted: bool = False
@@ -108,8 +108,8 @@ class Configuration:
         return replace(self, disabled=self.disabled - {name} if enabled else self.disabled | {name})
 
     def adding(self, other: "Configuration") -> Self:
-        """With the servers of another one, in place of those with the same names. What was decided
-        about a server that is set up otherwise now is forgotten."""
+        """With the servers of another one, in place of those with the same names. Decisions
+        about a server that is set up otherwise now are forgotten."""
         new = tuple(server for server in other.servers if server not in self.servers)
         kept = self
         for server in new:
@@ -117,7 +117,7 @@ class Configuration:
         return replace(kept, servers=kept.servers + new, disabled=kept.disabled | other.disabled)
 
     def without(self, name: str) -> Self:
-        """Without the server `name`, and what was decided about it."""
+        """Without the server `name`, and the decisions about it."""
         return replace(
             self,
             servers=tuple(server for server in self.servers if server.name != name),
@@ -153,13 +153,13 @@ def load(path: Path) -> Configuration:
         with path.open("rb") as file:
             data = file.read(_LARGEST_BYTES + 1)
         if len(data) > _LARGEST_BYTES:
-            raise Problem(f"It is over {size(_LARGEST_BYTES)}.", "Choose another file.")
+            raise Problem(f"It is larger than {size(_LARGEST_BYTES)}.", "Choose another file.")
         return read(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}."
-        raise Problem(message, "See whether you may read it.") from error
+        raise Problem(message, "Check its permissions.") from error
     except UnicodeDecodeError:
         raise Problem(f"{path} is not text.", "Choose another file.") from None
     except Problem as problem:
@@ -177,7 +177,7 @@ def save(configuration: Configuration, path: Path) -> None:
     except OSError as error:
         raise Problem(
             f"{path} cannot be written: {error.strerror or error}.",
-            "Make room on the disk, and see whether you may write there.",
+            "Free some disk space, and check the folder's permissions.",
         ) from error
 
 
@@ -205,7 +205,7 @@ def read(text: str) -> Configuration:
     value = _parsed(text)
     place = next((name for name in ("mcpServers", "servers") if name in value), "")
     if not place and not all(isinstance(entry, dict) for entry in value.values()):
-        raise Problem('It has no "mcpServers", and no servers with names.', _EXAMPLE)
+        raise Problem('It has no "mcpServers" and no named servers.', _EXAMPLE)
     try:
         entries = decode(dict[str, Any], value[place] if place else value, place=place)
         servers = tuple(
@@ -238,7 +238,7 @@ def _parsed(text: str) -> dict[str, Any]:
             "Correct that line, or the one before it.",
         ) from None
     except (ValueError, RecursionError):  # a number with too many digits; nested too deeply
-        raise Problem("It is not JSON that can be read.", _EXAMPLE) from None
+        raise Problem("It is not valid JSON.", _EXAMPLE) from None
     if not isinstance(value, dict):
         raise Problem("It is not a JSON object.", _EXAMPLE)
     return value
@@ -248,8 +248,8 @@ def _server(name: str, entry: object, place: str) -> Server:
     """A server in a file. Raises `Problem` and WrongJson."""
     if not 0 < len(name) <= _LONGEST_NAME or one_line(name) != name or name == OWN:
         raise Problem(
-            f"No server can have the name {name[:_LONGEST_NAME]!r}.",
-            f"Give it another of at most {_LONGEST_NAME} characters.",
+            f"{name[:_LONGEST_NAME]!r} is not a valid name for a server.",
+            f"Use another name, of at most {_LONGEST_NAME} characters.",
         )
     if isinstance(entry, dict):  # an address as Windsurf and Gemini call it; null as if not there
         url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
@@ -262,9 +262,11 @@ def _server(name: str, entry: object, place: str) -> Server:
             'Give "command" for a program, or "url" for a server over HTTP.',
         )
     if server.url and not re.match(r"https?://[^/\s]|\$\{", server.url):
-        raise Problem(f"{place}.url is not an address.", "Give one that begins with https://.")
+        raise Problem(
+            f"{place}.url is not an address.", "Write an address that begins with https://."
+        )
     if not all(_HEADER.fullmatch(f"{key}: {each}") for key, each in server.headers.items()):
-        raise Problem(f"{place}.headers has what no header can have.", "Correct it.")
+        raise Problem(f"{place}.headers has an invalid header.", "Correct it.")
     typed = not server.args and " " in server.command  # as in a terminal
     if not typed or os.path.exists(os.path.expanduser(server.command)):
         return server
@@ -275,20 +277,20 @@ def _server(name: str, entry: object, place: str) -> Server:
     return replace(server, command=command, args=tuple(args))
 
 
-# Values that are filled in, and those that are hidden
+# Values that are filled in, and hidden ones
 
 
 def expanded(server: Server, variables: Mapping[str, str]) -> Server:
     """The server with `${env:NAME}`, `${NAME}` and `${NAME:-default}` filled in from an
-    environment. Raises `Problem` for one that is not there."""
+    environment. Raises `Problem` for a missing variable."""
 
     def value_of(found: re.Match[str]) -> str:
         name = "HOME" if found[1] == "userHome" else found[1]
         value = variables.get(name, found[2])
         if value is None:
             raise Problem(
-                f"{server.name}: {found[0][:_LONGEST_NAME]} has no value here.",
-                "Write the value in its place, under Settings, Tools.",
+                f"{server.name}: {found[0][:_LONGEST_NAME]} has no value.",
+                "Replace it with a value, under Settings, Tools.",
             )
         return value
 

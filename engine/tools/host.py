@@ -1,8 +1,8 @@
 """The process that runs the servers of tools: commands in, responses out, as `protocol` says.
 
 One thread and one event loop. Each server has a task of its own, in which its connection lives and
-ends; each call another. Whatever a server does, a call ends once: when its result is there, when it
-is cancelled, when its time is over, or with the server.
+ends; each call another. A call ends once, even if its server fails: with its result, when it is
+cancelled, when its time is over, or with the server.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class Host:
         self._tasks.start_soon(self._live, running)
 
     async def _live(self, running: _Running) -> None:
-        """The life of a server, which begins when that of the one before has ended."""
+        """The life of a server, which begins when the one before has ended."""
         name = running.server.name
         with running.scope:
             async with self._lives[name]:
@@ -237,13 +237,13 @@ class Host:
 
         running = self._servers.get(command.server)
         if running is None or running.session is None:
-            return "failed", f"The server {command.server} does not run.", 0
+            return "failed", f"The server {command.server} is not running.", 0
         try:
             parameters = types.CallToolRequestParams(
                 name=command.tool, arguments=json.loads(command.arguments)
             )
             # Not `call_tool`: it checks the result by the server's schema, whose patterns may take
-            # for ever.
+            # endlessly long.
             result = await running.session.send_request(
                 types.CallToolRequest(params=parameters),
                 types.CallToolResult,
@@ -272,11 +272,11 @@ def _problem(error: Exception, running: _Running) -> Problem:
     if isinstance(cause, Problem):
         return cause
     log, message = running.log, _why(cause)
-    remedy = f"Look into {log.path.name}, and start it again."
+    remedy = f"Read {log.path.name}, and restart it."
     if running.server.url:
-        remedy = "See whether its address and its key are right, and start it again."
+        remedy = "Check its address and its key, and restart it."
     elif log.last:
-        message += f" Its last words: {short(log.last)}"
+        message += f" Last line of its log: {short(log.last)}"
     return Problem(log.masked(message), remedy)
 
 
@@ -296,15 +296,15 @@ def _why(error: Exception) -> str:
         case MCPError(error=types.ErrorData(message="Connection closed")):  # the SDK's own words
             return "The server ended before it returned a result."
         case MCPError():
-            return short(error.error.message, _LONGEST_ERROR) or "It failed, and does not say why."
+            return short(error.error.message, _LONGEST_ERROR) or "It failed without a message."
         case ValidationError():
-            return "It sent something that is not MCP."
+            return "It sent an invalid MCP message."
         case _:
             return f"It failed: {type(error).__name__}: {short(str(error))}"
 
 
 async def _read(stream: BinaryIO) -> AsyncIterator[Command]:
-    """The commands until their end. Lines that are none are named on standard error."""
+    """The commands until their end. Other lines are printed on standard error."""
     reader = asyncio.StreamReader(LONGEST_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), stream
@@ -319,7 +319,7 @@ async def _read(stream: BinaryIO) -> AsyncIterator[Command]:
 
 def main() -> None:
     """Run until the end of standard input. The servers end with this process, however it ends."""
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for whoever started this
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the parent
     logging.disable(logging.CRITICAL)  # the SDK would log what servers write
     open_many_files()
     guardian = Guardian()

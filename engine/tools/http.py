@@ -1,4 +1,4 @@
-"""A server over HTTP: the SDK's transport, with limits on what it reads."""
+"""A server over HTTP: the SDK's transport, with limits on its input."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The messages of a server within limits, whatever brings them.
+"""Limits on the messages of a server, for all transports.
 
 The SDK checks a message by its types, and notes each mistake: a message of 8 MB with a million
 wrong values would take gigabytes and a minute. So each is checked before: as bytes, by its
@@ -60,7 +60,7 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
     """The streams of a transport, both in one, as a session gets them.
 
     A result that is `Unreadable`, or of too many values, is an error instead. Of what a server asks
-    or tells unasked, little is let through: no parameters but those of progress. `receive` raises
+    or tells unasked, little is let through: only the parameters of progress. `receive` raises
     `Ended` if the server asks more than it reads answers.
     """
 
@@ -102,7 +102,7 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
             case types.JSONRPCRequest():
                 self._asked += 1
                 if self._asked > _MOST_ASKED:
-                    raise Ended("It floods its output with requests.")
+                    raise Ended("It sent too many requests.")
                 message.params = None
             case types.JSONRPCNotification(method="notifications/progress", params=dict(params)):
                 if time.monotonic() - self._progress_at < _PROGRESS_APART_SECONDS:

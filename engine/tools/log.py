@@ -9,7 +9,7 @@ from engine.tools.protocol import Server
 from models.files import file_stem
 from models.in_words import one_line
 
-_LARGEST_FILE_BYTES = 512 << 10  # and one older file beside it
+_LARGEST_FILE_BYTES = 512 << 10  # and one older file
 _LONGEST_LINE = 2000  # bytes
 
 

@@ -113,19 +113,19 @@ async def _run(name: str, arguments: dict[str, Any], folders: tuple[str, ...]) -
         "today": today,
     }
     if name not in tools:
-        raise Problem(f"There is no tool {name[:40]!r}.", f"Use {', '.join(tools)}.")
+        raise Problem(f"Unknown tool {name[:40]!r}.", f"Use {', '.join(tools)}.")
     argument = str(next(iter(arguments.values()), ""))  # checked by its schema, in `turn`
     try:
         return await anyio.to_thread.run_sync(tools[name], argument, abandon_on_cancel=True)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise Problem(f"{argument} cannot be read: {why}.", "See whether it is there.") from error
+        raise Problem(f"{argument} cannot be read: {why}.", "Check that it exists.") from error
     finally:
         cancelled.set()
 
 
 class Shared:
-    """The folders that the user named, and what is in them."""
+    """The folders that the user named, and their contents."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._folders = [Path(folder).resolve() for folder in folders]
@@ -136,7 +136,7 @@ class Shared:
             return "\n".join(f"{folder}/" for folder in self._folders) or _NOTHING_SHARED
         folder = self._inside(path)
         if not folder.is_dir():
-            raise Problem(f"{folder} is no folder.", "Read it with read_file.")
+            raise Problem(f"{folder} is not a folder.", "Read it with read_file.")
         with os.scandir(folder) as entries:
             lines = sorted(map(_entry, islice(entries, _MOST_ENTRIES + 1)))
         if len(lines) > _MOST_ENTRIES:
@@ -152,7 +152,7 @@ class Shared:
         opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with os.fdopen(opened, "rb") as stream:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise Problem(f"{file} is no file.", "Choose another one.")
+                raise Problem(f"{file} is not a file.", "Choose another one.")
             data = stream.read(_TEXT_BYTES + 1)
         whole = len(data) <= _TEXT_BYTES
         with suppress(UnicodeDecodeError):  # where it is cut, a part of a character may be left
@@ -178,7 +178,7 @@ class Shared:
                 continue
             if found.is_relative_to(folder):
                 return found
-        raise Problem(f"{path[:200]!r} is in no shared folder.", "See list_files for what is.")
+        raise Problem(f"{path[:200]!r} is not in a shared folder.", "Find files with list_files.")
 
 
 _NOTHING_SHARED = "No folder is shared."
@@ -200,7 +200,7 @@ def today(zone: str) -> str:
     try:
         now = datetime.now(ZoneInfo(zone)) if zone.strip() else datetime.now().astimezone()
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Problem(f"There is no time zone {zone[:40]!r}.", "Such as Europe/Berlin.") from None
+        raise Problem(f"Unknown time zone {zone[:40]!r}.", "Write it as Europe/Berlin.") from None
     name = zone.strip() or now.tzname()
     written = now.isoformat("T", "seconds")
     return f"{now:%A, %d %B %Y, %H:%M:%S} {name} (UTC{now:%:z}), which is {written}."

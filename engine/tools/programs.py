@@ -1,6 +1,6 @@
 """A server that is a program: its process, and its messages in lines.
 
-A transport of the MCP SDK. What is no message is counted and dropped, a line has a largest size,
+A transport of the MCP SDK. Other output is counted and dropped, a line has a largest size,
 and the process ends with all that it started.
 """
 
@@ -29,7 +29,7 @@ from engine.tools.protocol import Server
 from models.errors import Problem
 from models.files import written_path
 
-_NONSENSE_BYTES = 16 << 20  # that are no messages, until the server is given up
+_NONSENSE_BYTES = 16 << 20  # of other output, until the server is given up
 _BLOCK_BYTES = 1 << 16
 _BLOCKS_APART_SECONDS = 0.002  # so that a flood of short lines comes in few blocks
 _GRACE_SECONDS = 0.5  # from the end of its input until SIGTERM, and from that until SIGKILL
@@ -53,7 +53,7 @@ _PLACES = (
 )  # fmt: skip
 _COMES_WITH = {"npx": "Node.js", "node": "Node.js", "uvx": "uv", "bunx": "Bun", "docker": "Docker"}
 
-# Ends the process groups named in the last line that it read, once whoever wrote it has ended.
+# Ends the process groups named in the last line that it read, once the writer has ended.
 _GUARDIAN = """
 while read -r line; do groups=$line; done
 for each in $groups; do kill -TERM -$each; done
@@ -85,7 +85,7 @@ class Guardian:
             self._tell(self._groups - {group})
 
     def close(self) -> None:
-        """End it, and what it still watches."""
+        """End it, and the programs that it still watches."""
         self._process.communicate()
 
     def _tell(self, groups: set[int]) -> None:
@@ -129,7 +129,7 @@ class _Program:
                 raise self._ended(await _how_it_ended(self._process))
             self._heard += filter(None, map(self._message, self._lines.feed(block)))
             if self._nonsense_bytes > _NONSENSE_BYTES:
-                raise self._ended("It floods its standard output.")
+                raise self._ended("It wrote too much to standard output that is not MCP.")
         return self._heard.popleft()
 
     async def send(self, item: SessionMessage) -> None:
@@ -152,9 +152,9 @@ class _Program:
         except ValueError:
             if not self._nonsense_bytes:
                 start = self._log.masked(line[:_BLOCK_BYTES].decode(errors="replace"))
-                self._log.note(f"no message: {start[:_ID_WITHIN]}")
+                self._log.note(f"not a message: {start[:_ID_WITHIN]}")
             self._nonsense_bytes += len(line)
-            why = "It returned something that is no JSON, or nested too deeply."
+            why = "It returned invalid JSON, or nested it too deeply."
             return Unreadable(why, ids) if ids else None
 
     def _ended(self, why: str) -> Ended:
@@ -182,7 +182,7 @@ async def program_streams(
                     tasks.cancel_scope.cancel()
     finally:
         log.note("ended")
-        # There is no public way to close its pipes, which a process that it left may hold open.
+        # Its pipes, which a process that it left may hold open, have no public way to close.
         process._transport.close()  # type: ignore[attr-defined]
 
 
@@ -190,13 +190,13 @@ async def _start(server: Server) -> asyncio.subprocess.Process:
     variables = environment(server.env)
     folder = written_path(server.cwd or "~")
     if not folder.is_dir():
-        raise Problem(f"Its folder {folder} is not there.", 'Correct "cwd", or make the folder.')
+        raise Problem(f"Its folder {folder} does not exist.", 'Correct "cwd", or make the folder.')
     command = os.path.expanduser(server.command)
     found = shutil.which(command, path=variables["PATH"])
     if found is None:
         needed = _COMES_WITH.get(Path(command).name, "it")
         remedy = f"Install {needed}, or write the whole path of the program."
-        raise Problem(f"There is no program {command}.", remedy)
+        raise Problem(f"The program {command} was not found.", remedy)
     try:
         return await asyncio.create_subprocess_exec(
             found,
@@ -211,7 +211,7 @@ async def _start(server: Server) -> asyncio.subprocess.Process:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         message = f"{command} cannot be started: {reason}."
-        raise Problem(message, "See whether it is a program.") from error
+        raise Problem(message, "Check that it is a program.") from error
 
 
 async def _read_complaints(process: asyncio.subprocess.Process, log: ServerLog) -> None:
@@ -239,7 +239,7 @@ async def _how_it_ended(process: asyncio.subprocess.Process) -> str:
 
 
 async def _ends(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether it ends within these seconds. Unlike `wait`, whoever holds its pipes."""
+    """Whether it ends within these seconds. Unlike `wait`, does not depend on its pipes."""
     with anyio.move_on_after(seconds):
         while process.returncode is None:
             await anyio.sleep(_LOOKS_APART_SECONDS)

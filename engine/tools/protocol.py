@@ -2,13 +2,13 @@
 
     start    -> State for each server, and again whenever it changes
     restart  -> State..., of that server
-    call     -> Progress..., Result: exactly one, whatever the server does
+    call     -> Progress..., Result: exactly one, even if the server fails
     cancel   -> no response of its own; the call with that id ends, `cancelled`
 
 The process and all servers end when its standard input does.
 
 A server that dies, hangs or sends nonsense ends its own calls alone. Texts are the servers' own:
-whoever shows them treats them as text.
+treat them as text when you show them.
 """
 
 from collections.abc import Mapping
@@ -56,8 +56,8 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run exactly these servers, and `OWN`: others end, and one that is set up otherwise starts
-    again. `folders` are those that the file tools that come along may read, as absolute paths."""
+    """Run exactly these servers, and `OWN`: others end, and a server with changed settings starts
+    again. `folders`, absolute paths, may be read by the built-in file tools."""
 
     servers: tuple[Server, ...]
     folders: tuple[str, ...] = ()
@@ -100,8 +100,8 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A server as it is now. `version` and `instructions` are its own words about itself. One that
-    failed has the `message` and its `remedy`; it starts again when it is asked to."""
+    """A server as it is now. `version` and `instructions` are its own words about itself. A failed
+    server has the `message` and its `remedy`; it starts again when it is asked to."""
 
     server: str
     state: ServerState
@@ -125,7 +125,7 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The end of a call. `text` is what the server returned, or a line on why there is nothing;
-    `bytes` counts all that it returned, of which the text may be a part."""
+    `bytes` counts all that it returned; the text may be a part."""
 
     id: str
     ending: Ending

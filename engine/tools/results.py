@@ -1,7 +1,7 @@
 """What a server sent, as values of bounded size: the tools that it offers, the text of a result.
 
-Texts lose the characters that people do not see. What is no text becomes a line that says what was
-there.
+Texts lose the characters that people do not see. Other content becomes a line that describes
+it.
 """
 
 import json
@@ -66,7 +66,7 @@ def result_text(result: types.CallToolResult) -> tuple[str, int]:
 
 
 def _block(block: types.ContentBlock) -> tuple[str, int]:
-    """The text that stands for a part of a result, and the number of bytes of that part."""
+    """The text for a part of a result, and the number of bytes of that part."""
     match block:
         case types.TextContent(text=text):
             return text, _bytes(text)
@@ -83,7 +83,7 @@ def _block(block: types.ContentBlock) -> tuple[str, int]:
 
 
 def _line(what: str, name: str, size_bytes: int, kind: str = "") -> str:
-    """A line for what is no text: "[image: image/png, 2.31 kB]"."""
+    """A line that describes other content: "[image: image/png, 2.31 kB]"."""
     parts = (short(name, _LONGEST_LINK), short(kind), size(size_bytes) if size_bytes else "")
     return f"[{what}: {', '.join(filter(None, parts))}]"
 

@@ -2,7 +2,7 @@
 
 An answer in several steps is one text, all that the model wrote, and its steps: the places in it
 after which results were read. Knows when it has to end, how it is given back to the model, and how
-a call is said in a line; nothing of what may run.
+a call is shown in a line; not which calls may run.
 """
 
 import json
@@ -21,7 +21,7 @@ CALL_STATES: tuple[CallState, ...] = get_args(CallState)
 MOST_CALLS = 20  # of one answer
 MOST_SECONDS = 300.0  # in which its tools run
 _MOST_IDLE_STEPS = 2  # in a row, in which nothing ran
-_WITHOUT_RESULT = "The call was stopped. There is no result."
+_WITHOUT_RESULT = "The call was stopped, so it has no result."
 _OVER = "[Call no more tools. Answer the question with these results.]"
 _LONGEST_LINE = 60  # characters of the arguments in it
 
@@ -29,7 +29,7 @@ _LONGEST_LINE = 60  # characters of the arguments in it
 @dataclass(frozen=True, slots=True)
 class StepCall:
     """A call of a tool. `name` and `arguments` are the model's; `tool` is the name that the
-    `server` knows, both empty if there is no such tool. `ran`: the arguments with which it ran, if
+    `server` knows, both empty for an unknown tool. `ran`: the arguments with which it ran, if
     the user changed them. `result`: the text that the model gets; `bytes` of all that the tool
     returned. Example of a line: read_file notes.md, 2 kB, 0.1 s."""
 
@@ -52,7 +52,7 @@ class StepCall:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The calls that stand before `place`, a number of code points of the answer's text, and whose
+    """The calls before `place`, a number of code points of the answer's text, and whose
     results the model read there."""
 
     place: int
@@ -113,7 +113,7 @@ def messages_of(
     """The messages of an answer as the model gets them: for each step the part of the text that it
     wrote before and the results, then the rest of the text, if there is any.
 
-    Each part carries the very text that was written, so that its tokens are those of before. A call
+    Each part carries the very text that was written, so that its tokens stay the same. A call
     without a result gets a line that says so: templates want one for each call. So does the last
     result, if the model is to answer.
     """
@@ -161,7 +161,7 @@ def line_of(call: StepCall) -> str:
 
 
 def arguments_in_words(arguments: str) -> str:
-    """The values of a call's arguments in a short line, without those of lists and objects."""
+    """The values of a call's arguments in a short line, without lists and objects."""
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):

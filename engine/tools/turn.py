@@ -64,7 +64,7 @@ class GivenTool:
 
 def given_tools(switched_on: Iterable[Offered]) -> tuple[GivenTool, ...]:
     """The tools with the names that the model gets: each its own, of letters, digits, "_" and "-";
-    the server's name stands in front only where two tools share a name."""
+    the server's name is put before it only where two tools share a name."""
     tools = list(dict.fromkeys(switched_on))
     plain = [_named(tool.name) for tool in tools]
     found: dict[str, Offered] = {}
@@ -147,7 +147,7 @@ class Permissions:
 
 def asked_calls(pieces: Iterable[CallPiece], *, id: str) -> tuple[StepCall, ...]:
     """The calls that a generation wrote to their ends. `id` begins the id of each: it must not be
-    that of another generation of the conversation."""
+    the id of another generation of the conversation."""
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
     ended: list[int] = []
@@ -167,8 +167,8 @@ def judged(
     *,
     before: Sequence[Step] = (),
 ) -> tuple[StepCall, ...]:
-    """The calls of a step with their states: `running` if a call may run at once, `asked` if a
-    person decides, or `refused`, with the line that the model gets.
+    """The calls of a step with their states: `running` if a call may run at once, `asked` if the
+    user decides, or `refused`, with the line that the model gets.
 
     `before`: the steps of the same answer.
     """
@@ -199,7 +199,7 @@ def _refusal(
         return f"The limit of {MOST_CALLS} calls is reached. Answer without tools."
     if tool is None:
         known = ", ".join(names) or "none"
-        return f"There is no tool {one_line(call.name)}. The tools are: {known}."
+        return f"Unknown tool {one_line(call.name)}. The tools are: {known}."
     if tool.key in permissions.never:
         return "The user does not allow this tool here. Go on without it."
     if fault := unfit(call.arguments, tool):
@@ -217,7 +217,7 @@ def _refused(call: StepCall, text: str) -> StepCall:
 
 
 def decided(call: StepCall, decision: Decision, *, arguments: str = "") -> StepCall:
-    """A call on which the user decided. `arguments`: those that they wrote in place of the
+    """A call on which the user decided. `arguments`: the user's, if they replace the
     model's."""
     if decision in ("refuse", "never"):
         return _refused(call, "The user refused this call. Go on without it.")

@@ -90,7 +90,7 @@ def test_any_bytes_are_a_text_or_a_problem(data):
 
 def test_what_is_no_text_is_a_problem():
     for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
-        with pytest.raises(Problem, match="no text"):
+        with pytest.raises(Problem, match="not text"):
             decode(data)
 
 
@@ -116,4 +116,4 @@ def test_a_declared_encoding_is_read_as_browsers_read_it():
 def test_what_a_declared_encoding_does_not_have_is_counted():
     decoded = decode_declared(b"a\xffb\xff", "utf-8")
     assert decoded.text == "a\ufffdb\ufffd"
-    assert decoded.remarks == ("2 characters that utf-8 does not have, shown as \ufffd.",)
+    assert decoded.remarks == ("2 invalid characters of utf-8, shown as \ufffd.",)

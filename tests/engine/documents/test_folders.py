@@ -40,7 +40,7 @@ def test_a_notebook_is_read_by_its_cells(tmp_path):
     folder = made(tmp_path, {"n.ipynb": '{"cells": [{"source": "1"}]}', "broken.ipynb": "{"})
     read, _ = read_folder(folder)
     assert [section.place for section in read.sections] == ["cell 1, n.ipynb"]
-    assert read.left_out == ("The notebook is damaged: it is no JSON: broken.ipynb.",)
+    assert read.left_out == ("The notebook is damaged: it is not JSON: broken.ipynb.",)
 
 
 def test_documents_are_read_as_they_are_elsewhere(tmp_path):
@@ -63,7 +63,7 @@ def test_documents_are_read_as_they_are_elsewhere(tmp_path):
     ]
     assert read.left_out == (
         "Without text: a.pdf, 2.",
-        "The file is encrypted with a password: locked.pdf.",
+        "The file is protected by a password: locked.pdf.",
     )
 
 
@@ -74,7 +74,7 @@ def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path)
         tmp_path, seconds=0, progress=lambda read, of: reported.append((read, of))
     )
     assert [section.text for section in read.sections] == ["text"]
-    assert read.left_out == ("Not read, as reading the others took too long: a.pdf.",)
+    assert read.left_out == ("Not read in time: a.pdf.",)
     assert reported == [(0, 2), (1, 2)]
 
 
@@ -155,10 +155,10 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
     read, _ = read_folder(made(tmp_path, files))
     assert [section.label for section in read.sections] == ["a.py"]
     assert sorted(read.left_out) == [
-        "Folders of tools: __pycache__, node_modules.",
         "Larger than 1 MB: large.csv.",
         "Lock files: package-lock.json, uv.lock.",
-        "No texts: late.bin, picture.png.",
+        "Not text: late.bin, picture.png.",
+        "Tool folders: __pycache__, node_modules.",
     ]
 
 
@@ -182,7 +182,7 @@ def test_links_lead_nowhere(tmp_path):
 def test_pipes_are_not_waited_for(tmp_path):
     made(tmp_path, {"a.txt": "x"})
     os.mkfifo(tmp_path / "pipe")
-    assert read_folder(tmp_path)[0].left_out == ("Neither files nor folders: pipe.",)
+    assert read_folder(tmp_path)[0].left_out == ("Special files: pipe.",)
 
 
 def test_the_digest_is_of_names_and_content(tmp_path):

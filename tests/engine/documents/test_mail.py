@@ -99,7 +99,7 @@ def test_a_message_as_its_reader_sees_it_and_what_is_left_out():
     ]
     assert read.left_out == ("Hidden text: 2 characters.",)
     read = read_mail(head + b"text/plain; charset=utf-8\n\na\xff")
-    assert read.left_out == ("1 characters that utf-8 does not have, shown as \ufffd.",)
+    assert read.left_out == ("1 invalid character of utf-8, shown as \ufffd.",)
 
 
 @pytest.mark.parametrize("make", [webarchive, lambda page: webarchive(page, binary=False)])

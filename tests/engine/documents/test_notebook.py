@@ -89,7 +89,7 @@ def test_an_older_notebook():
 
 def test_what_is_no_json_is_a_problem():
     for data in (b"{", b"[" * 100_000, b"nan nan"):
-        with pytest.raises(Problem, match="no JSON"):
+        with pytest.raises(Problem, match="not JSON"):
             read_notebook(data)
 
 

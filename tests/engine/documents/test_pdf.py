@@ -300,7 +300,7 @@ def test_a_damaged_page_is_left_out_and_it_is_told():
 
 
 def test_no_more_than_so_many_pages():
-    with pytest.raises(Problem, match="2,001 pages, and 2,000"):
+    with pytest.raises(Problem, match="2,001 pages; the limit is 2,000"):
         read_pdf(pdf(*[""] * 2001))
 
 

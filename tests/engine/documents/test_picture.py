@@ -109,7 +109,7 @@ KINDS = {
     "Photoshop": b"8BPS\0\1",
     "ICO": b"\0\0\1\0\1\0",
     "JPEG XL": b"\xff\x0a\xfa",
-    "no picture": b"Dear Ada,",
+    "not supported": b"Dear Ada,",
 }
 
 

@@ -158,7 +158,7 @@ def test_what_a_suggestion_deletes_is_crossed_out_and_told():
         ),
     ):
         told = (
-            f"{count} suggested change{'s' * (count > 1)}, read with what is deleted crossed out."
+            f"{count} suggested change{'s' * (count > 1)}, with the deleted text crossed out."
         )
         assert read(body) == ([text], (told,))
 

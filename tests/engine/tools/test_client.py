@@ -83,7 +83,7 @@ def test_a_server_is_started_again():
 
 def test_a_call_waits_for_a_process_that_will_begin():
     client = ToolClient()
-    assert client.call(call("early")) == Result("early", "failed", "No tools are running.")
+    assert client.call(call("early")) == Result("early", "failed", "The tools are not running.")
     client.expect()
     for id in "ab":
         assert client.call(call(id)) is None

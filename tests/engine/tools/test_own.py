@@ -49,7 +49,7 @@ def test_nothing_outside_the_folders_is_read_or_listed(folder):
         for tool in (shared.read, shared.list):
             with pytest.raises(Problem) as caught:
                 tool(path)
-            assert "in no shared folder" in caught.value.message, path
+            assert "not in a shared folder" in caught.value.message, path
 
 
 def test_what_is_no_text_is_refused_without_waiting(folder):
