@@ -11,7 +11,7 @@ from typing import Literal
 
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
-from engine.documents.not_found import NotFound, beside, not_found
+from engine.documents.not_found import NotFound, known_words, not_found
 from engine.documents.prompt import Sent
 from engine.events import Draft, Event, Verdict
 
@@ -54,7 +54,7 @@ def words_of(
     word counts as missing.
     """
     copied = find_copied(answer, indexes)
-    texts = [*indexes.values(), beside(documents.values(), said)]
+    texts = [*indexes.values(), known_words(documents.values(), said)]
     missing = not_found(answer, texts) if complete else ()
     lines = (
         in_words(share(answer, copied, documents), documents),

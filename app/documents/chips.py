@@ -290,12 +290,12 @@ class ChipWidget(Card):
             return
         around = sum(button.sizeHint().width() for button in self.buttons) + 70
         room = self.width() - around - self._words.sizeHint().width()
-        beside = room >= min(self._name.sizeHint().width(), _USUAL_NAME)
-        self._name.setMaximumWidth(room if beside else max(self.width() - around, _SHORTEST_NAME))
-        if beside == (self._below.count() > 0):
-            left, taken = (self._below, self._row) if beside else (self._row, self._below)
+        fits = room >= min(self._name.sizeHint().width(), _USUAL_NAME)
+        self._name.setMaximumWidth(room if fits else max(self.width() - around, _SHORTEST_NAME))
+        if fits == (self._below.count() > 0):
+            left, taken = (self._below, self._row) if fits else (self._row, self._below)
             left.removeWidget(self._words)
-            taken.insertWidget(_AFTER_NAME if beside else 0, self._words)
+            taken.insertWidget(_AFTER_NAME if fits else 0, self._words)
 
     def _recolour(self) -> None:
         colours = colours_of(self)

@@ -22,8 +22,8 @@ class MessageToPlan:
     """A message to plan: the `question`, and the `documents` of its conversation that it may use,
     by number.
 
-    `room` returns how many tokens these may take, counted by `count`. `picture_tokens`: those of
-    pictures, by digest, as far as they are known. `before` is what was sent of
+    `room` returns how many tokens these may take, counted by `count`. `picture_tokens`: the tokens
+    of pictures, by digest, as far as they are known. `before` is the sent text of
     the earlier messages that are still read; `asked_before` is the question before.
     """
 

@@ -1,7 +1,7 @@
 """The process that runs tools, as the window drives it: from `use` to `stop`.
 
 Knows the process and its calls; not who set the servers up, nor who calls. What each call may be
-told is decided by `engine.tools.client`.
+reported is decided by `engine.tools.client`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _AGAIN = "Restart it; if that happens again, look at its log."
 
 
 class ToolProcess(QObject):
-    """Runs from `use` to `stop` or `close`. Restarts after a death by itself.
+    """Runs from `use` to `stop` or `close`. Restarts after a death.
 
     Signals:
         changed(): a server's state is another.

@@ -97,8 +97,8 @@ class Toolbox(ToolRunner):
     # What the user does
 
     def look(self) -> None:
-        """Run all servers from now on, as the user looks at what they offer; and read again what is
-        set up, as it may have been edited by hand."""
+        """Run all servers from now on, as the user looks at their tools. Reads the file again, as the
+        user may have edited it."""
         self._looked = True
         self.begin()
 

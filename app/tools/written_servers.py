@@ -26,7 +26,7 @@ _NO_NAMES = re.compile(  # of a server: programs that run others, their words, p
 
 
 def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
-    """Return the servers that the user wrote. `kept` is the server that is edited: its values stand
+    """Return the servers that the user wrote. `kept` is the server that is edited: its values come
     for the dots of `hidden`. Raises Problem."""
     text = text.strip()
     is_json = _JSON.match(text)

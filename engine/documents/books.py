@@ -107,10 +107,10 @@ def _titles(archive: Archive, contents: _Contents) -> dict[str, str]:
     return titles
 
 
-def _path(beside: str, target: str) -> str:
+def _path(base: str, target: str) -> str:
     """The name of a part that another part names."""
     target = unquote(target.partition("#")[0])
-    return posixpath.normpath(posixpath.join("/", posixpath.dirname(beside), target)).lstrip("/")
+    return posixpath.normpath(posixpath.join("/", posixpath.dirname(base), target)).lstrip("/")
 
 
 def _page(archive: Archive, name: str, sheets: list[str]) -> Page:

@@ -3,7 +3,7 @@
 This is a word search and not a judgement: a missing number may be right, a found one wrong. So it
 is lenient. 1,000 is 1000 and may be 1.000; a quotation must be there word for word, with any
 punctuation. What the user wrote need not be in a document, nor names of files and pages:
-`beside` makes a text of them. Code is not searched. Pure.
+`known_words` makes a text of them. Code is not searched. Pure.
 """
 
 import re
@@ -41,7 +41,7 @@ class NotFound:
     kind: Kind
 
 
-def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
+def known_words(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
     """An index of words that need not be in a document: the user's messages `said`, the
     documents' names and places."""
     named = (f"{each.name}\n" + "\n".join(s.place for s in each.sections) for each in documents)

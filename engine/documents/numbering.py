@@ -2,7 +2,7 @@
 
 A file has none of them. It has lists (`num`), which share the levels of a pattern (`abstractNum`)
 and may override some; paragraphs, or their styles, name a list and a level. Names in brackets are
-those of ECMA-376, section 17.9.
+as in ECMA-376, section 17.9.
 """
 
 import re

@@ -80,12 +80,12 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """A page's text. `numbers`: for each character its number on the page, or `MADE`. `beside`: the
-    number of characters outside of the page, which are left out."""
+    """A page's text. `numbers`: for each character its number on the page, or `MADE`. `off_page`:
+    the number of characters outside of the page, which are left out."""
 
     text: str
     numbers: tuple[int, ...]
-    beside: int
+    off_page: int
 
 
 class _Char(NamedTuple):
@@ -169,7 +169,7 @@ def page_text(
     )
     found = _joined([_stripped(line) for line in seen], boxes)
     lines = [_inside(line, shown, boxes) for line in found]
-    beside = sum(
+    off_page = sum(
         _shown(whole) - _shown(line)
         for whole, line in zip(found, lines, strict=True)
         if line is not whole
@@ -192,7 +192,7 @@ def page_text(
         below = f"{BETWEEN if text else ''}Comment: {comment}"
         text += below
         numbers += [MADE] * len(below)
-    return PageText("".join(text), tuple(numbers), beside)
+    return PageText("".join(text), tuple(numbers), off_page)
 
 
 def _letters(line: _Line) -> str:
@@ -267,7 +267,7 @@ def _with_scripts(line: _Line, boxes: _Boxes) -> _Line:
     script: _Line = []
     base, last, sign = _SPACE_MADE, _SPACE_MADE, ""  # of the usual size; of any; of the script
     for each in (*line, _SPACE_MADE):
-        now = _sign(base, each, boxes, beside=last)
+        now = _sign(base, each, boxes, last=last)
         if sign and now != sign:
             made += _moved(script, base.letter, sign)
             script = []
@@ -279,13 +279,13 @@ def _with_scripts(line: _Line, boxes: _Boxes) -> _Line:
     return made[:-1]
 
 
-def _sign(base: _Char, each: _Char, boxes: _Boxes, *, beside: _Char | None = None) -> str:
-    """ "^" if a digit is raised, "_" if it is lowered, `beside` another one or `base` itself."""
-    one, other, last = (boxes.of(char.number) for char in (base, each, beside or base))
-    if each.letter not in _SCRIPT or one is None or other is None or last is None:
+def _sign(base: _Char, each: _Char, boxes: _Boxes, *, last: _Char | None = None) -> str:
+    """ "^" if a digit is raised, "_" if it is lowered, next to `last` or to `base`."""
+    one, other, end = (boxes.of(char.number) for char in (base, each, last or base))
+    if each.letter not in _SCRIPT or one is None or other is None or end is None:
         return ""
     height = one.top - one.bottom
-    gap = max(other.left - last.right, last.left - other.right)
+    gap = max(other.left - end.right, end.left - other.right)
     shared = min(one.top, other.top) - max(one.bottom, other.bottom)
     if other.top - other.bottom > height * _SMALL or gap > height * _TOUCHES or shared <= 0:
         return ""
@@ -333,7 +333,7 @@ def _compose(lines: list[_Line], boxes: _Boxes) -> None:
         for place in accents:
             accent = line[place]
             ink = boxes.ink(accent.number)
-            for nearby in _beside(lines, line, place):
+            for nearby in _nearby(lines, line, place):
                 letter, number = nearby.line[nearby.place]
                 over = boxes.ink(number) if letter.isalpha() else None
                 mark = _ACCENTS[accent.letter]
@@ -352,7 +352,7 @@ class _Nearby(NamedTuple):
     place: int
 
 
-def _beside(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby]:
+def _nearby(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby]:
     """Yield the places of characters near this one: the nearest in its line, then the
     lines before and after."""
     for step in range(1, _NEAR):
@@ -459,7 +459,7 @@ def _with_filled_in(
     added = [(box, line) for line in map(_stripped, filled) if (box := boxes.around(line))]
     for box, line in sorted(added, key=lambda each: (-each[0].middle[1], each[0].left)):
         place = _place(places, box)
-        if place.is_beside:
+        if place.in_line:
             mine[place.number] = _inserted(mine[place.number], line, box, boxes)
             places[place.number] = boxes.around(mine[place.number])
         else:
@@ -494,13 +494,13 @@ class _Place(NamedTuple):
     """The number of the line that a line joins, or its own number as a new line."""
 
     number: int
-    is_beside: bool
+    in_line: bool
 
 
 def _place(places: Sequence[Box | None], box: Box) -> _Place:
     """The nearest line at the height of `box`, else below the nearest one above it. `places`: the
     boxes of the lines."""
-    beside: tuple[float, int] | None = None
+    level: tuple[float, int] | None = None
     above: tuple[float, int] | None = None
     for index, other in enumerate(places):
         if other is None:
@@ -508,13 +508,13 @@ def _place(places: Sequence[Box | None], box: Box) -> _Place:
         up = other.middle[1] - box.middle[1]
         across = max(other.left - box.right, box.left - other.right, 0)
         if abs(up) <= _LEVEL * max(box.top - box.bottom, other.top - other.bottom):
-            if beside is None or across < beside[0]:
-                beside = across, index
+            if level is None or across < level[0]:
+                level = across, index
         elif up > 0 and (above is None or up + across <= above[0]):
             above = up + across, index
-    if beside is not None:
-        return _Place(beside[1], is_beside=True)
-    return _Place(0 if above is None else above[1] + 1, is_beside=False)
+    if level is not None:
+        return _Place(level[1], in_line=True)
+    return _Place(0 if above is None else above[1] + 1, in_line=False)
 
 
 def _inserted(line: _Line, new: _Line, box: Box, boxes: _Boxes) -> _Line:

@@ -293,9 +293,9 @@ def choose(
     """
     lent: dict[Key, float] = {}
     for (number, index), score in scores.items():
-        for beside in (index - 1, index + 1):
-            if 0 <= beside <= last[number]:
-                key = (number, beside)
+        for neighbour in (index - 1, index + 1):
+            if 0 <= neighbour <= last[number]:
+                key = (number, neighbour)
                 lent[key] = max(lent.get(key, 0.0), _BESIDE * score)
     total = {key: scores.get(key, 0.0) + lent.get(key, 0.0) for key in {*scores, *lent, *first}}
     order = {key: place for place, key in reversed(list(enumerate(first)))}

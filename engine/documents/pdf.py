@@ -49,7 +49,7 @@ _NO_COMMENTS = (*_NOT_WRITTEN, pdfium.FPDF_ANNOT_WIDGET)
 def read_pdf(data: bytes) -> Read:
     """A section for each page with text. Raises Problem."""
     sections, without_text, damaged, pictures = [], [], [], []
-    faint = beside = unseen = 0
+    faint = off_page = unseen = 0
     with _opened(data) as document:
         is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         count = len(document)
@@ -63,7 +63,7 @@ def read_pdf(data: bytes) -> Read:
             try:
                 with _page(document, number) as page:
                     text = page.text()
-                    beside, unseen = beside + text.beside, unseen + len(page.unseen)
+                    off_page, unseen = off_page + text.off_page, unseen + len(page.unseen)
                     if text.text:
                         sections.append(Section("page", number, text.text))
                         faint += sum(each in page.tiny for each in text.numbers)
@@ -87,8 +87,8 @@ def read_pdf(data: bytes) -> Read:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
     left_out += left_out_line("Attached files", files)
-    if beside:
-        left_out += (f"{beside:,} characters beyond the edges of pages.",)
+    if off_page:
+        left_out += (f"{off_page:,} characters beyond the edges of pages.",)
     left_out += unseen_line(unseen)
     return Read(tuple(sections), tuple(without_text), faint, left_out)
 

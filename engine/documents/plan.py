@@ -80,8 +80,8 @@ def plan(
     tokens that documents may take; passages may take `share` of it. `before`: the earlier messages
     that are still in the prompt; a document in none of them is new. `asked_before`: the question
     before, whose words are looked for too if this question has few and refers to it.
-    `picture_tokens`: those of a picture, which is always given whole. Raises `Problem` if there is
-    no room for a new document.
+    `picture_tokens`: the tokens of a picture, which is always given whole. Raises `Problem` without
+    room for a new document.
     """
     held = {each.number: not each.whole for sent in before for each in sent.documents}
     pictures = [Attached(n, d) for n, d in documents.items() if d.pixels and n not in held]

@@ -118,8 +118,8 @@ def _without_unseen(
             for (zero, unit), axis, width in zip(spaces, "xy", size, strict=True):
                 start = zero + unit * _length(frame, "off", axis)
                 length = unit * _length(frame, "ext", f"c{axis}")
-                beside = start + length <= 0 < length or start >= width
-                is_hidden |= beside and not frame.get("rot")
+                off_slide = start + length <= 0 < length or start >= width
+                is_hidden |= off_slide and not frame.get("rot")
                 unit = length / (_length(frame, "chExt", f"c{axis}") or inf)
                 inner.append((start - unit * _length(frame, "chOff", axis), unit))
         if is_hidden and local_name(child) in _SHAPES:

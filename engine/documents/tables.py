@@ -38,9 +38,9 @@ def header_of(document: Document, offset: int) -> str:
         return ""
     own = bisect_right(document.blocks, offset) - 1
     rows_at = partial(_rows, document, is_csv=is_csv)
-    sample, beside = rows_at(offset), rows_at(document.blocks[own])
+    sample, block = rows_at(offset), rows_at(document.blocks[own])
     marks = "\t|;," if is_csv else "|"
-    separator = max(marks, key=lambda each: sum(each in row for row in beside))
+    separator = max(marks, key=lambda each: sum(each in row for row in block))
     kinds = _kinds(sample, separator)
     for number in range(own, max(own - _MOST_BLOCKS, -1), -1):
         start, before = document.blocks[number], document.blocks[max(number - 1, 0)]

@@ -225,8 +225,8 @@ def _write_mark(paragraph: Element, properties: Element | None, mark: Mark | Non
         properties.append(list_of)
 
 
-def _text_run(beside: Element, text: str) -> Element:
-    space = beside.tag.removesuffix(local_name(beside))
+def _text_run(like: Element, text: str) -> Element:
+    space = like.tag.removesuffix(local_name(like))
     run, written = Element(f"{space}r"), Element(f"{space}t")
     written.text = text
     run.append(written)

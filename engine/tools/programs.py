@@ -29,7 +29,7 @@ from engine.tools.protocol import Server
 from models.errors import Problem
 from models.files import written_path
 
-_NONSENSE_BYTES = 16 << 20  # of other output, until the server is given up
+NONSENSE_BYTES = 16 << 20  # of other output, until the server is given up
 _BLOCK_BYTES = 1 << 16
 _BLOCKS_APART_SECONDS = 0.002  # so that a flood of short lines comes in few blocks
 _GRACE_SECONDS = 0.5  # from the end of its input until SIGTERM, and from that until SIGKILL
@@ -128,7 +128,7 @@ class _Program:
             if not block:
                 raise self._ended(await _how_it_ended(self._process))
             self._heard += filter(None, map(self._message, self._lines.feed(block)))
-            if self._nonsense_bytes > _NONSENSE_BYTES:
+            if self._nonsense_bytes > NONSENSE_BYTES:
                 raise self._ended("It wrote too much to standard output that is not MCP.")
         return self._heard.popleft()
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents.copied import WordIndex
-from engine.documents.not_found import beside, not_found, readings
+from engine.documents.not_found import known_words, not_found, readings
 from tests.support.documents.marked_answers import ANSWERS, DOCUMENTS
 
 TEXTS = [WordIndex(document.text) for document in DOCUMENTS.values()]
-NOTED = beside(DOCUMENTS.values(), ["Does Berta owe us 77 pounds?"])
+NOTED = known_words(DOCUMENTS.values(), ["Does Berta owe us 77 pounds?"])
 
 
 def of(answer, *texts):

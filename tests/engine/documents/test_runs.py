@@ -157,9 +157,7 @@ def test_what_a_suggestion_deletes_is_crossed_out_and_told():
             1,
         ),
     ):
-        told = (
-            f"{count} suggested change{'s' * (count > 1)}, with the deleted text crossed out."
-        )
+        told = f"{count} suggested change{'s' * (count > 1)}, with the deleted text crossed out."
         assert read(body) == ([text], (told,))
 
 

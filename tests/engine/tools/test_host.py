@@ -98,9 +98,10 @@ async def test_a_server_that_does_not_start_has_a_reason(tmp_path):
         assert all(each.remedy for each in (dies, hangs, missing, elsewhere))
 
 
-async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path):
+async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("engine.tools.programs.NONSENSE_BYTES", 1 << 20)
     async with hosted(tmp_path) as host:
-        for tool, amount in (("many_lines", "40000000"), ("ask_back", "20000")):
+        for tool, amount in (("many_lines", "3000000"), ("ask_back", "1000")):
             await host.start(scripted(), scripted(name="other"))
             assert (await host.call(tool, amount)).ending == "failed", tool
             state = await host.until(State, lambda each: each.state == "failed")

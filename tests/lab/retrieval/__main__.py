@@ -1,4 +1,4 @@
-"""The share of 171 questions whose answer stands in the passages that a message gets.
+"""The share of 171 questions whose answer is in the passages of a message.
 
 `make retrieval` reads 22 documents as the product does, plans a message for each question, and
 prints tables by kind, language, size and style of question in Markdown, then the questions that
@@ -30,7 +30,7 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about a document. `answer`: words that stand in it once, and must be given;
+    """A question about a document. `answer`: words that are in it once, and must be given;
     `style`: with the document's words, with other forms of them, by a place, with a number that is
     written in another way, or in other words; `header`: the first row of a table."""
 
@@ -45,7 +45,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Whether an answer is `found` in what is given, and there stands with the header of its
+    """Whether an answer is `found` in the given passages, and there has the header of its
     `table`; `tokens` of the document."""
 
     asked: Question
@@ -73,7 +73,7 @@ def results(count: Count, room: int) -> Iterator[Result]:
 
 
 def place(document: Document, answer: str) -> tuple[int, int]:
-    """The offsets of an answer, which stands in the text once, with any line breaks."""
+    """The offsets of an answer, which is in the text once, with any line breaks."""
     pattern = r"\s+".join(map(re.escape, answer.split()))
     (match,) = re.finditer(rf"(?<!\w){pattern}(?!\d)", document.text)
     return match.span()

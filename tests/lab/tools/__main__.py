@@ -53,7 +53,7 @@ def tried(folder: Path, *, page: str, everything: str) -> list[dict[str, Any]]:
     hold, and how the call must end if not well.
 
     They work in `folder`. `page` is the address of a page that says "slipstream"; `everything`,
-    that of the server of all features over HTTP.
+    for the server of all features over HTTP.
     """
     (folder / "notes.txt").write_text("milk and eggs")
     git = ("git", "-C", str(folder), "-c", "user.name=A", "-c", "user.email=a@b")
