@@ -79,13 +79,13 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             write(f'{{"jsonrpc": "2.0", "id": {id}, "result": {content}}}\n'.encode())
         case "bomb":
             unit = "[]," if given == "lists" else "1.5,"
-            block = unit * (8_000_000 // len(unit)) + "0"
+            block = unit * (2_000_000 // len(unit)) + "0"
             write(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{block}]}}}}\n'.encode())
         case "table":
             rows = [[number, "x"] for number in range(10_000)]
             answer(id, structuredContent={"rows": rows})
         case "ask_bomb":
-            messages = [1.5] * 1_000_000
+            messages = [1.5] * 200_000
             say(id="z", method="sampling/createMessage", params={"messages": messages})
             answer(id, text("asked"))
         case "error":
