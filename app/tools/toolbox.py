@@ -97,7 +97,7 @@ class Toolbox(ToolRunner):
     # What the user does
 
     def look(self) -> None:
-        """Run all servers from now on, as the user looks at their tools. Reads the file again, as the
+        """Run all servers from now on, as the user looks at their tools. Read the file again, as the
         user may have edited it."""
         self._looked = True
         self.begin()
