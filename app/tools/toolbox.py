@@ -97,8 +97,8 @@ class Toolbox(ToolRunner):
     # What the user does
 
     def look(self) -> None:
-        """Run all servers from now on, as the user looks at their tools. Read the file again, as the
-        user may have edited it."""
+        """Run all servers from now on, as the user looks at their tools. Read the file again, which
+        the user may have edited."""
         self._looked = True
         self.begin()
 

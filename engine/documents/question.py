@@ -113,15 +113,15 @@ def terms(question: str) -> tuple[str, ...]:
 
 
 def _function_words(question: str) -> Collection[str]:
-    """Return the function words of the languages that fit the question best; English ones if none
-    fits."""
+    """Return the function words of the languages that fit the question best."""
     asked = Counter(_LETTERS.findall(folded(plain(question))))
     counts = {
         language: sum(asked[word] for word in words) for language, words in _FUNCTION_WORDS.items()
     }
     most = max(counts.values())
-    languages = [each for each in counts if counts[each] == most > 0] or ["english"]
-    return frozenset().union(*(_FUNCTION_WORDS[each] for each in languages))
+    return frozenset().union(
+        *(_FUNCTION_WORDS[name] for name in counts if counts[name] == most > 0)
+    )
 
 
 def _stops(word: str, stops: Collection[str]) -> bool:

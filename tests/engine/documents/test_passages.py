@@ -139,6 +139,7 @@ def test_a_question_finds_its_passage():
         ("how much: 12,400", 2),
         ("价格是多少", 3),
         ("zebras", None),
+        ("Which politics?", None),  # three letters of "notice" are not enough
         ("What is this about?", None),
         ("", None),
     ):
