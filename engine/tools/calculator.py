@@ -32,8 +32,7 @@ def calculate(expression: str) -> str:
     except ZeroDivisionError:
         raise Problem("It divides by zero.", "Change the expression.") from None
     except (SyntaxError, LookupError, TypeError, ValueError, RecursionError, InvalidOperation):
-        message = "This is not an arithmetic expression."
-        raise Problem(message, "Write it as 2 * (3 + 4) ** 2.") from None
+        raise Problem("This is not arithmetic.", "Write it as 2 * (3 + 4) ** 2.") from None
     except (ArithmeticError, MemoryError):
         raise Problem("A number in it gets too large.", "Use smaller numbers.") from None
     if not context.flags[Inexact]:  # nothing was rounded

@@ -92,25 +92,19 @@ def tools_json(tools: Sequence[GivenTool]) -> str:
     """The tools as `engine.request.Prompt` takes them: their calls are held to their schemas."""
     if not tools:
         return ""
-    return (
-        json.dumps(
-            [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": _shortened(tool.offered.description or tool.offered.title),
-                        "parameters": tool.schema,
-                        "strict": True,
-                    },
-                }
-                for tool in tools
-            ],
-            ensure_ascii=False,
-        )
-        .encode("utf-8", "replace")
-        .decode()
-    )
+    functions = [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": _shortened(tool.offered.description or tool.offered.title),
+                "parameters": tool.schema,
+                "strict": True,
+            },
+        }
+        for tool in tools
+    ]
+    return json.dumps(functions, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _shortened(description: str) -> str:
