@@ -4,6 +4,9 @@ Knows which part listens to which; not how a conversation, an answer or a pair w
 window.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAction,
@@ -32,6 +35,7 @@ from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer, SignButton
 from app.chat.conversation import OpenConversation, with_thinking
+from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in, types
 from app.chat.rounds_side import RoundsSide
@@ -59,6 +63,7 @@ from app.theme.motion import motion_is_reduced
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
+from engine.documents.prompt import Sent
 from engine.documents.reading import page_picture
 from engine.request import Request
 from models.errors import Problem
@@ -183,6 +188,7 @@ class Window(QMainWindow):
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self._figures = SignButton("panel")
         self._arrange()
+        self.transcript.commands = self._message_commands()
         self._connect()
         self._connect_shared()
         self._connect_commands()
@@ -252,23 +258,14 @@ class Window(QMainWindow):
         conversation.remarked.connect(lambda line: self.notices.say("remark", line, seconds=8.0))
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
-        self.presenter.edit_asked.connect(self.composer_controller.edit)
-        self.presenter.duplicate_asked.connect(self._duplicate)
         documents = self.composer_controller.documents
         documents.failed.connect(self._on_problem)
         documents.remarked.connect(conversation.remarked)
-        self.presenter.document_asked.connect(documents.view)
-        self.presenter.deletion_asked.connect(documents.ask_to_delete)
-        self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.words.failed.connect(self._on_problem)
         self.words.panel_wanted.connect(lambda: self.sides.show("document"))
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
-        self.presenter.call_asked.connect(self.dialogs.show_call)
         self.composer.tools.settings_asked.connect(self.dialogs.show_tools)
-        self.presenter.replay_asked.connect(self.dialogs.replay)
-        self.presenter.race_asked.connect(self.dialogs.race_answer)
-        self.presenter.explanation_asked.connect(self.rounds.explain)
         self.presenter.explained.connect(self._on_explained)
         self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
         self.welcome.asked.connect(self.composer_controller.compose)
@@ -286,6 +283,35 @@ class Window(QMainWindow):
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
+
+    def _message_commands(self) -> MessageCommands:
+        conversation, documents = self.conversation, self.composer_controller.documents
+
+        def with_document(show: Callable[[Sent, int], None], message: int, place: int) -> None:
+            if (found := conversation.sent(message, place)) is not None:
+                show(*found)
+
+        def show_call(message: int, place: int) -> None:
+            if (call := conversation.call(message, place)) is not None:
+                self.dialogs.show_call(call)
+
+        return MessageCommands(
+            edit=self.composer_controller.edit,
+            duplicate=self._duplicate,
+            delete=conversation.delete_message,
+            regenerate=conversation.regenerate,
+            go_on=conversation.go_on,
+            replay=self.dialogs.replay,
+            race=self.dialogs.race_answer,
+            show_version=conversation.switch,
+            show_tokens=self.presenter.show_tokens,
+            show_call=show_call,
+            show_document=partial(with_document, documents.view),
+            delete_document=partial(with_document, documents.ask_to_delete),
+            decide=self.answers.decide,
+            open_link=lambda address: ask_to_open(self, address),
+            explain_tokens=self.rounds.explain,
+        )
 
     def _connect_shared(self) -> None:
         """Connect the parts with what all windows share.

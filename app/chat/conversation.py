@@ -22,7 +22,7 @@ from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
 from engine.stretches import Stretch, cut, joined
-from engine.tools.steps import messages_of
+from engine.tools.steps import StepCall, messages_of
 from engine.tools.turn import Permissions
 from models.errors import Problem
 
@@ -143,6 +143,19 @@ class OpenConversation(QObject):
     def message(self, id: int) -> Message | None:
         """Return the message with this id, or None if it is not on the branch."""
         return next((message for message in self.branch if message.id == id), None)
+
+    def sent(self, message: int, place: int) -> tuple[Sent, int] | None:
+        """Return what was sent with a message, and the number of its document at this place."""
+        found = self.message(message)
+        sent = None if found is None else found.sent
+        return None if sent is None else (sent, sent.documents[place].number)
+
+    def call(self, message: int, place: int) -> StepCall | None:
+        """Return the call at this place of an answer, as it is now."""
+        found, writing = self.message(message), self._answers.writing(message)
+        steps = writing.steps if writing is not None else found.steps if found is not None else ()
+        calls = [call for step in steps for call in step.calls]
+        return calls[place] if place < len(calls) else None
 
     @property
     def configured(self) -> tuple[str, Request | None]:

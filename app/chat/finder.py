@@ -8,6 +8,7 @@ Knows the transcript and its bar; not where messages come from.
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -104,7 +105,7 @@ class Finder(QObject):
         found = text.find(wanted) if wanted else ()
         if not found or self.bar.isVisible():
             return False
-        row.set_marks(tuple(TextMark(hit.start, hit.end) for hit in found))
+        _mark(row, tuple(TextMark(hit.start, hit.end) for hit in found))
         self._marked = row
         together = pattern_of(words)
         phrase = text.find(together) if together else ()
@@ -121,7 +122,7 @@ class Finder(QObject):
         self._found.clear()
         self._lengths.clear()
         for row in self._rows:
-            row.set_marks(())
+            _mark(row, ())
         self._rows = self._transcript.messages
         # First from the messages in sight to the end, then from the beginning.
         first = self._transcript.first_in_sight()
@@ -178,7 +179,7 @@ class Finder(QObject):
             answer = row.role == "assistant"
             stream = StreamingMarkdown(self._reader) if answer else StreamingPlainText()
             text = self._texts[row] = SearchedText(stream)
-        text.grow(row.written, row.stretches)
+        text.grow(row.written, row.shown.stretches)
         return text
 
     # Showing
@@ -208,12 +209,8 @@ class Finder(QObject):
 
     def _mark(self, row: MessageRow) -> None:
         at = self._current[1] if self._current and self._current[0] is row else -1
-        row.set_marks(
-            tuple(
-                TextMark(hit.start, hit.end, current=number == at)
-                for number, hit in enumerate(self._found.get(row, ()))
-            )
-        )
+        found = enumerate(self._found.get(row, ()))
+        _mark(row, tuple(TextMark(hit.start, hit.end, current=n == at) for n, hit in found))
 
     def _show_count(self) -> None:
         number = 0
@@ -225,13 +222,17 @@ class Finder(QObject):
 
     def _unmark(self) -> None:
         if self._marked is not None:
-            self._marked.set_marks(())
+            _mark(self._marked, ())
             self._marked = None
 
     def _forget(self) -> None:
         self._slices.stop()
         for row in self._rows:
-            row.set_marks(())
+            _mark(row, ())
         self._rows, self._waiting, self._current = (), [], None
         for known in (self._texts, self._lengths, self._found):
             known.clear()
+
+
+def _mark(row: MessageRow, marks: tuple[TextMark, ...]) -> None:
+    row.show(replace(row.shown, marks=marks))

@@ -5,8 +5,8 @@ Knows how a message looks. What the user asks for is sent as a signal.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from PySide6.QtCore import (
     QDateTime,
@@ -35,10 +35,9 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QVBoxLayout, 
 from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
+from app.chat.message_view import NO_COMMANDS, Ending, MessageCommands, MessageView
 from app.chat.provenance import Legend, Provenance
 from app.chat.scroll_keys import scroll_of
-from app.conversations.answer_figures import AnswerFigures
-from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip, DocumentChips
 from app.documents.word_marks import WordMarks
@@ -52,21 +51,9 @@ from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import PartsLabel, plain_label
 from app.theme.style import figures_font, set_ink, small_font
-from engine.conversation.rounds import Round
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
-
-_CUT = "Interrupted: the answer ends where Slipstream or its engine stopped."
-_ENDINGS: dict[MessageState, str] = {
-    "complete": "",
-    "streaming": _CUT,  # as stored after a crash
-    "interrupted": _CUT,
-    "cancelled": "You stopped this answer.",
-    "failed": "The answer failed.",
-    "length": "Stopped at the token limit.",
-}
-
 
 _BESIDE, _ABOVE, _RADIUS = 16, 9, 16  # pixels around the text of a bubble, and its corners
 _BUBBLE = 0.8  # of the width, at most
@@ -76,59 +63,19 @@ _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModif
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How an answer ended. After a failure, `message` says what is wrong, and `remedy` what
-    to do."""
-
-    state: MessageState = "complete"
-    message: str = ""
-    remedy: str = ""
-
-    @property
-    def text(self) -> str:
-        """The ending as text; empty for an answer that is complete."""
-        if self.state != "failed":
-            return _ENDINGS[self.state]
-        return clean(" ".join(filter(None, (self.message or _ENDINGS["failed"], self.remedy))))
-
-
 class MessageWidget(QWidget):
     """A message in the transcript.
 
+    Attributes: the parts; `shown`, its state.
+
     Signals:
-        edit_asked, regenerate_asked, go_on_asked, deletion_of_message_asked, duplicate_asked: a
-            person chose this command.
-        tokens_asked(bool), replay_asked, race_asked: see `MessageActions`.
-        branch_asked: show another version of the message, by its number, from 1.
-        link_asked: a link was chosen; its full address.
-        document_asked, deletion_asked: show, or delete, the document with this index among those of
-            the message.
-        place_asked(CopiedSpan): show where these words of the answer stand in a document.
-        aside_asked: show all of the aside with this index.
-        decided(str, str, str): see `ApprovalCard`.
-        copied: "Code copied", or the like.
-        explanation_asked: explain the colours of the tokens.
-        focused: the text got the focus.
+        place_asked(CopiedSpan): show where these words of the answer are in a document.
+        copied(str): the message or a part of it was copied; a line about it.
+        focused(): the text got the focus.
     """
 
-    edit_asked = Signal()
-    regenerate_asked = Signal()
-    go_on_asked = Signal()
-    tokens_asked = Signal(bool)
-    replay_asked = Signal()
-    race_asked = Signal()
-    deletion_of_message_asked = Signal()
-    duplicate_asked = Signal()
-    branch_asked = Signal(int)
-    link_asked = Signal(str)
-    document_asked = Signal(int)
-    deletion_asked = Signal(int)
     place_asked = Signal(CopiedSpan)
-    aside_asked = Signal(int)
-    decided = Signal(str, str, str)
     copied = Signal(str)
-    explanation_asked = Signal()
     focused = Signal()
 
     def __init__(
@@ -137,20 +84,20 @@ class MessageWidget(QWidget):
         *,
         name: str,
         formats: Formats,
+        id: int = 0,
         created: datetime | None = None,
         model: str = "",
+        commands: MessageCommands = NO_COMMANDS,
         reader: BlockReader | None = None,
         parent: QWidget | None = None,
     ) -> None:
         """`name` is the author's; `model` is the whole name of the model that answers."""
         super().__init__(parent)
-        self.role = role
+        self.role, self.id, self._commands = role, id, commands
+        self.shown = MessageView()
         self.name, self._model = name, clean(model)
         self._formats = formats
         self._created = created
-        self._branch = (1, 1)
-        self._figures: AnswerFigures | None = None
-        self._complete = False
         answer = role == "assistant"
         self.view = TextView(formats, StreamingMarkdown(reader) if answer else StreamingPlainText())
         self.provenance = Provenance(self.view, formats.colours)
@@ -176,7 +123,7 @@ class MessageWidget(QWidget):
         )
         self.go_on.set_raised()
         self.go_on.setAccessibleName("Continue this answer where it ends")
-        self.go_on.clicked.connect(self.go_on_asked)
+        self.go_on.clicked.connect(lambda: commands.go_on(id))
         self.go_on.hide()
         self.figures_line = PartsLabel()
         self.figures_line.setContentsMargins(0, 3, 8, 3)
@@ -185,16 +132,18 @@ class MessageWidget(QWidget):
         self._ahead: DraftAhead | None = None  # while the answer is written
         self._to_show: Callable[[DraftAhead], None] | None = None  # when all text is written
         self._unwritten = False
-        self._actions = self._make_actions()
+        self._actions = MessageActions(
+            name=name, answer=answer, formats=formats, id=id, commands=commands, copy=self.copy
+        )
         self._arrange()
         self._show_formats()
         self._show_figures()
         self._wake(False)
-        self.view.link_asked.connect(self.link_asked)
-        self.view.aside_asked.connect(self.aside_asked)
+        self.view.link_asked.connect(commands.open_link)
+        self.view.aside_asked.connect(partial(commands.show_call, id))
         self.word_marks.asked.connect(self.place_asked)
-        self.documents.view_asked.connect(self.document_asked)
-        self.documents.remove_asked.connect(self.deletion_asked)
+        self.documents.view_asked.connect(partial(commands.show_document, id))
+        self.documents.remove_asked.connect(partial(commands.delete_document, id))
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
@@ -225,8 +174,47 @@ class MessageWidget(QWidget):
         return self.view.text.given
 
     def append(self, delta: str) -> None:
-        """Add text. `step` shows it."""
+        """Add text. `step` shows it, and then what is ahead of it."""
         self.view.text.append(delta)
+        self._look_ahead()
+
+    def show_view(self, view: MessageView) -> None:
+        """Show the message so. The next steps write what is in the text."""
+        before, self.shown = self.shown, view
+        text = self.view.text
+        if view.stretches != before.stretches:
+            text.set_stretches(view.stretches)
+        if view.asides != before.asides:
+            text.set_asides(view.asides)
+        if view.pieces is not None and view.pieces is not before.pieces:
+            self.provenance.set_pieces(view.pieces)
+        self.provenance.fades_after = view.fades_after  # of later pieces
+        if (view.tokens, view.hidden) != (before.tokens, before.hidden):
+            self.provenance.set_hidden(view.hidden)
+            self._show_tokens(view.tokens)
+        if view.reasoning != before.reasoning and view.reasoning is not None:
+            tally = view.reasoning
+            text.set_reasoning_figures(tokens=tally.tokens, seconds=tally.seconds)
+        elif view.reasoned != before.reasoned and view.reasoning is None:
+            text.set_reasoning_figures(tokens=view.reasoned)
+        if view.documents != before.documents:
+            self._show_documents(view.documents)
+        if view.approval != before.approval:
+            self._show_approval(view.approval)
+        if view.words != before.words:
+            self._show_words(view.words)
+        self.word_marks.set_shown(view.marked)
+        self._actions.set_branches(*view.branch)
+        self._note.setText(view.note)
+        self._note.setVisible(bool(view.note))
+        if view.ending != before.ending and view.ending is not None:
+            self._end(view.ending)
+        elif view.ahead is not before.ahead:
+            self._look_ahead()
+        if (view.figures, view.ending) != (before.figures, before.ending):
+            self._show_figures()
+        if view.marks != before.marks:
+            self.view.set_marks(view.marks)
 
     def step(self) -> bool:
         """Write some text, for a limited time. Returns whether text is left."""
@@ -246,25 +234,28 @@ class MessageWidget(QWidget):
             show, self._to_show = self._to_show, None
             show(self._ahead) if show is not None else self._ahead.follow()
 
-    def show_ahead(self, shown: Round | str | None, *, share: float | None, calm: bool) -> None:
-        """Show a round's draft after the text, or a line before there is a text, once all text is
-        written. Nothing for None."""
+    def _look_ahead(self) -> None:
+        """Show the draft after the text, or the line before there is a text, once all text is
+        written."""
+        shown, share = self.shown.ahead, self.shown.share
+        if self.shown.ending is not None or (shown is None and self._ahead is None):
+            return
         if self._ahead is None:
             self._ahead = DraftAhead(self.view, self._formats.colours, over=self)
-        self._ahead.calm = calm
+        self._ahead.calm = self.shown.calm
         if isinstance(shown, str):
             self._to_show = lambda ahead: ahead.say(shown, share=share)
         else:
             self._to_show = lambda ahead: ahead.show_round(shown)
 
-    def show_tokens(self, shown: bool) -> None:
+    def _show_tokens(self, shown: bool) -> None:
         """Show or hide how each token was written, with a legend."""
         self.provenance.set_shown(shown)
         self._actions.check_tokens(shown)
         if shown and self.legend is None:
             self.legend = Legend(self.provenance)
             self.legend.set_appearance(self._formats.font)
-            self.legend.explanation_asked.connect(self.explanation_asked)
+            self.legend.explanation_asked.connect(self._commands.explain_tokens)
             self._column.insertWidget(self._column.indexOf(self.view) + 1, self.legend)
         elif not shown and self.legend is not None:
             self._column.removeWidget(self.legend)
@@ -283,32 +274,24 @@ class MessageWidget(QWidget):
             return column.totalHeightForWidth(width)
         return column.totalSizeHint().height()
 
-    def end(self, ending: Ending) -> None:
-        """End the text with this ending."""
+    def _end(self, ending: Ending) -> None:
         self.view.text.finish()
         self._ending.setText(ending.text)
         self._ending.setAccessibleName(ending.text)
         self._ending.setVisible(bool(ending.text))
         cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
         self.go_on.setVisible(cut)
-        self._complete = ending.state == "complete"
         if self._ahead is not None:
             self._ahead.deleteLater()
             self._ahead = self._to_show = None
-        self._show_figures()
 
-    def set_figures(self, figures: AnswerFigures | None) -> None:
-        """Show the figures of the answer; None if none are known."""
-        self._figures = figures
-        self._show_figures()
-
-    def set_documents(self, documents: tuple[Chip, ...]) -> None:
+    def _show_documents(self, documents: tuple[Chip, ...]) -> None:
         """Show these documents above the text."""
         self.documents.show_chips(documents)
         for button in self.documents.buttons:
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the arrow keys reach the chips
 
-    def set_approval(self, approval: Approval | None) -> None:
+    def _show_approval(self, approval: Approval | None) -> None:
         """Ask below the text whether a call may run, or no more."""
         if approval is None:
             if self.approval is not None:
@@ -321,27 +304,17 @@ class MessageWidget(QWidget):
             return
         if self.approval is None:
             self.approval = ApprovalCard()
-            self.approval.decided.connect(self.decided)
+            self.approval.decided.connect(partial(self._commands.decide, self.id))
             self._column.insertWidget(self._column.indexOf(self.view) + 1, self.approval)
             in_tab_order(self.approval, self.view)
         self.approval.show_approval(approval)
 
-    def set_words(self, words: AnswerWords) -> None:
+    def _show_words(self, words: AnswerWords) -> None:
         """Mark these words of the text."""
         self.word_marks.set_words(words)
         self._words.setText(clean(words.line))
         self._words.setAccessibleName(clean(words.line))
         self._words.setVisible(bool(words.line))
-
-    def set_note(self, note: str) -> None:
-        """Show a line below the message; hidden if empty."""
-        self._note.setText(note)
-        self._note.setVisible(bool(note))
-
-    def set_branches(self, number: int, count: int) -> None:
-        """Show that this is version `number` of `count`."""
-        self._branch = (number, count)
-        self._actions.set_branches(number, count)
 
     def set_formats(self, formats: Formats) -> None:
         """Use another font and other colours. The next steps redraw the text."""
@@ -392,13 +365,14 @@ class MessageWidget(QWidget):
             )
         menu.addAction("Copy the answer" if answer else "Copy the message", self.copy)
         menu.addSeparator()
+        commands, id = self._commands, self.id
         if answer:
-            menu.addAction("Regenerate", self.regenerate_asked.emit)
+            menu.addAction("Regenerate", lambda: commands.regenerate(id))
             if not self.go_on.isHidden():
-                menu.addAction("Continue", self.go_on_asked.emit)
-        menu.addAction("Edit", self.edit_asked.emit)
-        menu.addAction("Duplicate the conversation up to here", self.duplicate_asked.emit)
-        menu.addAction("Delete", self.deletion_of_message_asked.emit)
+                menu.addAction("Continue", lambda: commands.go_on(id))
+        menu.addAction("Edit", lambda: commands.edit(id))
+        menu.addAction("Duplicate the conversation up to here", lambda: commands.duplicate(id))
+        menu.addAction("Delete", lambda: commands.delete(id))
         menu.addSeparator()
         menu.addAction("Select all", self.view.selectAll)
         return menu
@@ -479,17 +453,6 @@ class MessageWidget(QWidget):
         if self._column.contentsMargins() != QMargins(*margins):
             self._column.setContentsMargins(*margins)
 
-    def _make_actions(self) -> MessageActions:
-        answer = self.role == "assistant"
-        made = MessageActions(name=self.name, answer=answer, formats=self._formats)
-        made.version_asked.connect(lambda by: self.branch_asked.emit(self._branch[0] + by))
-        made.copy_asked.connect(self.copy)
-        made.change_asked.connect(self.regenerate_asked if answer else self.edit_asked)
-        made.tokens_asked.connect(self.tokens_asked)
-        made.replay_asked.connect(self.replay_asked)
-        made.race_asked.connect(self.race_asked)
-        return made
-
     def _arrange(self) -> None:
         answer = self.role == "assistant"
         self._head = QHBoxLayout()
@@ -521,10 +484,11 @@ class MessageWidget(QWidget):
         column.addWidget(self._note)
 
     def _show_figures(self) -> None:
+        figures, ending = self.shown.figures, self.shown.ending
         words = ""  # without figures: the title has the name
-        if self._figures is not None:
-            words = answer_line(self._figures, complete=self._complete)
-        self._actions.set_shown(self._figures is not None)
+        if figures is not None:
+            words = answer_line(figures, complete=ending is not None and ending.state == "complete")
+        self._actions.set_shown(figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)
         when = ""

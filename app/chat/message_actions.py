@@ -1,14 +1,15 @@
 """The buttons of a message in a row: its versions, copy, and edit or regenerate; of an answer, also
 those that show how it was written.
 
-Knows buttons. What the user asks for is sent as a signal.
+Knows buttons and the commands that they give.
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.chat.message_view import MessageCommands
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
@@ -16,33 +17,30 @@ from app.theme.style import set_ink, small_font
 
 
 class MessageActions(QWidget):
-    """Attributes: `buttons`, from left to right; `show_buttons`, of an answer.
+    """Attributes: `buttons`, from left to right; `show_buttons`, of an answer."""
 
-    Signals:
-        tokens_asked(bool): show or hide how each token of the answer was written.
-        replay_asked, race_asked: replay the answer; race its question.
-        version_asked(int): show the version before (-1) or after (1).
-        copy_asked, change_asked: copy the message; edit the question or regenerate the answer.
-    """
-
-    tokens_asked = Signal(bool)
-    replay_asked = Signal()
-    race_asked = Signal()
-    version_asked = Signal(int)
-    copy_asked = Signal()
-    change_asked = Signal()
-
-    def __init__(self, *, name: str, answer: bool, formats: Formats) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        answer: bool,
+        formats: Formats,
+        id: int,
+        commands: MessageCommands,
+        copy: Callable[[], None],
+    ) -> None:
         super().__init__()
+        self._id, self._commands = id, commands
+        self._number = 1  # of the version
         self._formats = formats
-        self._back = self._button("\u2039", "Version before", lambda: self.version_asked.emit(-1))
-        self._forth = self._button("\u203a", "Version after", lambda: self.version_asked.emit(1))
+        self._back = self._button("\u2039", "Version before", partial(self._turn, -1))
+        self._forth = self._button("\u203a", "Version after", partial(self._turn, 1))
         self._versions = plain_label()
-        self._copy = self._button("Copy", f"Copy the message by {name}", self.copy_asked.emit)
+        self._copy = self._button("Copy", f"Copy the message by {name}", copy)
         change = self._button(
             "Regenerate" if answer else "Edit",
             "Write this answer again" if answer else "Edit this message and send it again",
-            self.change_asked.emit,
+            lambda: (commands.regenerate if answer else commands.edit)(id),
         )
         self.show_buttons = self._make_show_buttons() if answer else ()
         self.buttons = (*self.show_buttons, self._back, self._forth, self._copy, change)
@@ -63,7 +61,7 @@ class MessageActions(QWidget):
 
     def set_branches(self, number: int, count: int) -> None:
         """Show that this is version `number` of `count`."""
-        several = count > 1
+        self._number, several = number, count > 1
         for part in (self._back, self._forth, self._versions):
             part.setVisible(several)
         self._versions.setText(f"{number}/{count}")
@@ -98,16 +96,23 @@ class MessageActions(QWidget):
         set_ink(self._versions, formats.colours.muted)
 
     def _make_show_buttons(self) -> tuple[HoverButton, ...]:
-        tokens = self._button("Tokens", "Show how each word was written", self._ask_for_tokens)
-        tokens.setCheckable(True)
-        return (
-            tokens,
-            self._button("Replay", "Replay this answer, round by round", self.replay_asked.emit),
-            self._button("Race", "Write it twice: with drafts and without", self.race_asked.emit),
+        id, commands = self._id, self._commands
+        tokens = self._button(
+            "Tokens",
+            "Show how each word was written",
+            lambda: commands.show_tokens(id, tokens.isChecked()),
         )
+        tokens.setCheckable(True)
+        replay = self._button(
+            "Replay", "Replay this answer, round by round", lambda: commands.replay(id)
+        )
+        race = self._button(
+            "Race", "Write it twice: with drafts and without", lambda: commands.race(id)
+        )
+        return tokens, replay, race
 
-    def _ask_for_tokens(self) -> None:
-        self.tokens_asked.emit(self.show_buttons[0].isChecked())
+    def _turn(self, by: int) -> None:
+        self._commands.show_version(self._id, self._number + by)
 
     def _button(self, text: str, name: str, act: Callable[[], None]) -> HoverButton:
         button = HoverButton(
@@ -115,5 +120,5 @@ class MessageActions(QWidget):
         )
         button.setAccessibleName(name)
         button.setToolTip(name)
-        button.clicked.connect(act)
+        button.clicked.connect(lambda: act())
         return button

@@ -6,22 +6,17 @@ page; not its neighbours.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from PySide6.QtGui import QFontMetricsF
 
-from app.chat.approval_card import Approval
-from app.chat.message import Ending, MessageWidget
-from app.conversations.answer_figures import AnswerFigures
-from app.documents.answer_words import AnswerWords
-from app.documents.chips import Chip
-from app.markdown.asides import Aside
+from app.chat.message import MessageWidget
+from app.chat.message_view import MessageView
 from app.markdown.formats import Formats
-from app.markdown.view import TextMark, TextView
-from app.rounds.trace import Piece, PieceKind, TextTally
-from engine.conversation.rounds import Round
+from app.markdown.view import TextView
 from engine.request import Role
-from engine.stretches import Stretch, said
+from engine.stretches import said
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message next to its text, about
 _AROUND_DOCUMENT, _AROUND_PICTURE = 34, 144  # of each of its documents
@@ -29,47 +24,28 @@ _ASIDE = 32  # of each of its asides
 
 
 class MessageRow:
-    """Attributes: `role`, `name`, `model`, `created`; `ending`, None while it is written; `branch`,
-    the version's number and the number of versions; `figures`; `stretches`, of its text;
-    `asides`, in its text; `approval`, a call that the user is asked about; `pieces`, the
-    tokens, if known; `reasoning`, its tokens and time, if known; `note`, a line below it;
-    `marks`, the hits of a search; `documents` of a question; `words` of an answer that
-    documents have or lack, and `marked`, whether they are marked;
-    `fades_after` and `calm`, see `mark_newest`; `hidden`, the kinds of tokens that are not
-    shown, None as usual; `ahead`, what stands after the text while it is written.
+    """A message with or without a widget.
 
-    `widget` is None while it is not built. `top` and `height` are its place in the page, and
-    `measured` is False while `height` is an estimate.
+    Attributes: `id`, `role`, `name`, `model`, `created`; `shown`, what it shows apart from its
+    text; `widget`, None while it is not built; `top` and `height`, its place in the page; and
+    `measured`, False while `height` is an estimate.
     """
 
     def __init__(
         self,
         role: Role,
         *,
+        id: int,
         name: str,
         model: str,
         created: datetime | None,
+        shown: MessageView,
         build: Callable[["MessageRow"], MessageWidget],
     ) -> None:
         """`build` builds the widget at once, when it is needed."""
+        self.id = id
         self.role, self.name, self.model, self.created = role, name, model, created
-        self.ending: Ending | None = None
-        self.branch = (1, 1)
-        self.figures: AnswerFigures | None = None
-        self.note = ""
-        self.pieces: tuple[Piece, ...] | None = None
-        self.stretches: tuple[Stretch, ...] = ()
-        self.asides: tuple[Aside, ...] = ()
-        self.approval: Approval | None = None
-        self.reasoning: TextTally | None = None
-        self.marks: tuple[TextMark, ...] = ()
-        self.documents: tuple[Chip, ...] = ()
-        self.words = AnswerWords()
-        self.provenance = self.marked = self.calm = False
-        self.fades_after = 0.0
-        self.hidden: frozenset[PieceKind] | None = None
-        self.ahead: Round | str | None = None
-        self._share: float | None = None
+        self.shown = shown
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
         self.measured = False
@@ -113,112 +89,19 @@ class MessageRow:
         if self.widget is not None:
             self.widget.append(delta)
 
-    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
-        """Say which stretches the text has, up to its end or further."""
-        self.stretches = stretches
+    def show(self, view: MessageView) -> bool:
+        """Show the message so. The next steps write what is in its text. Returns whether its
+        height may change."""
+        before, self.shown = self.shown, view
+        resized = view.beside_text != before.beside_text
+        self.measured = self.measured and not resized
         if self.widget is not None:
-            self.widget.view.text.set_stretches(stretches)
-
-    def set_asides(self, asides: tuple[Aside, ...]) -> None:
-        """Show these asides in the text. The next steps write them."""
-        self.asides, self.measured = asides, False
-        if self.widget is not None:
-            self.widget.view.text.set_asides(asides)
-
-    def set_approval(self, approval: Approval | None) -> None:
-        """Ask the user about a call, or no more."""
-        self.approval, self.measured = approval, False
-        if self.widget is not None:
-            self.widget.set_approval(approval)
+            self.widget.show_view(view)
+        return resized
 
     def copy(self) -> None:
         """Copy the whole text."""
         (self.widget or self._build(self)).copy()
-
-    def end(self, ending: Ending) -> None:
-        """End the text with this ending."""
-        self.ending = ending
-        if self.widget is not None:
-            self.widget.end(ending)
-
-    def set_branches(self, number: int, count: int) -> None:
-        """Show that this is version `number` of `count`."""
-        self.branch = (number, count)
-        if self.widget is not None:
-            self.widget.set_branches(number, count)
-
-    def set_figures(self, figures: AnswerFigures | None) -> None:
-        """Show the figures of an answer that has ended."""
-        self.figures = figures
-        if self.widget is not None:
-            self.widget.set_figures(figures)
-
-    def set_note(self, note: str) -> None:
-        """Show a line below the message; hidden if empty."""
-        self.note, self.measured = note, False
-        if self.widget is not None:
-            self.widget.set_note(note)
-
-    def set_documents(self, documents: tuple[Chip, ...]) -> None:
-        """Show the documents that were sent with it."""
-        self.documents, self.measured = documents, False
-        if self.widget is not None:
-            self.widget.set_documents(documents)
-
-    def set_words(self, words: AnswerWords) -> None:
-        """Mark words that documents have or lack."""
-        self.words, self.measured = words, False
-        if self.widget is not None:
-            self.widget.set_words(words)
-
-    def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
-        """Set the tokens, for the provenance."""
-        self.pieces = pieces
-        if self.widget is not None:
-            self.widget.provenance.set_pieces(pieces)
-
-    def set_reasoning(self, reasoning: TextTally) -> None:
-        """Set the tokens and time of the reasoning. The next steps show them in its header."""
-        self.reasoning = reasoning
-        self._show_reasoning()
-
-    def count_reasoning(self, tokens: int) -> None:
-        """Set the number of reasoning tokens so far."""
-        if self.widget is not None:
-            self.widget.view.text.set_reasoning_figures(tokens=tokens)
-
-    def show_provenance(self, shown: bool) -> None:
-        """Show or hide the provenance of the tokens."""
-        self.provenance, self.measured = shown, False
-        if self.widget is not None:
-            self.widget.provenance.set_hidden(self.hidden)
-            self.widget.show_tokens(shown)
-
-    def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
-        """Show a round's draft after the text that is being written, or a line before there is
-        one; nothing for None."""
-        self.ahead, self._share = shown, share
-        if self.widget is not None and self.ending is None:
-            self.widget.show_ahead(shown, share=share, calm=self.calm)
-
-    def mark_newest(self, *, fades_after: float, calm: bool) -> None:
-        """Mark each new token for this number of seconds. If `calm`, nothing moves."""
-        self.fades_after, self.calm = fades_after, calm
-        if self.widget is not None:
-            self.widget.provenance.fades_after = fades_after
-
-    def mark_words(self, marked: bool) -> None:
-        """Mark, or do not mark, the words that documents have or lack."""
-        self.marked = marked
-        if self.widget is not None:
-            self.widget.word_marks.set_shown(marked)
-
-    def set_marks(self, marks: tuple[TextMark, ...]) -> None:
-        """Mark these places of the text."""
-        if marks != self.marks:
-            self.marks = marks
-            if self.widget is not None:
-                self.widget.view.set_marks(marks)
 
     def set_formats(self, formats: Formats) -> None:
         """Use another font and other colours."""
@@ -229,29 +112,9 @@ class MessageRow:
     def fill(self, widget: MessageWidget) -> None:
         """Fill a new widget with everything; `step` writes its text."""
         self.widget = widget
-        widget.provenance.set_hidden(self.hidden)
-        if self.provenance:
-            widget.show_tokens(True)
-        widget.view.text.set_stretches(self.stretches)
-        widget.view.text.set_asides(self.asides)
         if self.written:
             widget.append(self.written)
-        if self.pieces is not None:
-            widget.provenance.set_pieces(self.pieces)
-        widget.provenance.fades_after = self.fades_after
-        self._show_reasoning()
-        widget.set_documents(self.documents)
-        widget.set_approval(self.approval)
-        widget.set_words(self.words)
-        widget.word_marks.set_shown(self.marked)
-        widget.set_branches(*self.branch)
-        widget.set_figures(self.figures)
-        widget.set_note(self.note)
-        if self.ending is not None:
-            widget.end(self.ending)
-        else:
-            self.show_ahead(self.ahead, share=self._share)
-        widget.view.set_marks(self.marks)
+        widget.show_view(self.shown)
 
     def fold(self) -> None:
         """Remove the widget. The height stays; the tokens, which need much memory, do not."""
@@ -259,7 +122,7 @@ class MessageRow:
             self.widget.hide()
             self.widget.deleteLater()
             self.widget = None
-        self.pieces = None
+        self.shown = replace(self.shown, pieces=None)
 
     def step(self) -> bool:
         """Write some text, for a limited time. Returns whether text is left."""
@@ -276,22 +139,17 @@ class MessageRow:
         self.height = max(height, self.height) if writing else height
         self.measured = not writing
 
-    def _show_reasoning(self) -> None:
-        if self.widget is not None and self.reasoning is not None:
-            tokens, seconds = self.reasoning.tokens, self.reasoning.seconds
-            self.widget.view.text.set_reasoning_figures(tokens=tokens, seconds=seconds)
-
     def _estimated(self, width: int, metrics: QFontMetricsF) -> int:
         """Estimate the height from the length of the text alone."""
         if self._estimate[:2] != (width, metrics.height()):
             a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
-            text = said(self.written, self.stretches)  # reasoning is folded
+            text = said(self.written, self.shown.stretches)  # reasoning is folded
             blank = text.count("\n\n")
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
             around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
-            around += len(self.asides) * _ASIDE
-            for chip in self.documents:
+            around += len(self.shown.asides) * _ASIDE
+            for chip in self.shown.documents:
                 around += _AROUND_PICTURE if chip.picture else _AROUND_DOCUMENT
             height = around + math.ceil(rows * 1.16 * metrics.height())
             self._estimate = (width, metrics.height(), height)

@@ -1,15 +1,15 @@
 """Shows the open conversation in the transcript: messages, the running answer, provenance.
 
-Knows the conversation and the transcript, and keeps them equal. What the user asks for at a message
-is sent as a signal.
+Knows the conversation and the transcript, and keeps them equal.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.activity import AwaitingPerson, Reading, RunningTool, long_status
 from app.chat.announce import Announcer
@@ -17,8 +17,8 @@ from app.chat.answers import Answers
 from app.chat.approval_card import Approval
 from app.chat.conversation import OpenConversation
 from app.chat.finder import Finder
-from app.chat.message import Ending
 from app.chat.message_row import MessageRow
+from app.chat.message_view import Ending
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.chat.writing import Writing
 from app.conversations.answer_figures import AnswerFigures
@@ -28,7 +28,7 @@ from app.documents.chips import Chip, chip_of_sent
 from app.markdown.asides import Aside
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.pace import PaceTimer
-from app.rounds.trace import Piece, Trace
+from app.rounds.trace import Piece, PieceKind, Trace
 from app.settings import DraftsInText
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
@@ -49,28 +49,11 @@ class ConversationPresenter(QObject):
 
     Signals:
         explained(): an answer kept its colours, as `explains` asked.
-        edit_asked(int), duplicate_asked(int): edit this message; duplicate the conversation up to
-            it.
-        replay_asked(int), race_asked(int): replay this answer; race its question.
-        explanation_asked(): explain the colours of the tokens.
         selected(int): an answer was clicked on, or became the last.
-        call_asked(StepCall): show all of a call and its result.
-        link_asked(str): a link was chosen.
-        document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
-            this number, of those sent with a message.
     """
 
-    edit_asked = Signal(int)
-    duplicate_asked = Signal(int)
-    replay_asked = Signal(int)
-    race_asked = Signal(int)
-    explanation_asked = Signal()
     explained = Signal()
     selected = Signal(int)
-    call_asked = Signal(StepCall)
-    link_asked = Signal(str)
-    document_asked = Signal(Sent, int)
-    deletion_asked = Signal(Sent, int)
 
     def __init__(
         self,
@@ -111,7 +94,7 @@ class ConversationPresenter(QObject):
     def show_provenance(self, shown: bool) -> None:
         """Show or hide the provenance of all answers' tokens."""
         self.provenance = shown
-        self._transcript.show_provenance(shown)
+        self._transcript.show_tokens(shown)
         if shown:
             self._show_pieces()  # the trace was read before the answer grew
         self._fetch_traces()
@@ -165,6 +148,7 @@ class ConversationPresenter(QObject):
         streaming = writing is not None and writing.state == "streaming"
         row = self._transcript.add(
             message.role,
+            id=message.id,
             name=_author(message),
             text=text,
             stretches=stretches,
@@ -173,22 +157,27 @@ class ConversationPresenter(QObject):
             model=message.target,
         )
         self._shown.append(message)
-        row.set_asides(_asides(message.steps))
-        row.set_branches(message.place, message.siblings)
-        row.set_figures(message.figures)
-        if message.sent is not None:
-            row.set_documents(self._chips(message.sent))
-        if writing is not None and streaming:
-            self._writing = writing
-            self._pace.clear()
-            if self._drafts is not DraftsInText.OFF:
-                if writing.text:  # of which nothing is new
-                    row.set_pieces(writing.pieces)
-                keeps = self._calm or self._drafts is DraftsInText.KEEP
-                row.mark_newest(fades_after=math.inf if keeps else _MARKED_SECONDS, calm=self._calm)
-            self._show_steps(writing)
-            self._show_activity(writing)
-            self._frame.start()
+        view = replace(
+            row.shown,
+            asides=_asides(message.steps),
+            branch=(message.place, message.siblings),
+            figures=message.figures,
+            documents=self._chips(message.sent) if message.sent is not None else (),
+        )
+        if writing is None or not streaming:
+            row.show(view)
+            return
+        self._writing = writing
+        self._pace.clear()
+        if self._drafts is not DraftsInText.OFF:
+            keeps = self._calm or self._drafts is DraftsInText.KEEP
+            fades_after = math.inf if keeps else _MARKED_SECONDS
+            known = writing.pieces if writing.text else None  # of which nothing is new
+            view = replace(view, pieces=known, fades_after=fades_after, calm=self._calm)
+        row.show(view)
+        self._show_steps(writing)
+        self._show_activity(writing)
+        self._frame.start()
 
     def _on_built(self, row: MessageRow) -> None:
         """Connect a message's new widget, and fetch the trace if the widget shows it."""
@@ -196,37 +185,14 @@ class ConversationPresenter(QObject):
         if message is None or widget is None:
             return
         id = message.id
-        widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
-        widget.duplicate_asked.connect(lambda: self.duplicate_asked.emit(id))
-        widget.deletion_of_message_asked.connect(lambda: self._conversation.delete_message(id))
-        widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
-        widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
-        widget.tokens_asked.connect(partial(self._show_tokens, row))
-        widget.replay_asked.connect(lambda: self.replay_asked.emit(id))
-        widget.race_asked.connect(lambda: self.race_asked.emit(id))
-        widget.explanation_asked.connect(self.explanation_asked)
-        widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
-        widget.link_asked.connect(self.link_asked)
-        widget.aside_asked.connect(partial(self._ask_for_call, row))
-        widget.decided.connect(partial(self._answers.decide, id))
         widget.copied.connect(self._announcer.say)
-        if message.sent is not None:
-            widget.document_asked.connect(partial(self._ask_about, self.document_asked, row))
-            widget.deletion_asked.connect(partial(self._ask_about, self.deletion_asked, row))
         if message.role == "assistant":
             widget.focused.connect(lambda: self.selected.emit(id))
         self._asked.discard(id)
         self._fetch_traces()
         ended = self._answers.writing(id) is None
-        if message.state == "failed" and ended and row.ending == Ending("failed"):
+        if message.state == "failed" and ended and row.shown.ending == Ending("failed"):
             self._conversation.trace(id, _last, partial(self._show_failure, row))
-
-    # Documents
-
-    def _ask_about(self, signal: SignalInstance, row: MessageRow, place: int) -> None:
-        """Pass on a request about a document of a message, with what was sent by now."""
-        if (message := self._message(row)) is not None and (sent := message.sent) is not None:
-            signal.emit(sent, sent.documents[place].number)
 
     def _chips(self, sent: Sent) -> tuple[Chip, ...]:
         return tuple(chip_of_sent(one, self._answers.pictures) for one in sent.documents)
@@ -238,7 +204,8 @@ class ConversationPresenter(QObject):
             return
         match happening:
             case Text():
-                self._transcript.set_stretches(writing.stretches)
+                if (row := self._transcript.streaming) is not None:
+                    row.show(replace(row.shown, stretches=writing.stretches))
                 self._pace.push(happening)
             case Round():
                 if self._drafts is not DraftsInText.OFF:
@@ -248,19 +215,25 @@ class ConversationPresenter(QObject):
     def _settle(self, text: str, round: Round | None) -> None:
         """Show text that is final, and the draft after it."""
         if (row := self._transcript.streaming) is not None:
-            _, its = cut(row.stretches, len(row.written))
+            _, its = cut(row.shown.stretches, len(row.written))
             shown = (part for kind, part in divided(text, its) if kind not in ("mark", "call"))
             self._announcer.append("".join(shown))
-        self._transcript.append(text)
-        self._transcript.show_ahead(round)
+            self._transcript.append(text)
+            self._show_ahead(row, round)
         if not self._frame.isActive():
             self._show_pieces()  # with the text, so that it is coloured from the first frame on
             self._frame.start()
 
+    def _show_ahead(
+        self, row: MessageRow, ahead: Round | str | None, *, share: float | None = None
+    ) -> None:
+        self._transcript.show_view(row, replace(row.shown, ahead=ahead, share=share))
+
     def _on_stepped(self, writing: Writing) -> None:
         if writing is self._writing:
             self._pace.flush()
-            self._transcript.show_ahead(None)
+            if (row := self._row(writing.message.id)) is not None:
+                self._show_ahead(row, None)
             self._show_steps(writing)
             self._show_activity(writing)
 
@@ -271,7 +244,6 @@ class ConversationPresenter(QObject):
             return
         ended = writing.state != "streaming"
         progress = None if ended else calling.progress
-        self._transcript.set_asides(row, _asides(calling.steps, progress))
         approval = None
         if not ended and (asked := calling.asked):
             call = asked[0]
@@ -283,16 +255,12 @@ class ConversationPresenter(QObject):
                 among=len(asked),
                 fault=partial(calling.fault, call),
             )
-            if row.approval is None or row.approval.call.id != call.id:
+            before = row.shown.approval
+            if before is None or before.call.id != call.id:
                 self._announcer.finish()
                 self._announcer.say(f"May the model call {call.name}?")
-        self._transcript.set_approval(row, approval)
-
-    def _ask_for_call(self, row: MessageRow, index: int) -> None:
-        if (message := self._message(row)) is not None:
-            writing = self._answers.writing(message.id)
-            steps = message.steps if writing is None else writing.steps
-            self.call_asked.emit([call for step in steps for call in step.calls][index])
+        asides = _asides(calling.steps, progress)
+        self._transcript.show_view(row, replace(row.shown, asides=asides, approval=approval))
 
     def _show_activity(self, writing: Writing) -> None:
         """Show the activity where the text will begin."""
@@ -300,7 +268,8 @@ class ConversationPresenter(QObject):
             return
         if writing.fresh and not isinstance(activity, AwaitingPerson | RunningTool):
             share = activity.share if isinstance(activity, Reading) else None
-            self._transcript.show_ahead(f"{long_status(activity)}\u2026", share=share)
+            if (row := self._row(writing.message.id)) is not None:
+                self._show_ahead(row, f"{long_status(activity)}\u2026", share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:
@@ -314,15 +283,16 @@ class ConversationPresenter(QObject):
         self._announcer.append(ending.text)
         self._announcer.finish()
         self._show_steps(writing)
-        self._transcript.end(ending)
+        row = self._row(writing.message.id)
+        if row is not None:
+            self._transcript.show_view(row, replace(row.shown, ending=ending))
         self._tally_reasoning(writing)
         if needed:
             self._give_pieces(writing)
-        row = self._row(writing.message.id)
         if self.explains and needed and row is not None and _drafted(writing.pieces):
             self.explains = False
-            row.hidden = frozenset(("rejected", "discarded"))  # no word moves
-            self._transcript.show_tokens(row, True)
+            hidden = frozenset[PieceKind](("rejected", "discarded"))  # no word moves
+            self._transcript.show_view(row, replace(row.shown, tokens=True, hidden=hidden))
             self.explained.emit()
 
     # Provenance
@@ -331,12 +301,13 @@ class ConversationPresenter(QObject):
     def _needs_pieces(self) -> bool:
         """Whether the answer that is being written shows its tokens."""
         row = None if self._writing is None else self._row(self._writing.message.id)
-        return row is not None and (row.provenance or row.fades_after > 0.0)
+        return row is not None and (row.shown.tokens or row.shown.fades_after > 0.0)
 
-    def _show_tokens(self, row: MessageRow, shown: bool) -> None:
+    def show_tokens(self, id: int, shown: bool) -> None:
         """Show or hide the tokens of one message."""
-        self._transcript.show_tokens(row, shown)
-        self._fetch_traces()
+        if (row := self._row(id)) is not None:
+            self._transcript.show_view(row, replace(row.shown, tokens=shown))
+            self._fetch_traces()
 
     def _show_pieces(self) -> None:
         if self._writing is not None and self._needs_pieces:
@@ -345,17 +316,18 @@ class ConversationPresenter(QObject):
     def _give_pieces(self, writing: Writing) -> None:
         row = self._row(writing.message.id)
         if row is not None:
-            self._transcript.set_pieces(row, writing.pieces)
+            self._transcript.show_view(row, replace(row.shown, pieces=writing.pieces))
 
     # Traces
 
     def _tally_reasoning(self, writing: Writing) -> None:
         """Show the tokens and time of the reasoning: while it is written, about every second."""
         row = self._row(writing.message.id)
-        if row is None or row.reasoning is not None:
+        if row is None or row.shown.reasoning is not None:
             return
         if (span := _reasoned(row)) is not None:
-            self._transcript.set_reasoning(row, writing.tally(span.start, span.end))
+            tally = writing.tally(span.start, span.end)
+            self._transcript.show_view(row, replace(row.shown, reasoning=tally))
         elif not self._count.isActive():
             self._count.start()
 
@@ -365,7 +337,7 @@ class ConversationPresenter(QObject):
         span = None if row.widget is None else row.view.text.reasoning
         if span is not None and not span.closed:
             tally = self._writing.tally(span.start, span.end)
-            self._transcript.count_reasoning(row, tally.tokens)
+            self._transcript.show_view(row, replace(row.shown, reasoned=tally.tokens))
 
     def _fetch_traces(self) -> None:
         """Fetch the traces that widgets of past answers show, newest first, one at a time, so that
@@ -373,8 +345,8 @@ class ConversationPresenter(QObject):
         for message, row in reversed(self._pairs()):
             if message.role != "assistant" or row.widget is None or message.id in self._asked:
                 continue
-            tokens = row.provenance and row.pieces is None
-            if not tokens and (row.reasoning is not None or _reasoned(row) is None):
+            tokens = row.shown.tokens and row.shown.pieces is None
+            if not tokens and (row.shown.reasoning is not None or _reasoned(row) is None):
                 continue
             if writing := self._answers.writing(message.id):
                 if tokens:
@@ -387,22 +359,24 @@ class ConversationPresenter(QObject):
     def _take_trace(self, id: int, trace: Trace) -> None:
         row = self._row(id)
         if row is not None and row.widget is not None:
-            self._transcript.set_pieces(row, trace.pieces)
+            view = replace(row.shown, pieces=trace.pieces)
             if trace.events and (span := _reasoned(row)) is not None:
-                self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
+                view = replace(view, reasoning=trace.tally(span.start, span.end))
+            self._transcript.show_view(row, view)
         self._fetch_traces()
 
     def _show_failure(self, row: MessageRow, last: Event | None) -> None:
         """Show the reason for a failure, which is in the trace."""
         if isinstance(last, Failed):
-            row.end(Ending("failed", last.message, last.remedy))
+            ending = Ending("failed", last.message, last.remedy)
+            row.show(replace(row.shown, ending=ending))
 
     def _on_saved(self, message: Message) -> None:
         """Show the figures of the answer, which are stored now."""
         self._shown = [message if m.id == message.id else m for m in self._shown]
         row = self._row(message.id)
         if row is not None:
-            row.set_figures(message.figures)
+            row.show(replace(row.shown, figures=message.figures))
             if message.role == "assistant" and row is self._transcript.messages[-1]:
                 self._mark_left_out(message.figures)
 
@@ -416,16 +390,18 @@ class ConversationPresenter(QObject):
             last = sum(count <= behind for count in counts) - 1
             note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
         for place, row in enumerate(self._transcript.messages):
-            self._transcript.set_note(row, note if place == last else "")
+            said = note if place == last else ""
+            if said != row.shown.note:
+                self._transcript.show_view(row, replace(row.shown, note=said))
 
     def _pairs(self) -> list[tuple[Message, MessageRow]]:
         return list(zip(self._shown, self._transcript.messages, strict=False))
 
     def _row(self, id: int) -> MessageRow | None:
-        return next((row for message, row in self._pairs() if message.id == id), None)
+        return next((row for row in self._transcript.messages if row.id == id), None)
 
     def _message(self, row: MessageRow) -> Message | None:
-        return next((message for message, other in self._pairs() if other is row), None)
+        return next((message for message in self._shown if message.id == row.id), None)
 
 
 def _author(message: Message) -> str:

@@ -12,26 +12,23 @@ come from.
 import math
 import time
 from bisect import bisect_right
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
-from app.chat.approval_card import Approval
-from app.chat.message import Ending, MessageWidget
+from app.chat.message import MessageWidget
 from app.chat.message_row import MessageRow
+from app.chat.message_view import NO_COMMANDS, Ending, MessageView
 from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
-from app.markdown.asides import Aside
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
-from app.rounds.trace import Piece, PieceKind, TextTally
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
-from engine.conversation.rounds import Round
 from engine.request import Role
 from engine.stretches import Stretch
 
@@ -51,6 +48,8 @@ _ALL = math.inf
 class Transcript(QScrollArea):
     """Messages, newest last.
 
+    Attributes: `commands`, those of the messages' buttons and menus.
+
     Signals:
         built: a message has a new widget; connect to its signals.
         all_written: all text that is near the part in sight is written.
@@ -62,7 +61,7 @@ class Transcript(QScrollArea):
 
     def __init__(self, formats: Formats) -> None:
         super().__init__()
-        self._formats = formats
+        self._formats, self.commands = formats, NO_COMMANDS
         self._metrics = QFontMetricsF(formats.font)
         self._reader = BlockReader()
         self._rows: list[MessageRow] = []
@@ -72,7 +71,7 @@ class Transcript(QScrollArea):
         self._placing = False
         self._column = (0, 0)  # the left edge and the width of messages
         self._rest_until = 0.0
-        self._provenance = self._marked = False
+        self._tokens = self._marked = False
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -131,15 +130,19 @@ class Transcript(QScrollArea):
         *,
         name: str,
         text: str,
-        stretches: tuple[Stretch, ...] = (),
         ending: Ending | None,
+        id: int = 0,
+        stretches: tuple[Stretch, ...] = (),
         created: datetime | None = None,
         model: str = "",
     ) -> MessageRow:
         """Add a message at the end. Without an ending, it is the message being written."""
-        row = MessageRow(role, name=name, model=model, created=created, build=self._build)
-        row.provenance, row.marked = self._provenance, self._marked
-        row.set_stretches(stretches)
+        shown = MessageView(
+            ending=ending, stretches=stretches, tokens=self._tokens, marked=self._marked
+        )
+        row = MessageRow(
+            role, id=id, name=name, model=model, created=created, shown=shown, build=self._build
+        )
         if text:
             row.append(text)
         if not self._rows:
@@ -148,15 +151,8 @@ class Transcript(QScrollArea):
         self._empty.hide()
         if ending is None:
             self._streaming = row
-        else:
-            row.end(ending)
         self._run(0)
         return row
-
-    def set_stretches(self, stretches: tuple[Stretch, ...]) -> None:
-        """Say which stretches the message that is being written has."""
-        if self._streaming is not None:
-            self._streaming.set_stretches(stretches)
 
     def append(self, delta: str) -> None:
         """Add text to the message that is being written. The next frame shows it."""
@@ -164,84 +160,30 @@ class Transcript(QScrollArea):
             self._streaming.append(delta)
             self._write_soon(self._streaming)
 
-    def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
-        """Show a draft, or a line, after the text that is being written, with the next frame."""
-        if self._streaming is not None:
-            self._streaming.show_ahead(shown, share=share)
-            self._write_soon(self._streaming)
-
-    def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
-        """Set the tokens of a message, for its provenance. The next frame shows them."""
-        row.set_pieces(pieces)
+    def show_view(self, row: MessageRow, view: MessageView) -> None:
+        """Show a message so, with the next frame."""
+        if row.show(view):
+            self._place()
+        if row is self._streaming and view.ending is not None:
+            self._streaming = None
         self._write_soon(row)
 
-    def set_note(self, row: MessageRow, note: str) -> None:
-        """Show a line below a message, with the next frame."""
-        if note != row.note:
-            row.set_note(note)
-            self._write_soon(row)
-            self._place()
-
-    def set_asides(self, row: MessageRow, asides: tuple[Aside, ...]) -> None:
-        """Show these asides in the text of a message, with the next frame."""
-        if asides != row.asides:
-            row.set_asides(asides)
-            self._write_soon(row)
-
-    def set_approval(self, row: MessageRow, approval: Approval | None) -> None:
-        """Ask the user about a call in an answer, or no more."""
-        if approval != row.approval:
-            row.set_approval(approval)
-            self._write_soon(row)
-            self._place()
-
     def set_words(self, row: MessageRow, words: AnswerWords) -> None:
-        """What documents say of the words of a message; shown with the next frame."""
-        if words != row.words:
-            row.set_words(words)
-            self._write_soon(row)
-            self._place()
+        """Show which words of a message documents have or lack, with the next frame."""
+        if words != row.shown.words:
+            self.show_view(row, replace(row.shown, words=words))
 
     def mark_words(self, marked: bool) -> None:
         """Mark, or do not mark, words that documents have or lack; in later messages too."""
         self._marked = marked
         for row in self._rows:
-            row.mark_words(marked)
+            row.show(replace(row.shown, marked=marked))
 
-    def set_reasoning(self, row: MessageRow, reasoning: TextTally) -> None:
-        """Set the tokens and time of a message's reasoning. The next frame shows them."""
-        row.set_reasoning(reasoning)
-        self._write_soon(row)
-
-    def count_reasoning(self, row: MessageRow, tokens: int) -> None:
-        """Set the number of reasoning tokens so far of the message that is being written."""
-        row.count_reasoning(tokens)
-        self._write_soon(row)
-
-    def show_provenance(self, shown: bool) -> None:
-        """Show or hide the provenance of all messages, later ones too."""
-        self._provenance = shown
+    def show_tokens(self, shown: bool) -> None:
+        """Show or hide the tokens of all messages, later ones too."""
+        self._tokens = shown
         for row in self._rows:
-            self.show_tokens(row, shown)
-
-    def show_tokens(self, row: MessageRow, shown: bool) -> None:
-        """Show or hide the provenance of a message."""
-        row.show_provenance(shown)
-        self._write_soon(row)
-        self._place()
-
-    def _show_kinds(self, row: MessageRow, hidden: frozenset[PieceKind]) -> None:
-        row.hidden, row.measured = hidden, False
-        self._write_soon(row)
-        self._place()
-
-    def end(self, ending: Ending) -> None:
-        """End the message that was being written."""
-        if self._streaming is not None:
-            row, self._streaming = self._streaming, None
-            row.end(ending)
-            self._write_soon(row)
-            self._place()
+            self.show_view(row, replace(row.shown, tokens=shown))
 
     def cut(self, count: int) -> None:
         """Keep the first `count` messages. The others are on another branch now."""
@@ -432,14 +374,18 @@ class Transcript(QScrollArea):
             row.role,
             name=row.name,
             formats=self._formats,
+            id=row.id,
             created=row.created,
             model=row.model,
+            commands=self.commands,
             reader=self._reader,
             parent=self._page,
         )
         row.measured = False
         row.fill(widget)
-        widget.provenance.kinds_chosen.connect(partial(self._show_kinds, row))
+        widget.provenance.kinds_chosen.connect(
+            lambda hidden: self.show_view(row, replace(row.shown, hidden=hidden))
+        )
         widget.setGeometry(left, row.top, width, row.height)
         self._order(row, widget)
         widget.show()

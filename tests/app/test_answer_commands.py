@@ -98,7 +98,7 @@ def test_an_answer_is_edited_in_the_composer_and_marked(open_window: Open, until
     answer, row = window.conversation.branch[-1], window.transcript.messages[-1]
     assert (answer.edited, answer.place, answer.siblings) == (True, 2, 2)
     assert "edited by you" in row.name
-    assert row.figures is None
+    assert row.shown.figures is None
     until(lambda: not window.rounds.panel.isVisible())
     assert not window.notices.texts.get("edit")
     until(lambda: window.menus.actions["go_on"].isEnabled())
@@ -114,9 +114,7 @@ def test_a_message_is_deleted_and_comes_back(open_window: Open, until: Until) ->
     window.composer.setFocus()
     window.menus.actions["delete_message"].trigger()
     until(lambda: len(texts(window)) == 3)
-    widget = window.transcript.messages[0].view and window.transcript.messages[0].widget
-    assert widget is not None
-    widget.deletion_of_message_asked.emit()
+    window.transcript.commands.delete(window.transcript.messages[0].id)
     until(lambda: texts(window) == ["served", "question 2"])
     for count in (3, 4):
         window.menus.actions["restore"].trigger()
@@ -129,9 +127,7 @@ def test_a_conversation_is_duplicated_from_a_message(open_window: Open, until: U
     for place in (1, 2):
         send(window, f"question {place}")
         until(answered(window, 2 * place))
-    widget = window.transcript.messages[1].view and window.transcript.messages[1].widget
-    assert widget is not None
-    widget.duplicate_asked.emit()
+    window.transcript.commands.duplicate(window.transcript.messages[1].id)
     until(lambda: texts(window) == ["question 1", "served"])
     assert window.conversation.record is not None
     assert window.conversation.record.title.endswith("(copy)")

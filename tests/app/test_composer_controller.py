@@ -53,9 +53,7 @@ def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
     assert window.conversation.branch[0].siblings == 2
     assert window.composer.text == "kept"
     assert "edit" not in window.notices.texts
-    widget = window.transcript.messages[0].widget
-    assert widget is not None
-    widget.branch_asked.emit(1)
+    window.transcript.commands.show_version(window.transcript.messages[0].id, 1)
     until(lambda: texts(window)[0] == "first")
 
 

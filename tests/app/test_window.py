@@ -51,7 +51,7 @@ def test_what_is_sent_before_the_model_is_there_is_answered_then(
 def ahead(window: Window) -> Round | str | None:
     """What stands behind the text that is being written."""
     row = window.transcript.streaming
-    return None if row is None else row.ahead
+    return None if row is None else row.shown.ahead
 
 
 def test_an_answer_grows_with_its_drafts(open_window: Open, until: Until, tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) ->
     places = []
     for _ in range(2):
         window.sidebar.hit_chosen.emit(1, 31, "needle 30")
-        until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].marks)
+        until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].shown.marks)
         row = window.transcript.messages[30]
         with_hit = row.written.index("needle")
-        assert [row.written[m.start : m.end] for m in row.marks] == ["needle", "30"]
+        assert [row.written[m.start : m.end] for m in row.shown.marks] == ["needle", "30"]
         assert window.transcript.in_sight(row, with_hit)
         places.append(row.view.mapTo(window, row.view.cursorRect().topLeft()).y())
     assert places[0] == places[1]
@@ -338,7 +338,7 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     window.transcript.write_all()
     row = window.transcript.messages[1]
     assert row.view.text.reasoning is not None
-    assert row.reasoning is None, "no tokens and no time are claimed"
+    assert row.shown.reasoning is None, "no tokens and no time are claimed"
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:

@@ -1,5 +1,7 @@
 """Finding in the open conversation: what is found, counted, marked and led to."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -7,8 +9,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.finder import Finder
-from app.chat.message import Ending
 from app.chat.message_row import MessageRow
+from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.conversations.spelled import stretches_in
 from app.markdown.formats import Formats
@@ -59,7 +61,7 @@ class Conversation(QWidget):
         return [
             (number, row.written[mark.start : mark.end])
             for number, row in enumerate(self.transcript.messages)
-            for mark in row.marks
+            for mark in row.shown.marks
             if mark.current
         ]
 
@@ -147,11 +149,11 @@ def test_hits_where_the_person_is_are_taken_first(conversation: Conversation) ->
 def test_another_text_and_none(conversation: Conversation) -> None:
     row = conversation.say("one two one")
     conversation.find("one")
-    assert [mark.current for mark in row.marks] == [True, False]
+    assert [mark.current for mark in row.shown.marks] == [True, False]
     conversation.find("two")
-    assert len(row.marks) == 1
+    assert len(row.shown.marks) == 1
     conversation.find("three")
-    assert row.marks == ()
+    assert row.shown.marks == ()
     assert conversation.count == "None"
     conversation.finder.step(1)
     conversation.find("")
@@ -163,11 +165,11 @@ def test_escape_closes_and_leaves_no_mark(conversation: Conversation) -> None:
     conversation.find("one")
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
     assert not conversation.finder.bar.isVisible()
-    assert row.marks == ()
+    assert row.shown.marks == ()
     assert row.view.extraSelections() == []
     conversation.finder.open()
     conversation.settle()
-    assert len(row.marks) == 2  # as it was
+    assert len(row.shown.marks) == 2  # as it was
 
 
 def test_an_answer_that_grows_is_followed(conversation: Conversation, until: Until) -> None:
@@ -178,9 +180,9 @@ def test_an_answer_that_grows_is_followed(conversation: Conversation, until: Unt
     for piece in ("a *o", "n*", "e and one"):
         conversation.transcript.append(piece)
     until(lambda: conversation.finder.hits == 3)
-    assert [growing.written[m.start : m.end] for m in growing.marks] == ["on*e", "one"]
+    assert [growing.written[m.start : m.end] for m in growing.shown.marks] == ["on*e", "one"]
     assert conversation.at == [(0, "one")]
-    conversation.transcript.end(Ending())
+    conversation.transcript.show_view(growing, replace(growing.shown, ending=Ending()))
     conversation.settle()
     assert conversation.finder.hits == 3
 
@@ -204,10 +206,10 @@ def test_what_was_searched_for_elsewhere_is_marked(conversation: Conversation) -
     assert conversation.finder.show_words(row, "needle wor")
     conversation.settle()
     assert conversation.transcript.in_sight(row, row.written.index("nee"))  # the rarest
-    assert {row.written[mark.start : mark.end] for mark in row.marks} == {"wor", "nee**dle"}
-    marks = row.marks
+    assert {row.written[mark.start : mark.end] for mark in row.shown.marks} == {"wor", "nee**dle"}
+    marks = row.shown.marks
     assert conversation.finder.show_words(row, '"needle wor"')  # that search looks for no quotes
-    assert row.marks == marks
+    assert row.shown.marks == marks
     assert not conversation.finder.show_words(row, "nothing")
     assert not conversation.finder.show_words(row, "")
-    assert row.marks == ()
+    assert row.shown.marks == ()

@@ -1,7 +1,9 @@
 """A message: its text, its actions, its ending, what is copied."""
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -16,7 +18,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
-from app.chat.message import Ending, MessageWidget
+from app.chat.message import MessageWidget
+from app.chat.message_view import Ending, MessageCommands
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.markdown.formats import Formats
@@ -26,18 +29,33 @@ from engine.request import Role
 from tests.support.app.traces import made_round
 
 Make = Callable[..., MessageWidget]
+Asked = list[tuple[object, ...]]
 _FOR_ALL = ("Edit", "Duplicate the conversation up to here", "Delete", "Select all")
 
 
 @pytest.fixture
-def make(qtbot: QtBot, formats: Formats) -> Make:
+def asked() -> Asked:
+    """The commands that were given, each with its values."""
+    return []
+
+
+@pytest.fixture
+def commands(asked: Asked) -> MessageCommands:
+    def given(name: str) -> Callable[..., None]:
+        return lambda *values: asked.append((name, *values))
+
+    return MessageCommands(**{field.name: given(field.name) for field in fields(MessageCommands)})
+
+
+@pytest.fixture
+def make(qtbot: QtBot, formats: Formats, commands: MessageCommands) -> Make:
     windows: list[QWidget] = []
 
     def made(text: str, *, role: Role = "assistant") -> MessageWidget:
         window = QWidget()
         qtbot.addWidget(window)
         windows.append(window)
-        message = MessageWidget(role, name="Qwen", formats=formats)
+        message = MessageWidget(role, id=7, name="Qwen", formats=formats, commands=commands)
         message.setParent(window)
         window.resize(700, 600)
         message.resize(600, 400)
@@ -49,6 +67,10 @@ def make(qtbot: QtBot, formats: Formats) -> Make:
         return message
 
     return made
+
+
+def show(message: MessageWidget, **changes: Any) -> None:
+    message.show_view(replace(message.shown, **changes))
 
 
 def button(message: QWidget, words: str) -> HoverButton:
@@ -120,12 +142,11 @@ def test_copying_its_code(make: Make) -> None:
     assert copies[0].geometry().right() <= message.view.width()
 
 
-def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
+def test_what_can_be_asked_for(make: Make, asked: Asked) -> None:
     answer, question = make("a"), make("b", role="user")
-    with qtbot.waitSignal(answer.regenerate_asked):
-        button(answer, "Write this answer again").click()
-    with qtbot.waitSignal(question.edit_asked):
-        button(question, "Edit").click()
+    button(answer, "Write this answer again").click()
+    button(question, "Edit").click()
+    assert asked == [("regenerate", 7), ("edit", 7)]
 
 
 def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
@@ -136,37 +157,33 @@ def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
     assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
 
 
-def test_an_answer_keeps_its_show(make: Make, qtbot: QtBot) -> None:
+def test_an_answer_keeps_its_show(make: Make, asked: Asked) -> None:
     message, question = make("a"), make("b", role="user")
     names = ("Show how each word was written", "Replay", "Write it twice")
-    message.end(Ending())
+    show(message, ending=Ending())
     assert not any(button(message, name).isVisible() for name in names), "it has no rounds"
-    message.set_figures(AnswerFigures(10, 1.0, 0.1, "end"))
+    show(message, figures=AnswerFigures(10, 1.0, 0.1, "end"))
     assert all(button(message, name).isVisible() for name in names)
     assert not any(name in b.accessibleName() for b in question.buttons for name in names)
-    with qtbot.waitSignal(message.tokens_asked) as asked:
-        button(message, names[0]).click()
-    assert asked.args == [True]
-    with qtbot.waitSignal(message.replay_asked):
-        button(message, names[1]).click()
-    with qtbot.waitSignal(message.race_asked):
-        button(message, names[2]).click()
+    for name in names:
+        button(message, name).click()
+    assert asked == [("show_tokens", 7, True), ("replay", 7), ("race", 7)]
 
 
 def test_the_legend_is_there_while_the_tokens_are_shown(make: Make) -> None:
     message = make("a")
     assert message.legend is None
-    message.show_tokens(True)
+    show(message, tokens=True)
     assert message.legend is not None
     assert button(message, "Show how each word").isChecked()
-    message.show_tokens(False)
+    show(message, tokens=False)
     assert message.legend is None
     assert not button(message, "Show how each word").isChecked()
 
 
 def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
     message = make("Some words")
-    message.show_ahead(made_round(1, " more")[0], share=None, calm=True)
+    show(message, ahead=made_round(1, " more")[0], calm=True)
     assert message.findChild(DraftAhead).isHidden()
     message.refresh()
     ahead = message.findChild(DraftAhead)
@@ -174,17 +191,17 @@ def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
     message.append(" more")
     message.step()
     message.refresh()
-    message.end(Ending())
+    show(message, ending=Ending())
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert message.findChild(DraftAhead) is None
 
 
 def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
     message = make("Some words")
-    message.show_ahead(made_round(1, " more")[0], share=None, calm=True)
+    show(message, ahead=made_round(1, " more")[0], calm=True)
     message.refresh()
     message.append(" more\n\n```python\nx = 1\n```\n" * 5)
-    message.show_ahead(made_round(2, " words")[0], share=None, calm=True)
+    show(message, ahead=made_round(2, " words")[0], calm=True)
     assert message.step()
     message.refresh()
     assert message.findChild(DraftAhead).isHidden()
@@ -197,13 +214,13 @@ def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
 def test_the_figures_of_an_answer(make: Make) -> None:
     message = make("a")
     assert message.figures_line.text() == ""
-    message.end(Ending())
+    show(message, ending=Ending())
     assert message.figures_line.text() == ""
-    message.set_figures(AnswerFigures(1412, 10.0, 0.423, "end"))
+    show(message, figures=AnswerFigures(1412, 10.0, 0.423, "end"))
     said = message.figures_line.text().split(" \u00b7 ")
     assert said == ["141 tokens/s", "1,412 tokens", "first after 0.42 s"]
     assert message.figures_line.accessibleName() == message.figures_line.text()
-    message.set_figures(AnswerFigures(1412, 10.0, 101.29, "end"))
+    show(message, figures=AnswerFigures(1412, 10.0, 101.29, "end"))
     assert "first after 1 min 41 s" in message.figures_line.text()
     for figures, ending, count in (
         (AnswerFigures(1, 0.0, None, "end"), "complete", 1),
@@ -211,29 +228,29 @@ def test_the_figures_of_an_answer(make: Make) -> None:
         (AnswerFigures(1, 0.0, None, "stop string"), "complete", 2),
         (AnswerFigures(1, 1.0, None, "length"), "length", 2),  # said above it already
     ):
-        message.end(Ending(ending))
-        message.set_figures(figures)
+        show(message, ending=Ending(ending))
+        show(message, figures=figures)
         assert len(message.figures_line.text().split(" \u00b7 ")) == count
 
 
 def test_it_begins_with_what_drafting_gained(make: Make) -> None:
     message = make("a")
-    message.end(Ending())
-    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.63))
+    show(message, ending=Ending())
+    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.63))
     said = message.figures_line.text().split(" \u00b7 ")
     assert said == ["1.6 times as fast as plain", "2.1 tokens a step", "8.4 tokens/s", *said[3:]]
-    message.set_figures(AnswerFigures(40, 10.0, None, "end", rounds=40))
+    show(message, figures=AnswerFigures(40, 10.0, None, "end", rounds=40))
     assert message.figures_line.text().startswith("4.0 tokens/s"), "nothing was drafted"
-    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.04))
+    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.04))
     assert message.figures_line.text().startswith("2.1 tokens a step"), "nothing was gained"
-    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=0.84))
+    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=0.84))
     assert message.figures_line.text().startswith("0.8 times as fast as plain")
 
 
 def test_what_has_no_room_in_the_line_is_left_out_whole(make: Make) -> None:
     message = make("a")
-    message.end(Ending())
-    message.set_figures(AnswerFigures(84, 10.0, 0.4, "end", rounds=40, times_plain=1.63))
+    show(message, ending=Ending())
+    show(message, figures=AnswerFigures(84, 10.0, 0.4, "end", rounds=40, times_plain=1.63))
     line = message.figures_line
     said = line.text().split(" \u00b7 ")
     wide = line.fontMetrics().horizontalAdvance
@@ -254,7 +271,7 @@ def entries(menu: QMenu) -> dict[str, QAction]:
     return {action.text(): action for action in menu.actions() if not action.isSeparator()}
 
 
-def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
+def test_the_menu_of_an_answer(make: Make, asked: Asked) -> None:
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
     assert list(found) == [
@@ -262,14 +279,14 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
     ]
     assert not found["Copy"].isEnabled()
     assert not found["Copy as Markdown"].isEnabled()
-    with qtbot.waitSignal(message.regenerate_asked):
-        found["Regenerate"].trigger()
+    found["Regenerate"].trigger()
+    assert asked == [("regenerate", 7)]
     found["Copy the answer"].trigger()
     copied = QGuiApplication.clipboard()
     assert copied.text() == message.written
     assert "<strong>two</strong>" in copied.mimeData().html()
     message.view.setTextCursor(message.view.document().find("two"))
-    message.end(Ending("length"))
+    show(message, ending=Ending("length"))
     found = entries(message.menu(QPoint()))
     assert "Continue" in found
     found["Copy"].trigger()
@@ -278,17 +295,13 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
     assert QGuiApplication.clipboard().text() == "one **two** three"
 
 
-def test_the_menu_of_a_question(make: Make, qtbot: QtBot) -> None:
+def test_the_menu_of_a_question(make: Make, asked: Asked) -> None:
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
     assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
-    for entry, asked in (
-        ("Edit", message.edit_asked),
-        ("Duplicate the conversation up to here", message.duplicate_asked),
-        ("Delete", message.deletion_of_message_asked),
-    ):
-        with qtbot.waitSignal(asked):
-            found[entry].trigger()
+    for entry in ("Edit", "Duplicate the conversation up to here", "Delete"):
+        found[entry].trigger()
+    assert asked == [("edit", 7), ("duplicate", 7), ("delete", 7)]
 
 
 @pytest.mark.parametrize(
@@ -333,17 +346,15 @@ def test_a_right_click_anywhere_opens_the_messages_own_menu(
     assert len(asked) == 2
 
 
-def test_versions(make: Make) -> None:
+def test_versions(make: Make, asked: Asked) -> None:
     message = make("a")
-    asked: list[int] = []
-    message.branch_asked.connect(asked.append)
     assert not button(message, "Version before").isVisible()
-    message.set_branches(2, 3)
+    show(message, branch=(2, 3))
     assert "2/3" in texts(message)
     button(message, "Version before").click()
     button(message, "Version after").click()
-    assert asked == [1, 3]
-    message.set_branches(3, 3)
+    assert asked == [("show_version", 7, 1), ("show_version", 7, 3)]
+    show(message, branch=(3, 3))
     assert not button(message, "Version after").isEnabled()
 
 
@@ -354,10 +365,10 @@ CUT: tuple[MessageState, ...] = ("interrupted", "cancelled", "length", "failed")
 def test_how_it_ended(make: Make, state: MessageState) -> None:
     message = make("a")
     before = texts(message)
-    message.end(Ending("complete"))
+    show(message, ending=Ending("complete"))
     assert texts(message) == before
     assert not message.go_on.isVisible()
-    message.end(Ending(state))
+    show(message, ending=Ending(state))
     (mark,) = set(texts(message)) - set(before)
     assert mark == Ending(state).text
     assert [Ending(other).text for other in CUT].count(mark) == 1
@@ -365,24 +376,24 @@ def test_how_it_ended(make: Make, state: MessageState) -> None:
 
 @pytest.mark.parametrize("state", CUT)
 def test_an_answer_that_was_cut_can_be_gone_on_with(
-    make: Make, qtbot: QtBot, state: MessageState
+    make: Make, asked: Asked, state: MessageState
 ) -> None:
     answer = make("a")
     assert not answer.go_on.isVisible()
-    answer.end(Ending(state))
+    show(answer, ending=Ending(state))
     assert answer.go_on.isVisible()
     assert answer.go_on.awake  # without being looked for
     assert answer.go_on in answer.inner
-    with qtbot.waitSignal(answer.go_on_asked):
-        button(answer, "Continue this answer").click()
+    button(answer, "Continue this answer").click()
+    assert asked == [("go_on", 7)]
     for other in (make(""), make("a", role="user")):
-        other.end(Ending(state))
+        show(other, ending=Ending(state))
         assert not other.go_on.isVisible()
 
 
 def test_a_failure_names_the_remedy(make: Make) -> None:
     message = make("a")
-    message.end(Ending("failed", "Out of <b>memory</b>.", "Choose a smaller pair."))
+    show(message, ending=Ending("failed", "Out of <b>memory</b>.", "Choose a smaller pair."))
     assert "Out of <b>memory</b>. Choose a smaller pair." in texts(message)
     formats = {label.textFormat() for label in message.findChildren(QLabel)}
     assert formats == {Qt.TextFormat.PlainText}

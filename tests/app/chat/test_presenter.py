@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
 from app.chat.transcript import Transcript
 from app.conversations.records import Message, MessageState
@@ -95,24 +96,24 @@ def test_only_traces_of_what_is_laid_out_are_read(
     assert asked == []
     shown.presenter.show_provenance(True)
     rows = shown.transcript.messages[1::2]
-    shown.talk.until(lambda: all(rows[n].pieces for n in shown.built))
+    shown.talk.until(lambda: all(rows[n].shown.pieces for n in shown.built))
     assert set(asked) == {answers[n].id for n in shown.built}
     assert len(asked) < 10
     shown.presenter.show_answer(answers[5].id)
     shown.settle()
     assert 5 in shown.built
-    shown.talk.until(lambda: rows[5].pieces)
+    shown.talk.until(lambda: rows[5].shown.pieces)
 
 
 def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
     answers = shown.stored(20, state="failed")
     shown.open(answers[0].conversation)
     rows = shown.transcript.messages[1::2]
-    shown.talk.until(lambda: rows[-1].ending and rows[-1].ending.message)
-    assert rows[0].ending is not None
-    assert rows[0].ending.message == ""
+    shown.talk.until(lambda: rows[-1].shown.ending and rows[-1].shown.ending.message)
+    assert rows[0].shown.ending is not None
+    assert rows[0].shown.ending.message == ""
     shown.presenter.reveal(answers[0].id)
-    shown.talk.until(lambda: rows[0].ending and rows[0].ending.message == "Reason 0.")
+    shown.talk.until(lambda: rows[0].shown.ending and rows[0].shown.ending.message == "Reason 0.")
     shown.settle()
     assert shown.transcript.first_in_sight() <= 1
 
@@ -134,7 +135,7 @@ def test_reasoning_is_counted_while_it_is_written(
     talk.conversation.say("go")
     talk.until_told("begun")
     talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
-    assert shown.transcript.messages[-1].reasoning is None, "it goes on"
+    assert shown.transcript.messages[-1].shown.reasoning is None, "it goes on"
     talk.close()
 
 
@@ -155,7 +156,7 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     qtbot.addWidget(shown.transcript)
     talk.ask("go")
     took = TextTally(3, 4.5)
-    assert shown.transcript.messages[-1].reasoning == took
+    assert shown.transcript.messages[-1].shown.reasoning == took
     shown.settle()
     told = shown.transcript.messages[-1].view.toPlainText()
     assert "3 tokens" in told
@@ -164,9 +165,9 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     conversation = talk.conversation.record.id
     talk.conversation.new()
     shown.open(conversation)
-    talk.until(lambda: shown.transcript.messages[-1].reasoning)
+    talk.until(lambda: shown.transcript.messages[-1].shown.reasoning)
     shown.settle()
-    assert shown.transcript.messages[-1].reasoning == took
+    assert shown.transcript.messages[-1].shown.reasoning == took
     assert shown.transcript.messages[-1].view.toPlainText() == told
     talk.close()
 
@@ -174,14 +175,14 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
 def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
     shown.talk.ask("go")
     (row,) = shown.transcript.messages[1:]
-    assert row.figures is not None
-    assert row.figures == shown.talk.conversation.branch[1].figures
+    assert row.shown.figures is not None
+    assert row.shown.figures == shown.talk.conversation.branch[1].figures
     assert row.widget is not None
-    assert str(row.figures.tokens) in row.widget.figures_line.text()
+    assert str(row.shown.figures.tokens) in row.widget.figures_line.text()
     number = shown.talk.conversation.branch[0].conversation
     shown.talk.conversation.new()
     shown.open(number)
-    assert shown.transcript.messages[1].figures == row.figures
+    assert shown.transcript.messages[1].shown.figures == row.shown.figures
 
 
 def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
@@ -209,14 +210,14 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
     store.finish_answer(begun.id, "short", events, state="complete").result()
     shown.open(conversation)
     rows = shown.transcript.messages
-    assert [place for place, row in enumerate(rows) if row.note] == [5]
+    assert [place for place, row in enumerate(rows) if row.shown.note] == [5]
     shown.transcript.reveal(rows[5])
     shown.settle()
     assert rows[5].widget is not None
     assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
-    assert not any(row.note for row in shown.transcript.messages)
+    assert not any(row.shown.note for row in shown.transcript.messages)
 
 
 def test_marks_that_are_tokens_are_never_shown(
@@ -256,11 +257,14 @@ def test_a_call_is_asked_about_runs_and_is_a_line(
     shown = Shown(begin(f"ready take load {played} serve", tools), formats)
     qtbot.addWidget(shown.transcript)
     whole: list[StepCall] = []
-    shown.presenter.call_asked.connect(whole.append)
+    shown.transcript.commands = MessageCommands(
+        decide=shown.talk.answers.decide,
+        show_call=lambda message, place: whole.append(shown.talk.conversation.call(message, place)),
+    )
     shown.talk.conversation.say("How are things?")
     shown.talk.until(lambda: shown.transcript.messages[1:])
     row = shown.transcript.messages[1]
-    shown.talk.until(lambda: row.approval is not None)
+    shown.talk.until(lambda: row.shown.approval is not None)
     shown.settle()
     assert row.view.toPlainText().split("\n") == ["I look.", "▸ read_file a.md, waits for you"]
     assert row.widget is not None
@@ -297,11 +301,11 @@ def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends
     shown.talk.conversation.say("How are things?")
     shown.talk.until(lambda: shown.transcript.messages[1:])
     row = shown.transcript.messages[1]
-    shown.talk.until(lambda: row.approval is not None)
+    shown.talk.until(lambda: row.shown.approval is not None)
     shown.talk.conversation.stop()
     shown.talk.until_told("saved")
     shown.settle()
-    assert row.approval is None
+    assert row.shown.approval is None
     assert row.view.toPlainText() == "▸ read_file a.md, cancelled"
     assert row.widget is not None
     assert not row.widget.go_on.isHidden()

@@ -1,18 +1,21 @@
 """The transcript: order, the newest line kept in sight, frames, the draft, the empty page."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
-from app.chat.message import Ending
 from app.chat.message_row import MessageRow
+from app.chat.message_view import Ending, MessageView
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
+from engine.conversation.rounds import Round
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import made_round
 
@@ -49,7 +52,7 @@ def test_a_stream_is_written_by_frames(transcript: Transcript, qtbot: QtBot) -> 
     assert message.view.toPlainText() == "a b c"
     assert transcript.streaming is message
     with qtbot.waitSignal(transcript.all_written):
-        transcript.end(Ending("cancelled"))
+        transcript.show_view(message, replace(message.shown, ending=Ending("cancelled")))
     assert transcript.streaming is None
     transcript.append("late")
     assert message.written == "a **b** c"
@@ -188,7 +191,7 @@ def test_what_is_in_sight_stays_where_it_is(transcript: Transcript) -> None:
 def test_what_is_out_of_sight_is_taken_down_and_built_again(transcript: Transcript) -> None:
     for number in range(200):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
-    transcript.messages[3].set_branches(2, 3)
+    transcript.messages[3].show(MessageView(ending=Ending(), branch=(2, 3)))
     transcript.jump_to_newest()
     settle(transcript)
     for number in (150, 100, 50, 3, 0):
@@ -290,10 +293,12 @@ def test_another_width_keeps_the_place(transcript: Transcript) -> None:
 def test_a_draft_is_shown_behind_the_message_being_written(
     transcript: Transcript, qtbot: QtBot
 ) -> None:
-    transcript.add("user", name="You", text="q", ending=Ending())
-    transcript.show_ahead("Reading")
     answer = transcript.add("assistant", name="m", text="", ending=None)
-    transcript.show_ahead("Reading")
+
+    def show_ahead(ahead: Round | str | None) -> None:
+        transcript.show_view(answer, replace(answer.shown, ahead=ahead))
+
+    show_ahead("Reading")
     settle(transcript)
     assert answer.widget is not None
     ahead = answer.widget.findChild(DraftAhead)
@@ -301,12 +306,12 @@ def test_a_draft_is_shown_behind_the_message_being_written(
     assert ahead.line == "Reading"
     transcript.append("Some words")
     drafted = made_round(1, " more")[0]
-    transcript.show_ahead(drafted)
+    show_ahead(drafted)
     assert ahead.round is None, "the text comes first"
     settle(transcript)
     assert ahead.round == drafted
     height = answer.height
-    transcript.show_ahead(None)
+    show_ahead(None)
     settle(transcript)
     assert ahead.isHidden()
     assert answer.height == height
@@ -347,14 +352,14 @@ PIECES = tuple(
 
 def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> None:
     message = transcript.add("assistant", name="m", text="ab", ending=Ending())
-    transcript.show_provenance(True)
-    transcript.set_pieces(message, PIECES)
+    transcript.show_tokens(True)
+    transcript.show_view(message, replace(message.shown, pieces=PIECES))
     transcript.write_all()
     assert message.view.toPlainText().replace("\u200a", "") == "axb"
     qtbot.waitUntil(lambda: len(laid_over(message.view.document())) == 2)
     later = transcript.add("assistant", name="m", text="later", ending=Ending())
-    assert later.provenance
-    transcript.show_provenance(False)
+    assert later.shown.tokens
+    transcript.show_tokens(False)
     transcript.write_all()
     assert message.view.toPlainText() == "ab"
 
@@ -363,8 +368,8 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(
     transcript: Transcript, qtbot: QtBot
 ) -> None:
     message = transcript.add("assistant", name="m", text="ab", ending=Ending())
-    transcript.show_provenance(True)
-    transcript.set_pieces(message, PIECES)
+    transcript.show_tokens(True)
+    transcript.show_view(message, replace(message.shown, pieces=PIECES))
 
     def shows(text: str) -> bool:
         coloured = len(laid_over(message.view.document())) == 2  # all that was written

@@ -60,7 +60,7 @@ def opened(open_window, until, conversation):
 
 
 def words(window, place=-1):
-    return window.transcript.messages[place].words
+    return window.transcript.messages[place].shown.words
 
 
 def widget(window):

@@ -109,11 +109,11 @@ def _draw(
     window.pair_bar.page.close()
     message = window.transcript.messages[-1].widget
     assert message is not None
-    message.tokens_asked.emit(True)
+    window.presenter.show_tokens(message.id, True)
     until(lambda: laid_over(message.view.document()))
     save("tokens")
-    message.tokens_asked.emit(False)
-    message.replay_asked.emit()
+    window.presenter.show_tokens(message.id, False)
+    window.dialogs.replay(message.id)
     until(lambda: window.findChild(ReplayDialog))
     replay = window.findChild(ReplayDialog)
     assert replay is not None
@@ -148,14 +148,14 @@ def _save_a_round(window: Window, folder: Path, name: str) -> None:
         row = window.transcript.streaming
         if row is None:
             return  # the answer has ended
-        last = row.ahead
+        last = row.shown.ahead
         QTest.qWait(40)  # for the text, and the words after it
         window.grab().save(str(folder / f"stream-{what}-{name}.png"))
 
 
 def _differs(window: Window, last: Round | str | None) -> bool:
     row = window.transcript.streaming
-    return row is None or (row.ahead is not None and row.ahead != last)
+    return row is None or (row.shown.ahead is not None and row.shown.ahead != last)
 
 
 def until(holds: Callable[[], object]) -> None:

@@ -179,11 +179,11 @@ def words(stage: Stage) -> Shown:
     window.show_conversation(made)
     until(lambda: len(window.transcript.messages) == 2)
     row = window.transcript.messages[-1]
-    until(lambda: row.words.copied and row.widget is not None)
+    until(lambda: row.shown.words.copied and row.widget is not None)
     window.transcript.write_all()
     yield "words", window
     assert row.widget is not None
-    row.widget.word_marks.asked.emit(row.words.copied[0])
+    row.widget.word_marks.asked.emit(row.shown.words.copied[0])
     until(lambda: window.page_panel.page.picture is not None)
     yield "page", window
     window.close()
@@ -232,7 +232,7 @@ def tools(stage: Stage) -> Shown:
     window = stage.window(f"ready take thinks {played} serve", tools=offered)
 
     def approval() -> QWidget:
-        until(lambda: window.transcript.messages[-1].approval is not None)
+        until(lambda: window.transcript.messages[-1].shown.approval is not None)
         QTest.qWait(100)
         widget = window.transcript.messages[-1].widget
         assert widget is not None
