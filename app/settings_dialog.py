@@ -6,7 +6,7 @@ Knows which settings there are and how they are shown. Changes are sent as signa
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import (
@@ -39,29 +39,27 @@ from app.settings import (
     MOST_PARALLEL,
     DraftsInText,
     Settings,
-    ThemeChoice,
 )
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
 from app.theme.style import TABS, Theme
-from engine.request import Overflow
 from models.in_words import size
 
-_SYSTEM_FONT = "The system’s font"
+_SYSTEM_FONT = "System font"
 _THEMES = (
-    Choice("system", "As the system"),
+    Choice("system", "Match system"),
     Choice("light", "Light"),
     Choice("dark", "Dark"),
 )
 _DRAFTS = (
-    Choice(DraftsInText.FADE, "Fade", "Guesses appear ahead; the colours of accepted words fade"),
-    Choice(DraftsInText.KEEP, "Keep", "The colours stay until the conversation is opened again"),
-    Choice(DraftsInText.OFF, "Off", "Only the text"),
+    Choice(DraftsInText.FADE, "Fade", "Drafts appear ahead; accepted words fade to plain text"),
+    Choice(DraftsInText.KEEP, "Keep", "Accepted words stay coloured until it is reopened"),
+    Choice(DraftsInText.OFF, "Off", "Only the finished text"),
 )
 _KEYS = (
-    Choice("enter", "Enter", "Shift+Enter starts a line"),
-    Choice("ctrl", CTRL_ENTER, "Enter starts a line"),
+    Choice("enter", "Enter", "Shift+Enter starts a new line"),
+    Choice("ctrl", CTRL_ENTER, "Enter starts a new line"),
 )
 
 
@@ -73,8 +71,8 @@ def open_folder(folder: Path) -> None:
 class SettingsDialog(Dialog):
     """All settings, on two pages; show it with `show`.
 
-    Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete what
-    is kept of documents; `tools_asked()`: show the panel of tools.
+    Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete
+    the cache of documents; `tools_asked()`: show the panel of tools.
     """
 
     changed = Signal()
@@ -110,26 +108,35 @@ class SettingsDialog(Dialog):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 
     def show_kept(self, size_bytes: int) -> None:
-        """Show the size of what is kept of documents."""
-        self._kept.setText(f"{size(size_bytes)} kept now." if size_bytes else "Nothing is kept.")
+        """Show the size of the cache of documents."""
+        self._kept.setText(
+            f"The cache uses {size(size_bytes)}." if size_bytes else "The cache is empty."
+        )
         self._delete.setEnabled(size_bytes > 0)
 
     # Pages
 
     def _general(self, folders: Mapping[str, Path]) -> QWidget:
-        form = _Form()
-        theme = _choices("Theme", _THEMES, self._settings.theme, self._choose_theme)
-        form.add("Theme", theme)
+        form, settings = _Form(), self._settings
+        form.choose("Theme", _THEMES, settings.theme, self._keep("theme"))
         form.add("Font", self._font_box())
         form.add("Text size", self._size_box())
-        key = "enter" if self._settings.enter_sends else "ctrl"
-        form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
-        drafts = _choices(
-            "Drafts in the text", _DRAFTS, self._settings.drafts_in_text, self._choose_drafts
+        key = "enter" if settings.enter_sends else "ctrl"
+        form.choose(
+            "Send messages with", _KEYS, key, self._keep("enter_sends", lambda key: key == "enter")
         )
-        form.add("Drafts in the text", drafts)
-        form.add("Answers at once", self._parallel_box())
-        form.add("Earlier answers", self._learn_box())
+        form.choose(
+            "Drafts in the text", _DRAFTS, settings.drafts_in_text, self._keep("drafts_in_text")
+        )
+        numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
+        form.choose(
+            "Parallel answers",
+            tuple(Choice(number, number) for number in numbers),
+            str(settings.parallel),
+            self._keep("parallel"),
+            tip="Each answer uses memory. Changing this reloads the model.",
+        )
+        form.add("Past answers", self._learn_box())
         form.add("Documents", self._keep_box())
         form.add("Tools", self._tools_row())
         form.add("Notifications", self._notifications_box())
@@ -139,35 +146,32 @@ class SettingsDialog(Dialog):
 
     def _new_conversations(self) -> QWidget:
         form = _Form()
-        self._own = presets_from_json(self._settings.presets)
-        presets = (*BUILT_IN, *self._own)
+        presets = (*BUILT_IN, *presets_from_json(self._settings.presets))
+        samplings = {preset.name: preset.sampling for preset in presets}
         chosen = find_preset(self._new.sampling, presets)
-        form.add(
+        form.choose(
             "Sampling",
-            _choices(
-                "Sampling",
-                tuple(Choice(one.name, one.name, one.line or "Your preset") for one in presets),
-                chosen.name if chosen else "",
-                self._choose_preset,
-            ),
+            tuple(Choice(one.name, one.name, one.line or "Your preset") for one in presets),
+            chosen.name if chosen else "",
+            lambda name: self._keep_new(sampling=samplings[name]),
         )
-        self._max_tokens = NumberBox(MAX_TOKENS)
-        self._max_tokens.setValue(self._new.max_tokens)
-        self._max_tokens.valueChanged.connect(self._choose_max_tokens)
-        form.add(MAX_TOKENS.name, self._max_tokens)
-        overflow = _choices(
-            "When the context is full", OVERFLOWS, self._new.overflow, self._choose_overflow
+        max_tokens = NumberBox(MAX_TOKENS)
+        max_tokens.setValue(self._new.max_tokens)
+        max_tokens.valueChanged.connect(lambda tokens: self._keep_new(max_tokens=round(tokens)))
+        form.add(MAX_TOKENS.name, max_tokens)
+        form.choose(
+            "When the context is full",
+            OVERFLOWS,
+            self._new.overflow,
+            lambda chosen: self._keep_new(overflow=chosen),
         )
-        form.add("When the context is full", overflow)
-        self._prompt = QPlainTextEdit(self._settings.new_system_prompt)
-        self._prompt.setTabChangesFocus(True)
-        self._prompt.setPlaceholderText("Instructions for the model, before each new conversation")
-        self._prompt.textChanged.connect(self._keep_prompt)
-        form.add("System prompt", self._prompt)
-        note = _Note(
-            "Other conversations stay as they are. Each has its own settings: see the menu Answer."
-        )
-        form.add("", note)
+        prompt, keep_prompt = QPlainTextEdit(), self._keep("new_system_prompt")
+        prompt.setPlainText(self._settings.new_system_prompt)
+        prompt.setTabChangesFocus(True)
+        prompt.setPlaceholderText("Instructions for the model in each new conversation")
+        prompt.textChanged.connect(lambda: keep_prompt(prompt.toPlainText()))
+        form.add("System prompt", prompt)
+        form.add("", _Note("Existing conversations keep their own settings (menu Answer)."))
         return form
 
     def _font_box(self) -> QComboBox:
@@ -178,7 +182,7 @@ class SettingsDialog(Dialog):
                 box.addItem(family, family)
         box.setCurrentIndex(max(0, box.findData(self._settings.font_family)))
         box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.activated.connect(lambda place: self._choose_family(str(box.itemData(place))))
+        box.activated.connect(self._keep("font_family", box.itemData))
         return box
 
     def _size_box(self) -> QWidget:
@@ -188,8 +192,8 @@ class SettingsDialog(Dialog):
         self._size.setSuffix(" points")
         self._size.setAccessibleName("Text size")
         self._size.setValue(self._theme.points)
-        self._size.valueChanged.connect(self._choose_size)
-        normal = QPushButton("Normal")
+        self._size.valueChanged.connect(self._keep("font_points"))
+        normal = QPushButton("Default")
         normal.clicked.connect(self._choose_normal_size)
         return _row(self._size, normal)
 
@@ -203,66 +207,59 @@ class SettingsDialog(Dialog):
         button.clicked.connect(lambda: self._opening(folder))
         return _row(path, button)
 
-    def _parallel_box(self) -> QWidget:
-        numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
-        choices = tuple(Choice(number, number) for number in numbers)
-        box = _choices(
-            "Answers at once", choices, str(self._settings.parallel), self._choose_parallel
-        )
-        box.setToolTip("Each takes memory. Changes load the model again.")
-        return box
-
     def _learn_box(self) -> QWidget:
         return _explained_box(
-            "Learn from earlier answers: drafts only, on this machine",
-            "Answers are then also kept as tokens in a private file, and drafts are copied from "
-            "them too. When you delete a conversation or a message, or switch this off, that file "
-            "is deleted and begins anew. Changes load the model again.",
+            "Use past answers to draft faster",
+            "Drafts are also copied from past answers, which stay in a private file on this Mac. "
+            "Deleting a conversation or a message, or turning this off, deletes that file. "
+            "Changing this reloads the model.",
             on=self._settings.learn,
-            chosen=self._choose_learn,
+            chosen=self._keep("learn"),
         )
 
     def _keep_box(self) -> QWidget:
         self._kept = plain_label()
-        self._delete = QPushButton("Delete what is kept")
+        self._delete = QPushButton("Delete cache")
         self._delete.setEnabled(False)
         self._delete.clicked.connect(self.deletion_asked)
         return _explained_box(
-            "Keep on disk what the model has read of documents",
-            "A document is then read once, also after a restart, and so are long instructions of "
-            "programs that use the local server. The files are private and contain the text; "
-            "deleting the document or a conversation with it deletes them. "
-            "Changes load the model again.",
+            "Cache documents on disk",
+            "The model reads a document, or the long instructions of a program that uses the local "
+            "server, only once. The cache is private and contains the text. Deleting the document "
+            "or its conversation deletes its part. Changing this reloads the model.",
             _row(self._kept, self._delete),
             on=self._settings.keep_documents,
-            chosen=self._choose_keep,
+            chosen=self._keep("keep_documents"),
         )
 
     def _tools_row(self) -> QWidget:
         button = QPushButton("Set up…")
         button.setAccessibleName("Set up tools")
         button.clicked.connect(self.tools_asked)
-        return _row(plain_label("What a model may read, ask and run, if you allow it"), button)
+        return _row(plain_label("Choose the tools that models may call"), button)
 
     def _notifications_box(self) -> QWidget:
-        box = EdgedCheckBox("When an answer ends while you use another program")
+        box = EdgedCheckBox("Notify me when an answer is ready")
         box.setChecked(self._settings.notifications)
-        box.toggled.connect(self._choose_notifications)
+        box.toggled.connect(self._keep("notifications"))
         return box
 
     # Changes
 
-    def _choose_theme(self, chosen: str) -> None:
-        self._settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
-        self._theme.refresh()
+    def _keep(
+        self, name: str, read: Callable[[Any], object] = lambda value: value
+    ) -> Callable[[Any], None]:
+        """Return what stores a choice, as `read` returns it, as the setting with this name."""
+        of_theme = name in ("theme", "font_family", "font_points")
 
-    def _choose_family(self, family: str) -> None:
-        self._settings.font_family = family
-        self._theme.refresh()
+        def keep(value: Any) -> None:
+            setattr(self._settings, name, read(value))
+            if of_theme:
+                self._theme.refresh()
+            else:
+                self.changed.emit()
 
-    def _choose_size(self, points: float) -> None:
-        self._settings.font_points = points
-        self._theme.refresh()
+        return keep
 
     def _choose_normal_size(self) -> None:
         self._settings.font_points = None
@@ -270,48 +267,10 @@ class SettingsDialog(Dialog):
         self._settings.font_points = None  # setting the box has stored a number
         self._theme.refresh()
 
-    def _choose_key(self, chosen: str) -> None:
-        self._settings.enter_sends = chosen == "enter"
-        self.changed.emit()
-
-    def _choose_drafts(self, chosen: str) -> None:
-        self._settings.drafts_in_text = DraftsInText(chosen)
-        self.changed.emit()
-
-    def _choose_parallel(self, chosen: str) -> None:
-        self._settings.parallel = int(chosen)
-        self.changed.emit()
-
-    def _choose_learn(self, on: bool) -> None:
-        self._settings.learn = on
-        self.changed.emit()
-
-    def _choose_keep(self, on: bool) -> None:
-        self._settings.keep_documents = on
-        self.changed.emit()
-
-    def _choose_notifications(self, on: bool) -> None:
-        self._settings.notifications = on
-        self.changed.emit()
-
-    def _choose_preset(self, name: str) -> None:
-        preset = next(one for one in (*BUILT_IN, *self._own) if one.name == name)
-        self._keep_new(sampling=preset.sampling)
-
-    def _choose_max_tokens(self, tokens: float) -> None:
-        self._keep_new(max_tokens=round(tokens))
-
-    def _choose_overflow(self, chosen: str) -> None:
-        self._keep_new(overflow=next(one for one in get_args(Overflow) if one == chosen))
-
     def _keep_new(self, **values: object) -> None:
         self._new = replace(self._new, **values)  # type: ignore[arg-type]
         new = None if self._new == DEFAULTS else self._new
         self._settings.new_settings = settings_to_json(new)
-        self.changed.emit()
-
-    def _keep_prompt(self) -> None:
-        self._settings.new_system_prompt = self._prompt.toPlainText()
         self.changed.emit()
 
 
@@ -334,6 +293,22 @@ class _Form(QWidget):
             widget.setAccessibleName(name)
         self._rows.addRow(label, widget)
 
+    def choose(
+        self,
+        name: str,
+        choices: tuple[Choice, ...],
+        value: str,
+        chosen: Callable[[str], None],
+        *,
+        tip: str = "",
+    ) -> None:
+        box = ChoiceBox(name)
+        box.set_choices(choices)
+        box.set_value(value)
+        box.chosen.connect(chosen)
+        box.setToolTip(tip)
+        self.add(name, box)
+
 
 class _Note(QLabel):
     """Wrapped lines that are never cut off: a page of tabs does not ask for their height."""
@@ -353,16 +328,6 @@ class _Steady(QComboBox):
 
     def wheelEvent(self, event: object) -> None:
         event.ignore()  # type: ignore[attr-defined]
-
-
-def _choices(
-    name: str, choices: tuple[Choice, ...], value: str, chosen: Callable[[str], None]
-) -> ChoiceBox:
-    box = ChoiceBox(name)
-    box.set_choices(choices)
-    box.set_value(value)
-    box.chosen.connect(chosen)
-    return box
 
 
 def _explained_box(

@@ -1,17 +1,14 @@
 """The figures of an answer, stored with it so that they can be shown without its trace.
 
-Computed once from its events, when it has ended. Knows events and JSON; no SQL.
+Computed once from its events, when it has ended. Knows events; no SQL.
 """
 
-import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.conversation.stats import NoRatio, against_plain, update
 from engine.events import Done, Event, Failed, Prefill, Stats, Text, Verdict
-from models.typed_json import decode
 
 StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
 """`end`: the model ended the text itself. Empty where the last event is missing."""
@@ -75,22 +72,6 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
     ratio = against_plain(stats)
     times = None if isinstance(ratio, NoRatio) else ratio
     return AnswerFigures(tokens, decode_seconds, first, reason, *gap, stats.rounds, times)
-
-
-def figures_to_json(figures: AnswerFigures | None) -> str | None:
-    """Return the figures as one line of JSON; without figures None."""
-    return None if figures is None else json.dumps(dataclasses.asdict(figures))
-
-
-def figures_from_json(text: str | None) -> AnswerFigures | None:
-    """Return the figures that `figures_to_json` wrote; None if they cannot be read. The answer is
-    then shown without figures, as older answers are."""
-    if text is None:
-        return None
-    try:
-        return decode(AnswerFigures, json.loads(text), place="figures")
-    except (ValueError, RecursionError):
-        return None
 
 
 def _reason(done: Done) -> StopReason:

@@ -4,51 +4,34 @@ answer in order.
 Knows values and JSON; no SQL, and not how a tool runs.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.conversations.stored_json import read_or, write
 from engine.stretches import Kind, Stretch, cut, divided
 from engine.tools.steps import Step, StepCall, line_of
 from engine.tools.turn import Permissions
-from models.typed_json import decode
 
 # In SQL, the stored steps as `stopped` returns them. In a text of theirs, quotation marks are
 # escaped.
 STOPPED = """replace(steps, '"state": "running"', '"state": "cancelled"')"""
 
 
-def steps_to_json(steps: Sequence[Step]) -> str:
-    """Return the steps as one line of JSON; empty for none."""
-    return json.dumps([dataclasses.asdict(step) for step in steps]) if steps else ""
-
-
-def steps_from_json(text: str) -> tuple[Step, ...]:
-    """Return the steps that `steps_to_json` wrote; none if they are damaged."""
-    try:
-        return decode(tuple[Step, ...], json.loads(text), place="steps") if text else ()
-    except (ValueError, RecursionError):
-        return ()
-
-
 def permissions_to_json(permissions: Permissions) -> str:
     """Return what the user allowed in a conversation as one line of JSON; empty for nothing."""
     kept = {"always": sorted(permissions.always), "never": sorted(permissions.never)}
-    return json.dumps(kept) if any(kept.values()) else ""
+    return write(kept if any(kept.values()) else None)
 
 
 def permissions_from_json(text: str) -> Permissions:
     """Return what `permissions_to_json` wrote; nothing is allowed if it is damaged."""
-    try:
-        kept = decode(_Kept, json.loads(text), place="tools") if text else _Kept()
-    except (ValueError, RecursionError):
-        return Permissions()
+    kept = read_or(_Kept, text, _Kept())
     return Permissions(always=frozenset(kept.always), never=frozenset(kept.never))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Kept:
     always: tuple[tuple[str, str], ...] = ()
     never: tuple[tuple[str, str], ...] = ()

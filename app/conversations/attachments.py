@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.conversations import conversation_table
-from app.conversations.database import insert
+from app.conversations.database import disk_problem, insert
 from app.conversations.records import Entry, ExportedChat, clean, picture_of
 from engine.documents import Document, document_from_json
 from engine.documents.prompt import Sent, sent_from_json
@@ -153,15 +153,13 @@ def drop_unused(connection: sqlite3.Connection) -> set[str]:
 
 def drop_copies(folder: Path, known: set[str]) -> None:
     """Remove the copies of documents that are not `known`, by their digests. Raises Problem."""
-    try:
+    with disk_problem(
+        f"Copies of documents cannot be deleted in {folder}",
+        "Check that you may write there, then try again.",
+    ):
         for copy in folder.iterdir() if folder.is_dir() else ():
             if copy.stem not in known:
                 copy.unlink()
-    except OSError as error:
-        raise Problem(
-            f"Copies of documents cannot be deleted in {folder}: {error.strerror or error}.",
-            "Check that you may write there, then try again.",
-        ) from error
 
 
 def keep_copy(original: Path | bytes, folder: Path, document: Document) -> None:
@@ -170,7 +168,10 @@ def keep_copy(original: Path | bytes, folder: Path, document: Document) -> None:
     copy = copy_of(folder, document)
     if copy.exists():
         return
-    try:
+    with disk_problem(
+        f"{document.name} cannot be copied to {folder}",
+        "Check that the disk has space and that you may write there, then attach it again.",
+    ):
         data = original if isinstance(original, bytes) else original.read_bytes()
         if document.format == "pdf" and hashlib.sha256(data).hexdigest() != document.digest:
             return
@@ -178,11 +179,6 @@ def keep_copy(original: Path | bytes, folder: Path, document: Document) -> None:
         with replacing(copy) as partial:
             partial.touch(mode=0o600)
             partial.write_bytes(data)
-    except OSError as error:
-        raise Problem(
-            f"No copy of {document.name} could be made in {folder}: {error.strerror or error}.",
-            "Check that the disk has space and that you may write there, then attach it again.",
-        ) from error
 
 
 def copy_of(folder: Path, document: Document) -> Path:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from app.conversations import schema
-from app.conversations.database import check_sound, problems
+from app.conversations.database import check_sound, disk_problem, problems
 from models.errors import Problem
 from models.files import publish, replacing
 from models.in_words import size
@@ -63,25 +63,22 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
     """
     final = folder / f"{now.astimezone(UTC).strftime(_NAME)}{_SUFFIX}"
     partial = final.with_suffix(".partial")
+    remedy = "Check that the disk has space. The conversations themselves are safe."
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in folder.glob("*.partial"):  # of a killed process
-            leftover.unlink()
-        _check_room(connection, folder)
-        partial.touch(mode=0o600)
-        with problems(), closing(sqlite3.connect(partial, isolation_level=None)) as copy:
-            connection.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
-            check_sound(copy)
-        publish(partial, final)
-        size_bytes = final.stat().st_size
-        for backup in to_drop(backups(folder), now=now):
-            backup.path.unlink()
-    except OSError as error:
-        raise Problem(
-            f"No backup could be made ({error.strerror or error}).",
-            "Check that the disk has space. The conversations themselves are safe.",
-        ) from error
+        with disk_problem("No backup could be made", remedy):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for leftover in folder.glob("*.partial"):  # of a killed process
+                leftover.unlink()
+            _check_room(connection, folder)
+            partial.touch(mode=0o600)
+            with problems(), closing(sqlite3.connect(partial, isolation_level=None)) as copy:
+                connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+                check_sound(copy)
+            publish(partial, final)
+            size_bytes = final.stat().st_size
+            for backup in to_drop(backups(folder), now=now):
+                backup.path.unlink()
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

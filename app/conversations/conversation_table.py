@@ -17,8 +17,8 @@ from app.conversations.records import (
     settings_from_json,
     settings_to_json,
     texts_from_json,
-    texts_to_json,
 )
+from app.conversations.stored_json import write
 from engine.request import Request
 from engine.tools.turn import Permissions
 from models.errors import Problem
@@ -124,7 +124,7 @@ def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) ->
 
 
 def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple[str, ...]) -> None:
-    _set(connection, conversation, queued=texts_to_json(queued))
+    _set(connection, conversation, queued=write([clean(text) for text in queued]))
 
 
 def permit(connection: sqlite3.Connection, conversation: int, permissions: Permissions) -> None:

@@ -100,6 +100,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
+def disk_problem(failure: str, remedy: str) -> Iterator[None]:
+    """Raise an OSError of the block as a Problem: the failure with its reason, and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(f"{failure}: {error.strerror or error}.", remedy) from error
+
+
+@contextmanager
 def problems() -> Iterator[None]:
     """Raise SQLite's errors as Problems, where the user can do something."""
     try:

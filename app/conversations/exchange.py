@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from app.conversations import chatgpt, claude, lm_studio, openai, slipstream_json
 from app.conversations.answer_steps import in_order, line, texts_of
+from app.conversations.database import disk_problem
 from app.conversations.markdown_part import part, unloaded
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean, picture_of
@@ -42,17 +43,14 @@ _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 def read_chats(path: Path) -> tuple[ExportedChat, ...]:
     """Return the chats in the file at `path`, at least one. Raises Problem."""
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_ZIP)) == _ZIP:
-                return _read_zip(file)
-            file.seek(0)
-            data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that it is a file and that you may read it.",
-        ) from error
+    with (
+        disk_problem(f"{path} cannot be read", "Check that it is a file and that you may read it."),
+        path.open("rb") as file,
+    ):
+        if file.read(len(_ZIP)) == _ZIP:
+            return _read_zip(file)
+        file.seek(0)
+        data = file.read(LARGEST_BYTES + 1)
     return parse(data)
 
 

@@ -21,8 +21,8 @@ from app.conversations.records import (
     clean,
     from_milliseconds,
     texts_from_json,
-    texts_to_json,
 )
+from app.conversations.stored_json import write
 from models.errors import Problem
 
 _FOLDER = "id, name, open, instruction, files"
@@ -153,7 +153,7 @@ def set_up_folder(
     _folder(connection, folder)
     connection.execute(
         "UPDATE folders SET instruction = ?, files = ? WHERE id = ?",
-        (clean(instruction), texts_to_json(tuple(files)), folder),
+        (clean(instruction), write([clean(file) for file in files]), folder),
     )
 
 

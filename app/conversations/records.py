@@ -4,8 +4,6 @@ Knows no SQL and no file format. A conversation's settings are the engine's own 
 only the engine defines them.
 """
 
-import dataclasses
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +13,7 @@ from typing import Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.spelled import spelled, stretches_in
+from app.conversations.stored_json import read_or, write
 from engine.documents import Document
 from engine.documents.prompt import Sent, SentDocument
 from engine.documents.words import WORD
@@ -22,9 +21,7 @@ from engine.request import ChatMessage, Picture, Request, Role
 from engine.stretches import Stretch, said
 from engine.tools.steps import Step, messages_of
 from engine.tools.turn import Permissions
-from models.errors import Problem
 from models.in_words import one_line
-from models.typed_json import decode
 
 MessageState = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
 """How a message is, or how it ended. Only an answer is ever anything but complete.
@@ -321,34 +318,18 @@ class ExportedChat:
 
 def settings_to_json(settings: Request | None) -> str:
     """Return the settings as one line of JSON; empty for None."""
-    return "" if settings is None else json.dumps(dataclasses.asdict(settings))
+    return write(settings)
 
 
 def settings_from_json(text: str) -> Request | None:
-    """Return the settings that `settings_to_json` wrote.
-
-    Returns None, for the defaults, if this version does not understand them.
-    """
-    if not text:
-        return None
-    try:
-        return decode(Request, json.loads(text), place="settings")
-    except (Problem, ValueError, RecursionError):
-        return None
-
-
-def texts_to_json(texts: tuple[str, ...]) -> str:
-    """Return some texts as one line of JSON; empty for none."""
-    return json.dumps([clean(text) for text in texts]) if texts else ""
+    """Return the settings that `settings_to_json` wrote; None, for the defaults, if this version
+    does not understand them."""
+    return read_or(Request, text, None)
 
 
 def texts_from_json(text: str) -> tuple[str, ...]:
-    """Return the texts that `texts_to_json` wrote; none if they are damaged."""
-    try:
-        found = json.loads(text) if text else []
-    except (ValueError, RecursionError):
-        return ()
-    return tuple(filter(None, map(str, found))) if isinstance(found, list) else ()
+    """Return the texts of a list in JSON, without empty ones; none if it is damaged."""
+    return tuple(filter(None, read_or(tuple[str, ...], text, ())))
 
 
 def clean(text: str) -> str:

@@ -15,10 +15,10 @@ from app.conversations.database import (
     check_sound,
     connect,
     damaged,
+    disk_problem,
     make_writable,
     problems,
 )
-from models.errors import Problem
 
 
 def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | None]:
@@ -27,7 +27,8 @@ def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | 
     Raises Problem if the file is of another version, another program's, in use, or not writable.
     The file is then unchanged.
     """
-    try:
+    remedy = f"Check that {path.parent} is there, writable and has space, then try again."
+    with disk_problem("The conversations cannot be opened", remedy):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         notice = None
         if _is_lost(path) and backup.backups(backups):
@@ -37,11 +38,6 @@ def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | 
         except Damaged:
             notice = _replace(path, backups, what="was damaged")
             return _open(path), notice
-    except OSError as error:
-        raise Problem(
-            f"The conversations cannot be opened ({error.strerror or error}).",
-            f"Check that {path.parent} is there, writable and has space, then try again.",
-        ) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -6,12 +6,13 @@ Answers that were imported or edited are stored so, or with the marks of their m
 import json
 import re
 from collections.abc import Sequence
-from typing import get_args
 
+from app.conversations.stored_json import read_or
 from engine.stretches import Kind, Stretch, joined, said
 
 _MARKS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 _OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _MARKS))})\s*")
+_Pairs = tuple[tuple[Kind, int], ...]
 _LONE_END = re.compile(r"^</think>[ \t]*$", re.MULTILINE)
 
 
@@ -58,20 +59,16 @@ def _sized(sizes: Sequence[tuple[Kind, int]]) -> list[Stretch]:
 
 
 def stretches_to_json(stretches: Sequence[Stretch]) -> str:
-    """Return the stretches as one line of JSON."""
-    return json.dumps([[one.kind, one.length] for one in stretches])
+    """Return the stretches as one line of JSON, in the form that the index of the search reads."""
+    return json.dumps([[stretch.kind, stretch.length] for stretch in stretches])
 
 
 def stretches_from_json(stored: str | None, text: str) -> tuple[Stretch, ...]:
-    """Return the stretches that `stretches_to_json` wrote; if there are none, or damaged ones,
+    """Return the stretches that `stretches_to_json` wrote; without them, or if they are damaged,
     those that the text shows."""
-    kinds: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
-    try:
-        found = None if stored is None else json.loads(stored)
-        return (
-            stretches_in(text)
-            if found is None
-            else joined(Stretch(kinds[kind], max(0, int(length))) for kind, length in found)
-        )
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return stretches_in(text)
+    found = read_or(_Pairs, stored, None)
+    return (
+        stretches_in(text)
+        if found is None
+        else joined(_sized([(kind, max(0, length)) for kind, length in found]))
+    )

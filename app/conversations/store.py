@@ -13,9 +13,9 @@ Knows no Qt, no file format but its own, and not how an answer is made.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from app.conversations import (
     traces,
     tree,
 )
-from app.conversations.database import problems, transaction
+from app.conversations.database import disk_problem, problems, transaction
 from app.conversations.records import (
     Conversation,
     DeletedMessages,
@@ -451,16 +451,9 @@ def backups_of(path: Path) -> Path:
     return path.parent / "backups"
 
 
-@contextmanager
-def _changing(folder: Path, failure: str) -> Iterator[None]:
+def _changing(folder: Path, failure: str) -> AbstractContextManager[None]:
     """Raise Problem, which begins with `failure`, if `folder` cannot be changed in the block."""
-    try:
-        yield
-    except OSError as error:
-        raise Problem(
-            f"{failure}: {folder}: {error.strerror or error}.",
-            "Check that you may write there, then try again.",
-        ) from error
+    return disk_problem(f"{failure}: {folder}", "Check that you may write there, then try again.")
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:

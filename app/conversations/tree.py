@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.conversations import attachments, conversation_table, filing, traces
-from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
-from app.conversations.answer_steps import STOPPED, steps_from_json, steps_to_json
+from app.conversations import attachments, conversation_table, filing, stored_json, traces
+from app.conversations.answer_figures import AnswerFigures, figures_of
+from app.conversations.answer_steps import STOPPED
 from app.conversations.database import insert as _insert
 from app.conversations.records import (
     Conversation,
@@ -187,7 +187,7 @@ def begin(
         target=target,
         drafter=drafter,
         stretches=stretches_to_json(stretches),
-        steps=steps_to_json(steps),
+        steps=stored_json.write(steps),
         now_ms=now_ms,
     )
 
@@ -256,7 +256,7 @@ def finish(
     _write(connection, answer, content=content, state=state, events=events, steps=stopped(steps))
     connection.execute(
         "UPDATE messages SET figures = ? WHERE id = ?",
-        (figures_to_json(figures_of(events)), answer),
+        (stored_json.write(figures_of(events)), answer),
     )
     traces.extend(connection, answer, events)
     traces.join(connection, answer)
@@ -336,7 +336,7 @@ def add(
                 drafter=entry.drafter,
                 edited=entry.edited,
                 stretches=stretches_to_json(entry.stretches) if entry.steps else None,
-                steps=steps_to_json(entry.steps),
+                steps=stored_json.write(entry.steps),
                 created_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
@@ -360,7 +360,7 @@ def _write(
     changed = connection.execute(
         "UPDATE messages SET content = ?, state = ?, stretches = ?, steps = ? "
         "WHERE id = ? AND state = 'streaming'",
-        (clean(content), state, stretches, steps_to_json(steps), answer),
+        (clean(content), state, stretches, stored_json.write(steps), answer),
     ).rowcount
     if not changed:
         get(connection, answer)
@@ -399,9 +399,9 @@ def _message(row: tuple[Any, ...]) -> Message:
         created=from_milliseconds(created_ms),
         place=place,
         siblings=siblings,
-        figures=figures_from_json(figures),
+        figures=stored_json.read_or(AnswerFigures, figures, None),
         sent=attachments.unpacked(sent),
         edited=bool(edited),
         stretches=stretches_from_json(stretches, known["content"]) if is_answer else (),
-        steps=steps_from_json(steps),
+        steps=stored_json.read_or(tuple[Step, ...], steps, ()),
     )

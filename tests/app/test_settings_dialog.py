@@ -90,7 +90,7 @@ def test_the_theme_and_the_font_change_at_once(opened: Opened) -> None:
     opened.show()
     assert (opened.shown("Theme"), opened.shown("Font")) == ("Dark", family)
     assert opened.field(QDoubleSpinBox, "Text size").value() == own + 3
-    normal = next(one for one in opened.dialog.findChildren(QPushButton) if one.text() == "Normal")
+    normal = next(one for one in opened.dialog.findChildren(QPushButton) if one.text() == "Default")
     normal.click()
     assert opened.settings.font_points is None
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
@@ -106,11 +106,11 @@ def test_notifications_can_be_switched_off(opened: Opened) -> None:
 
 def test_answers_at_once(opened: Opened) -> None:
     assert opened.settings.parallel == 4
-    opened.choose("Answers at once", "2")
+    opened.choose("Parallel answers", "2")
     assert opened.settings.parallel == 2
     assert opened.changes == 1
     opened.show()
-    assert opened.shown("Answers at once") == "2"
+    assert opened.shown("Parallel answers") == "2"
 
 
 def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
@@ -122,7 +122,7 @@ def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
 
 
 def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) -> None:
-    box = opened.field(QCheckBox, "Keep on disk what the model has read of documents")
+    box = opened.field(QCheckBox, "Cache documents on disk")
     assert opened.settings.keep_documents
     for changes, on in enumerate((False, True), start=1):
         box.setChecked(on)
@@ -131,7 +131,7 @@ def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) ->
 
 
 def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened: Opened) -> None:
-    name = "Learn from earlier answers: drafts only, on this machine"
+    name = "Use past answers to draft faster"
     assert not opened.settings.learn
     box = opened.field(QCheckBox, name)
     assert not box.isChecked()
@@ -202,7 +202,11 @@ def test_the_window_follows(open_window: Open, until: Until) -> None:
     window.menus.actions["settings"].trigger()
     dialog = window.findChild(SettingsDialog)
     assert dialog is not None
-    (keys,) = (one for one in dialog.findChildren(QComboBox) if one.accessibleName() == "Send with")
+    (keys,) = (
+        one
+        for one in dialog.findChildren(QComboBox)
+        if one.accessibleName() == "Send messages with"
+    )
     keys.setCurrentIndex(1)
     keys.activated.emit(1)
     assert not window.composer.field.enter_sends

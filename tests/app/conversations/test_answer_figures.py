@@ -4,11 +4,10 @@ import pytest
 
 from app.conversations.answer_figures import (
     AnswerFigures,
-    figures_from_json,
     figures_of,
-    figures_to_json,
 )
 from app.conversations.store import Store
+from app.conversations.stored_json import read_or, write
 from engine.events import Done, DoneReason, Event, Failed, Prefill, Stats, Text
 from tests.support.app.store_samples import answered, asked, round_of
 
@@ -67,10 +66,10 @@ def test_without_a_round_there_are_none() -> None:
 
 def test_they_travel_as_json() -> None:
     figures = AnswerFigures(3, 0.5, None, "end")
-    assert figures_from_json(figures_to_json(figures)) == figures
-    assert figures_to_json(None) is None
+    assert read_or(AnswerFigures, write(figures), None) == figures
+    assert write(None) == ""
     for broken in (None, "", "{", "[]", '{"tokens": "3"}', "[" * 100_000):
-        assert figures_from_json(broken) is None
+        assert read_or(AnswerFigures, broken, None) is None
 
 
 def test_they_are_stored_where_the_answer_ends(store: Store) -> None:

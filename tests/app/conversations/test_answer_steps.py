@@ -10,11 +10,10 @@ from app.conversations import exchange
 from app.conversations.answer_steps import (
     permissions_from_json,
     permissions_to_json,
-    steps_from_json,
-    steps_to_json,
 )
 from app.conversations.records import Message
 from app.conversations.store import Store
+from app.conversations.stored_json import read_or, write
 from engine.events import Text
 from engine.stretches import Stretch
 from engine.tools.steps import Step, StepCall
@@ -65,12 +64,12 @@ def test_steps_are_stored_and_given_to_the_model(store: Store) -> None:
 
 @pytest.mark.parametrize("kept", ["", "nonsense", "{}", '[{"place": "x"}]', "[" * 100_000])
 def test_damaged_steps_are_none(kept: str) -> None:
-    assert steps_from_json(kept) == ()
+    assert read_or(tuple[Step, ...], kept, ()) == ()
     assert permissions_from_json(kept) == Permissions()
 
 
 def test_steps_and_permissions_come_back_as_they_were() -> None:
-    assert steps_from_json(steps_to_json(STEPS)) == STEPS
+    assert read_or(tuple[Step, ...], write(STEPS), ()) == STEPS
     allowed = Permissions(frozenset({("a", "b")}), frozenset({("c", "d"), ("c", "e")}))
     assert permissions_from_json(permissions_to_json(allowed)) == allowed
     assert permissions_to_json(Permissions(trusted=frozenset({"a"}))) == ""
