@@ -5,26 +5,21 @@ Stores a text before it is replaced, and gives back a text that could not be sen
 conversation and the composer; not how a message is answered.
 """
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
 
-from app.chat.answers import Answers
+from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, Place, ended_well
-from app.chat.tool_runner import ToolRunner
 from app.chat.writing import Writing
 from app.conversations.records import Message, Unsent
-from app.conversations.store import Store
-from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
-from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
-from app.settings import Settings, WindowSettings
+from app.settings import WindowSettings
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.process.protocol import Loaded
@@ -54,40 +49,33 @@ class ComposerController(QObject):
         self,
         composer: Composer,
         conversation: OpenConversation,
-        answers: Answers,
+        application: Application,
         *,
-        store: Store,
         notices: Notices,
         settings: WindowSettings,
-        shared: Settings,
-        engine: EngineProcess,
-        loaded: Callable[[], Loaded | None],
-        read: Read,
-        tools: ToolRunner,
     ) -> None:
-        """`settings` keep the text of a conversation without messages; `shared` are the settings of
-        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files. `tools`
-        says which tools there are."""
+        """`settings` keep the text of a conversation without messages."""
         super().__init__(composer)
         self._of: int | None = 0  # the conversation of the text, None for a new one; 0 at first
         self._aside = ""  # the text of the new message, while a message is edited
         self._edited: Message | None = None
         self._returned: list[tuple[str, Problem, Place]] = []  # of what is not shown
+        self._composer, self._conversation = composer, conversation
+        self._notices, self._settings = notices, settings
+        self._answers = answers = application.answers
+        self._store, self._loader = application.store, application.loader
+        self._shared, self._tools = application.settings, application.tools
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
             composer,
             conversation,
             answers,
-            store,
-            read=read,
-            settings=shared,
+            self._store,
+            read=application.read,
+            settings=self._shared,
             tokens=self.tokens,
-            engine=engine,
+            engine=application.engine,
         )
-        self._composer, self._conversation, self._answers = composer, conversation, answers
-        self._store = store
-        self._notices, self._settings, self._loaded = notices, settings, loaded
-        self._shared, self._tools = shared, tools
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
@@ -99,7 +87,7 @@ class ComposerController(QObject):
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
         composer.tools.permitted.connect(conversation.permit)
-        tools.changed.connect(self._show_tools)
+        self._tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
         self._glance.timeout.connect(self._look_at_reasoning)
         composer.changed.connect(self._on_text)
@@ -117,8 +105,8 @@ class ComposerController(QObject):
         conversation.failed.connect(self._show_queue)
         self.tokens.counted.connect(self._on_counted)
         self._on_opened()
-        if (already := loaded()) is not None:
-            self.use(already)
+        if (loaded := self._loader.loaded) is not None:
+            self.use(loaded)
 
     @property
     def editing(self) -> int:
@@ -265,7 +253,7 @@ class ComposerController(QObject):
         self._show_thinking()
 
     def _show_thinking(self) -> None:
-        loaded = self._loaded()
+        loaded = self._loader.loaded
         choices = loaded.thinking if loaded is not None else ()
         self._composer.thinking.show_choices(choices, self._conversation.settings.thinking)
 
@@ -354,7 +342,7 @@ class ComposerController(QObject):
             self.count()
 
     def _on_counted(self, tokens: int) -> None:
-        loaded = self._loaded()
+        loaded = self._loader.loaded
         limit = loaded.context_length if loaded else None
         leaves_out = self._conversation.settings.overflow != "stop"
         count, text, excess = self.tokens.counting, self._composer.text, 0

@@ -44,7 +44,6 @@ from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
 from app.documents.words_in_documents import WordsInDocuments
-from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import COMMANDS, Command, Menus, come_forward, key_text
@@ -52,6 +51,7 @@ from app.models.controller import LibraryController
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
+from app.models.readiness import RESTART, ProblemKind
 from app.models.view import PageName
 from app.notices import Notices, Offer
 from app.settings import Pair
@@ -131,24 +131,12 @@ class Window(QMainWindow):
         )
         AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers)
-        self.engine_status = EngineStatus(
-            application.readiness,
-            notices=self.notices,
-            composer=self.composer,
-            remark=self.rounds.panel.remark,
-        )
         self.composer_controller = ComposerController(
             self.composer,
             self.conversation,
-            self.answers,
-            store=self.store,
+            application,
             notices=self.notices,
             settings=self.own,
-            shared=self.settings,
-            engine=self.engine,
-            loaded=lambda: application.loader.loaded,
-            read=application.read,
-            tools=application.tools,
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
@@ -318,13 +306,19 @@ class Window(QMainWindow):
 
         Only methods: their connection ends with the window.
         """
-        application = self.application
+        application, readiness = self.application, self.application.readiness
+        readiness.blocked_changed.connect(self._show_blocked)
+        readiness.matter_changed.connect(self._show_matter)
+        self._show_blocked()
+        for matter in readiness.matters:
+            self._show_matter(matter)
+        self.composer.remedy_asked.connect(readiness.try_again)
         self.loader.loaded_now.connect(self.composer_controller.use)
         self.theme.changed.connect(self._follow_theme)
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
         self.library_controller.view.left.connect(self._on_library_left)
-        self.pair_bar.retry_asked.connect(application.readiness.try_again)
+        self.pair_bar.retry_asked.connect(readiness.try_again)
         self.pair_bar.library_asked.connect(self.open_library)
         self.pair_bar.memory_asked.connect(self.menus.actions["memory"].trigger)
         self.pair_bar.more_drafters_asked.connect(lambda: self.open_library("drafters"))
@@ -488,6 +482,22 @@ class Window(QMainWindow):
         self.notices.say(
             "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
         )
+
+    def _show_blocked(self) -> None:
+        readiness = self.application.readiness
+        self.composer.set_blocked(readiness.blocked, remedy=readiness.remedy)
+
+    def _show_matter(self, matter: ProblemKind) -> None:
+        """Show a problem with the engine or the disk, in a window that is opened later too."""
+        readiness = self.application.readiness
+        text = readiness.matters.get(matter, "")
+        offer = Offer(RESTART, readiness.restart) if matter == "silence" else None
+        if matter == "machine":
+            self.rounds.panel.remark.say(text)
+        elif text:
+            self.notices.say(matter, text, "warning", offer=offer)
+        else:
+            self.notices.take_back(matter)
 
     def _on_problem(self, problem: Problem) -> None:
         self.notices.say("problem", str(problem), "warning", of_conversation=True)
