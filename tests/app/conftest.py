@@ -4,13 +4,12 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from PySide6.QtGui import QFont, QPalette
-from PySide6.QtWidgets import QApplication, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.tool_runner import ToolRunner
@@ -24,11 +23,8 @@ from app.theme.palette import LIGHT
 from app.window import Window
 from app.windows import Windows
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.window_maker import (
-    Open,
-    OpenWindows,
-    Until,
     fake_host,
     make_window,
     make_windows,
@@ -54,24 +50,24 @@ class PatientBot(QtBot):
 
 
 @pytest.fixture(scope="session")
-def qapp_cls() -> type[Program]:
+def qapp_cls():
     return Program
 
 
 @pytest.fixture
-def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
+def qtbot(qapp, request):
     return PatientBot(request)
 
 
 @pytest.fixture(autouse=True, scope="session")
-def modules_are_not_looked_through() -> None:
+def modules_are_not_looked_through():
     """What is imported by now stays to the end: no collection need go through it."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def only_this_thread_collects() -> Iterator[None]:
+def only_this_thread_collects():
     """As in the application: a thread that collected would destroy widgets that are not its own."""
     gc.disable()
     yield
@@ -79,14 +75,14 @@ def only_this_thread_collects() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def clipboard_outlasts_python(qapp: QApplication) -> Iterator[None]:
+def clipboard_outlasts_python(qapp):
     """As at the end of the application; else the process would end with a fault."""
     yield
     leave_texts()
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_folder(tmp_path_factory):
     """A tiny model's, made by another process: the window's tests need no MLX."""
     path = tmp_path_factory.mktemp("models") / "llama"
     program = (
@@ -98,7 +94,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plain_application(qapp: QApplication) -> Iterator[QApplication]:
+def plain_application(qapp):
     """The application, which gets back the looks that a test gives it."""
     palette, tips, font = QPalette(qapp.palette()), QToolTip.palette(), QFont(qapp.font())
     yield qapp
@@ -108,7 +104,7 @@ def plain_application(qapp: QApplication) -> Iterator[QApplication]:
 
 
 @pytest.fixture
-def until(qtbot: QtBot) -> Until:
+def until(qtbot):
     """Waits until something holds; hangs fail."""
 
     def until(holds: Callable[[], object]) -> None:
@@ -118,7 +114,7 @@ def until(qtbot: QtBot) -> Until:
 
 
 @pytest.fixture
-def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Open]:
+def open_window(plain_application, tmp_path):
     """Opens a window whose engine takes these steps, and begins."""
     windows: list[Window] = []
 
@@ -143,7 +139,7 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
 
 
 @pytest.fixture
-def open_windows(plain_application: QApplication, tmp_path: Path) -> Iterator[OpenWindows]:
+def open_windows(plain_application, tmp_path):
     """Opens the windows that were open at the end of the run before, one at first, and begins."""
     runs: list[Windows] = []
 
@@ -164,7 +160,7 @@ def open_windows(plain_application: QApplication, tmp_path: Path) -> Iterator[Op
 
 
 @pytest.fixture
-def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
+def begin(qtbot, tmp_path):
     """Begins a talk with a fake host that takes these steps."""
     talks: list[Talk] = []
 
@@ -178,14 +174,14 @@ def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
 
 
 @pytest.fixture
-def formats(qapp: QApplication) -> Formats:
+def formats(qapp):
     font = QFont("DejaVu Sans")
     font.setPointSizeF(10)
     return Formats(font, LIGHT)
 
 
 @pytest.fixture
-def show(qtbot: QtBot, formats: Formats) -> Callable[[str], TextView]:
+def show(qtbot, formats):
     """A view with a finished Markdown text, on the screen."""
 
     windows: list[QWidget] = []  # qtbot does not keep them

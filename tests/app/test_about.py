@@ -7,12 +7,11 @@ import pytest
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.about import AboutDialog, Places, ProblemReport, facts_text, open_path
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommandRunner
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 ANSWER = {
@@ -40,35 +39,35 @@ class Report:
 
 
 @pytest.fixture
-def report(qapp: QApplication) -> Report:
+def report(qapp):
     return Report(qapp)
 
 
-def test_the_doctors_facts_are_copied(report: Report) -> None:
+def test_the_doctors_facts_are_copied(report):
     report.doctor.tell(ANSWER)
     report.doctor.answer(ANSWER)
     assert report.copied == [FACTS]
     assert QApplication.clipboard().text() == FACTS
 
 
-def test_a_doctor_that_finds_something_wrong_is_copied_too(report: Report) -> None:
+def test_a_doctor_that_finds_something_wrong_is_copied_too(report):
     report.doctor.tell(ANSWER)
     report.doctor.fail("The doctor exited.", "")
     assert report.copied == [FACTS]
     assert report.problems == []
 
 
-def test_a_doctor_that_fails_is_reported(report: Report) -> None:
+def test_a_doctor_that_fails_is_reported(report):
     report.doctor.fail("The doctor exited.", "Try again.")
     assert report.copied == []
     assert [problem.message for problem in report.problems] == ["The doctor exited."]
 
 
-def test_an_answer_without_checks_has_no_facts() -> None:
+def test_an_answer_without_checks_has_no_facts():
     assert facts_text({}) == ""
 
 
-def test_the_dialog_names_version_licence_and_places(qtbot: QtBot, tmp_path: Path) -> None:
+def test_the_dialog_names_version_licence_and_places(qtbot, tmp_path):
     window = QWidget()
     qtbot.addWidget(window)
     dialog = AboutDialog(Places(tmp_path, tmp_path / "c.sqlite", None), parent=window)
@@ -83,15 +82,13 @@ def test_the_dialog_names_version_licence_and_places(qtbot: QtBot, tmp_path: Pat
     assert shown.args == [tmp_path]
 
 
-def test_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
+def test_what_is_not_there_is_not_opened(tmp_path):
     for path in (None, tmp_path / "missing"):
         with pytest.raises(Problem):
             open_path(path)
 
 
-def test_the_help_menu_shows_folder_and_log(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_help_menu_shows_folder_and_log(open_window, until, monkeypatch):
     opened: list[str] = []
 
     def open_url(url: QUrl) -> bool:

@@ -7,13 +7,13 @@ from PySide6.QtWidgets import QApplication
 
 from app.commands import CommandRunner
 from models.answers import ANSWERS, Opened
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.children import children_with
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Until) -> None:
+def test_a_closed_window_asks_nothing_of_its_store(open_window, until):
     # A backup that was due five minutes later ended as a traceback.
     window = open_window("ready take load take")
     until(lambda: window.loader.loaded)
@@ -22,7 +22,7 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Unt
     assert not window.application.backups.isActive()
 
 
-def test_it_begins_once(open_window: Open, until: Until) -> None:
+def test_it_begins_once(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     asked: list[None] = []
@@ -32,9 +32,7 @@ def test_it_begins_once(open_window: Open, until: Until) -> None:
     assert asked == []
 
 
-def test_a_model_that_is_prepared_at_the_end_starts_no_engine(
-    open_window: Open, until: Until
-) -> None:
+def test_a_model_that_is_prepared_at_the_end_starts_no_engine(open_window, until):
     # The engine was started again behind the window that had been closed.
     line = ANSWERS.to_json(Opened("/models/tiny"))
     answer = f"print({line!r}, flush=True); sys.stdin.read()"

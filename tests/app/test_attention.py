@@ -2,11 +2,9 @@
 
 import pytest
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.attention import Attention
-from tests.support.app.talk import Begin
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, windows_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -31,12 +29,12 @@ class Messages:
 
 
 @pytest.fixture
-def messages(monkeypatch: pytest.MonkeyPatch) -> Messages:
+def messages(monkeypatch):
     return Messages(monkeypatch)
 
 
 @pytest.fixture
-def window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QWidget:
+def window(qtbot, monkeypatch):
     window = QWidget()
     qtbot.addWidget(window)
     window.show()
@@ -44,7 +42,7 @@ def window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QWidget:
     return window
 
 
-def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages: Messages) -> None:
+def test_one_who_looks_elsewhere_is_told(begin, window, messages):
     talk = begin("ready take load serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
     chosen: list[int] = []
@@ -54,13 +52,10 @@ def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages
     assert messages.alerted == [(window, 1000)]  # a Mac's icon bounces no longer
     attention.findChild(QSystemTrayIcon).messageClicked.emit()
     record = talk.conversation.record
-    assert record is not None
     assert chosen == [record.id]
 
 
-def test_on_a_mac_the_icon_in_the_dock_is_all(
-    begin: Begin, window: QWidget, messages: Messages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_mac_the_icon_in_the_dock_is_all(begin, window, messages, monkeypatch):
     monkeypatch.setattr("app.attention.sys.platform", "darwin")
     talk = begin("ready take load serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
@@ -70,9 +65,7 @@ def test_on_a_mac_the_icon_in_the_dock_is_all(
     assert attention.findChild(QSystemTrayIcon) is None
 
 
-def test_several_that_end_together_are_told_of_together(
-    begin: Begin, window: QWidget, messages: Messages
-) -> None:
+def test_several_that_end_together_are_told_of_together(begin, window, messages):
     talk = begin("ready take load serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
     chosen: list[int] = []
@@ -81,7 +74,6 @@ def test_several_that_end_together_are_told_of_together(
         talk.conversation.new()
         talk.ask(title)
     record = talk.conversation.record
-    assert record is not None
     assert "2" in messages.shown[-1][0]
     assert all(title in messages.shown[-1][1] for title in ("One", "Two"))
     attention.findChild(QSystemTrayIcon).messageClicked.emit()
@@ -94,12 +86,12 @@ def test_several_that_end_together_are_told_of_together(
     "why", ["the window is active", "the person stopped it", "it is closed", "nobody wants it"]
 )
 def test_nobody_else_is(
-    begin: Begin,
-    window: QWidget,
-    messages: Messages,
-    monkeypatch: pytest.MonkeyPatch,
-    why: str,
-) -> None:
+    begin,
+    window,
+    messages,
+    monkeypatch,
+    why,
+):
     talk = begin("ready take load serve")
     wanted = why != "nobody wants it"
     Attention(talk.answers, windows=lambda: [window], wanted=lambda: wanted, parent=window)
@@ -118,9 +110,7 @@ def test_nobody_else_is(
     assert (messages.shown, messages.alerted) == ([], [])
 
 
-def test_where_there_is_no_place_for_messages_nothing_happens(
-    begin: Begin, window: QWidget
-) -> None:
+def test_where_there_is_no_place_for_messages_nothing_happens(begin, window):
     assert not QSystemTrayIcon.isSystemTrayAvailable()
     attention = Attention(
         begin("ready take load serve").answers, windows=lambda: [window], parent=window
@@ -129,12 +119,11 @@ def test_where_there_is_no_place_for_messages_nothing_happens(
     assert attention.findChild(QSystemTrayIcon) is None
 
 
-def test_the_message_leads_to_its_conversation(open_window: Open, until: Until) -> None:
+def test_the_message_leads_to_its_conversation(open_window, until):
     window = open_window()
     window.conversation.say("first")
     until(lambda: len(window.conversation.branch) == 2 and not window.conversation.busy)
     record = window.conversation.record
-    assert record is not None
     window.new()
     windows_of(window).attention.chosen.emit(record.id)
     until(lambda: window.conversation.record == record or len(window.conversation.branch) == 2)

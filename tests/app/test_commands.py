@@ -2,17 +2,15 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pytest
-from PySide6.QtCore import QObject
 
 from app.commands import CommandRunner, RunningCommand
 from models.answers import ANSWERS, Answer, Freed, Refused
 from models.errors import Problem
-from tests.support.app.window_maker import Until
 
 Start = Callable[[str], "Heard"]
 
@@ -37,14 +35,14 @@ class Heard:
 
 
 @pytest.fixture
-def commands(qapp: QObject) -> Iterator[CommandRunner]:
+def commands(qapp):
     commands = CommandRunner((sys.executable, "-c"))
     yield commands
     commands.close()
 
 
 @pytest.fixture
-def start(commands: CommandRunner) -> Start:
+def start(commands):
     """Starts a program."""
     return lambda program: Heard(commands.start(program))
 
@@ -57,7 +55,7 @@ def printing(*answers: Answer) -> str:
     )
 
 
-def test_every_line_is_emitted_and_the_last_is_the_answer(start: Start, until: Until) -> None:
+def test_every_line_is_emitted_and_the_last_is_the_answer(start, until):
     heard = start(printing(Freed(1), Freed(2)))
     assert heard.ends == []  # nothing comes before it was returned
     until(lambda: heard.ends)
@@ -65,13 +63,13 @@ def test_every_line_is_emitted_and_the_last_is_the_answer(start: Start, until: U
     assert heard.ends == [Freed(2)]
 
 
-def test_a_command_may_print_nothing(start: Start, until: Until) -> None:
+def test_a_command_may_print_nothing(start, until):
     heard = start("pass")
     until(lambda: heard.ends)
     assert heard.ends == [None]
 
 
-def test_a_problem_crosses_the_pipe_with_its_remedy(start: Start, until: Until) -> None:
+def test_a_problem_crosses_the_pipe_with_its_remedy(start, until):
     heard = start(f"{printing(Refused('No network.', 'Connect.'))}; raise SystemExit(2)")
     until(lambda: heard.ends)
     assert (heard.problem.message, heard.problem.remedy) == ("No network.", "Connect.")
@@ -85,29 +83,27 @@ def test_a_problem_crosses_the_pipe_with_its_remedy(start: Start, until: Until) 
         ("raise SystemExit(3)", "status 3"),
     ],
 )
-def test_a_process_that_dies_is_a_problem(
-    start: Start, until: Until, program: str, fact: str
-) -> None:
+def test_a_process_that_dies_is_a_problem(start, until, program, fact):
     heard = start(program)
     until(lambda: heard.ends)
     assert fact in heard.problem.message
     assert heard.problem.remedy
 
 
-def test_the_problem_names_what_exited(qapp: QObject, until: Until) -> None:
+def test_the_problem_names_what_exited(qapp, until):
     runner = CommandRunner((sys.executable, "-c"), name="The update check", parent=qapp)
     heard = Heard(runner.start("raise SystemExit(3)"))
     until(lambda: heard.ends)
     assert heard.problem.message.startswith("The update check ")
 
 
-def test_a_missing_program_is_a_problem(qapp: QObject, until: Until) -> None:
+def test_a_missing_program_is_a_problem(qapp, until):
     heard = Heard(CommandRunner(("/no/such/program",), parent=qapp).start("list"))
     until(lambda: heard.ends)
     assert heard.problem.remedy
 
 
-def test_a_dropped_command_ends_and_emits_nothing(start: Start, until: Until) -> None:
+def test_a_dropped_command_ends_and_emits_nothing(start, until):
     heard = start(f"import time; {printing(Freed(1))}; time.sleep(3600)")
     until(lambda: heard.lines)
     child = psutil.Process(heard.running.pid)
@@ -118,9 +114,7 @@ def test_a_dropped_command_ends_and_emits_nothing(start: Start, until: Until) ->
     assert heard.lines == [Freed(1)]
 
 
-def test_closing_lets_downloads_finish_their_writes(
-    commands: CommandRunner, start: Start, until: Until, tmp_path: Any
-) -> None:
+def test_closing_lets_downloads_finish_their_writes(commands, start, until, tmp_path):
     """Their input ends, and that is waited for; the others are killed."""
     program = "import sys; from pathlib import Path; {}; sys.stdin.read(); Path({!r}).touch()"
     paused, not_killed = tmp_path / "paused", tmp_path / "not killed"
@@ -135,6 +129,6 @@ def test_closing_lets_downloads_finish_their_writes(
     assert patient.ends == other.ends == []
 
 
-def test_the_real_command_runs_this_python() -> None:
+def test_the_real_command_runs_this_python():
     assert CommandRunner().command == (sys.executable, "-m", "engine", "models")
     assert os.path.isabs(sys.executable)

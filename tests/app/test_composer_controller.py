@@ -2,7 +2,6 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,13 @@ from app.window import Window
 from engine.documents.prompt import Sent
 from engine.stretches import Stretch
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until
 from tests.support.app.window_use import answered, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_the_context_is_counted_with_the_answer(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_context_is_counted_with_the_answer(open_window, until, monkeypatch):
     window = open_window()
     counted: list[tuple[str, ...]] = []
     monkeypatch.setattr(
@@ -40,7 +37,7 @@ def test_the_context_is_counted_with_the_answer(
     assert [text for text in counted[-1] if text] == ["hello", "served"]
 
 
-def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
+def test_editing_sends_another_version(open_window, until):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
@@ -57,7 +54,7 @@ def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
     until(lambda: texts(window)[0] == "first")
 
 
-def test_an_edit_can_be_given_up(open_window: Open, until: Until) -> None:
+def test_an_edit_can_be_given_up(open_window, until):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
@@ -108,9 +105,7 @@ def leave(window: Window, until: Until, how: str) -> None:
 @pytest.mark.parametrize("which", ["edit", "edit_answer"])
 @pytest.mark.parametrize("how", ["opened", "new", "deleted", "written late", "closed"])
 @pytest.mark.quick(3)
-def test_an_edit_that_is_left_is_there_again(
-    open_window: Open, until: Until, how: str, which: str
-) -> None:
+def test_an_edit_that_is_left_is_there_again(open_window, until, how, which):
     window = open_window()
     written, edited = edit(window, until, which), window.composer_controller.editing
     if how == "closed":
@@ -130,7 +125,7 @@ def test_an_edit_that_is_left_is_there_again(
     assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
 
 
-def test_an_edit_that_changed_nothing_ends_when_it_is_left(open_window: Open, until: Until) -> None:
+def test_an_edit_that_changed_nothing_ends_when_it_is_left(open_window, until):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
@@ -140,7 +135,7 @@ def test_an_edit_that_changed_nothing_ends_when_it_is_left(open_window: Open, un
 
 
 @pytest.mark.parametrize("how", ["esc", "cancel", "other"])
-def test_to_end_an_edit_can_be_undone(open_window: Open, until: Until, how: str) -> None:
+def test_to_end_an_edit_can_be_undone(open_window, until, how):
     window = open_window()
     written, controller = edit(window, until), window.composer_controller
     if how == "esc":
@@ -161,7 +156,7 @@ def test_to_end_an_edit_can_be_undone(open_window: Open, until: Until, how: str)
     assert window.conversation.branch[0].siblings == 2
 
 
-def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window: Open, until: Until) -> None:
+def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window, until):
     window = open_window()
     written = edit(window, until)
     window.new()
@@ -184,9 +179,7 @@ FULL = Problem("The disk is full.", "Make room.")
 @pytest.mark.parametrize("which", ["edit", "edit_answer"])
 @pytest.mark.parametrize("meanwhile", ["busy", "nothing", "typed", "edited", "left"])
 @pytest.mark.quick(4)
-def test_an_edit_that_is_refused_is_not_lost(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch, which: str, meanwhile: str
-) -> None:
+def test_an_edit_that_is_refused_is_not_lost(open_window, until, monkeypatch, which, meanwhile):
     window = open_window()
     written, composer = edit(window, until, which), window.composer
     edited = window.composer_controller.editing
@@ -226,8 +219,8 @@ def test_an_edit_that_is_refused_is_not_lost(
 @pytest.mark.parametrize("meanwhile", ["typed", "left", "left and typed", "edited", "deleted"])
 @pytest.mark.quick(5)
 def test_a_message_that_is_refused_comes_back_where_it_was_written(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch, meanwhile: str, first: bool
-) -> None:
+    open_window, until, monkeypatch, meanwhile, first
+):
     window = open_window()
     composer, planned = window.composer, Future[Sent]()
     if not first:
@@ -275,9 +268,7 @@ def test_a_message_that_is_refused_comes_back_where_it_was_written(
     assert composer.text == "precious"
 
 
-def test_what_is_written_while_a_message_waits_stays(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_while_a_message_waits_stays(open_window, until, monkeypatch):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
@@ -295,7 +286,7 @@ def test_what_is_written_while_a_message_waits_stays(
     assert (texts(window)[2:], window.composer.text) == (["precious", "served"], "next")
 
 
-def test_what_a_card_replaces_can_be_undone(open_window: Open) -> None:
+def test_what_a_card_replaces_can_be_undone(open_window):
     window = open_window()
     QTest.keyClicks(window.composer.field, "my own")
     window.welcome.asked.emit("A card's question")
@@ -304,7 +295,7 @@ def test_what_a_card_replaces_can_be_undone(open_window: Open) -> None:
     assert window.composer.text == "my own"
 
 
-def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until) -> None:
+def test_each_conversation_keeps_what_is_unsent(open_window, until):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
@@ -320,14 +311,11 @@ def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until)
     assert window.composer.text == "for the new"
 
 
-def test_what_is_typed_for_a_new_conversation_survives_news_of_another(
-    open_window: Open, until: Until
-) -> None:
+def test_what_is_typed_for_a_new_conversation_survives_news_of_another(open_window, until):
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
     record = window.conversation.record
-    assert record is not None
     window.menus.actions["new"].trigger()
     QTest.keyClicks(window.composer.field, "for the new")
     window.show_conversation(record.id)
@@ -341,7 +329,6 @@ def test_what_is_typed_for_a_new_conversation_survives_news_of_another(
 def queued(window: Window) -> tuple[str, ...]:
     """The queue, which is the same on the screen, in memory and on the disk."""
     record = window.conversation.record
-    assert record is not None
     assert window.composer.queued.texts == record.queued
     assert window.store.conversation(record.id).result().queued == record.queued
     return record.queued
@@ -354,9 +341,7 @@ def press(window: Window, name: str) -> None:
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
 
-def test_a_queued_message_is_sent_when_the_answer_ends(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_queued_message_is_sent_when_the_answer_ends(open_window, until, tmp_path):
     gate = tmp_path / "gate"
     window = open_window(f"ready take load take wait:{gate} text:one done serve")
     send(window, "first")
@@ -379,9 +364,7 @@ def test_a_queued_message_is_sent_when_the_answer_ends(
 
 
 @pytest.mark.parametrize("how", ["stopped", "failed", "closed"])
-def test_a_queue_outlasts_what_ends_the_answer(
-    open_window: Open, until: Until, tmp_path: Path, how: str
-) -> None:
+def test_a_queue_outlasts_what_ends_the_answer(open_window, until, tmp_path, how):
     gate = tmp_path / "gate"
     steps = {
         "failed": f"ready take load take wait:{gate} text:half failed serve",
@@ -409,9 +392,7 @@ def test_a_queue_outlasts_what_ends_the_answer(
     assert queued(window) == ()
 
 
-def test_a_message_that_is_too_long_can_be_attached(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypatch):
     monkeypatch.setattr(
         "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
     )
@@ -443,9 +424,7 @@ def test_a_message_that_is_too_long_can_be_attached(
     until(answered(window, 2))
 
 
-def test_what_is_too_long_only_by_the_text_of_before_is_sent(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_long_only_by_the_text_of_before_is_sent(open_window, until, monkeypatch):
     monkeypatch.setattr(
         "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
     )

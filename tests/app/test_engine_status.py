@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QLabel
 from app.engine_client.engine_process import Patience
 from engine.events import Done, Stats
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_an_engine_that_dies_is_told_and_comes_back(open_window: Open, until: Until) -> None:
+def test_an_engine_that_dies_is_told_and_comes_back(open_window, until):
     window = open_window("ready take load take text:half kill -- ready take load serve")
     send(window, "go")
     until(answered(window, 2))
@@ -26,7 +26,7 @@ def test_an_engine_that_dies_is_told_and_comes_back(open_window: Open, until: Un
     until(lambda: answered(window, 2)() and texts(window)[1] == "served")
 
 
-def test_an_engine_that_hangs_can_be_restarted(open_window: Open, until: Until) -> None:
+def test_an_engine_that_hangs_can_be_restarted(open_window, until):
     patience = Patience(answering_seconds=0.5)
     window = open_window(
         "ready take load take text:half hang -- ready take load serve", patience=patience
@@ -39,9 +39,7 @@ def test_an_engine_that_hangs_can_be_restarted(open_window: Open, until: Until) 
     until(lambda: window.loader.loaded)
 
 
-def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
-    open_window: Open, until: Until
-) -> None:
+def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(open_window, until):
     window = open_window("exit:3 -- exit:3 -- exit:3 -- ready take load serve")
     until(lambda: window.composer.blocked)
     send(window, "go")
@@ -52,7 +50,7 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
     assert window.composer.blocked == ""
 
 
-def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
+def test_a_model_that_cannot_be_loaded(open_window, until):
     window = open_window("ready take failed take load serve")
     until(lambda: window.composer.blocked)
     assert "Do otherwise." in window.pair_bar.status_text
@@ -61,9 +59,7 @@ def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     assert window.pair_bar.status == "loaded"
 
 
-def test_a_remark_about_the_machine_stands_in_the_panel_alone(
-    open_window: Open, until: Until
-) -> None:
+def test_a_remark_about_the_machine_stands_in_the_panel_alone(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     loaded, remark = window.loader.loaded, window.rounds.panel.remark
@@ -77,9 +73,7 @@ def test_a_remark_about_the_machine_stands_in_the_panel_alone(
     assert remark.words == "It drafts no more."
 
 
-def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(open_windows, until):
     windows = open_windows("ready take failed take load serve")
     first = windows.current
     until(lambda: first.composer.blocked)
@@ -100,9 +94,7 @@ def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(
     assert fourth.pair_bar.status_text == first.pair_bar.status_text
 
 
-def test_notices_about_the_engine_are_in_every_window(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_notices_about_the_engine_are_in_every_window(open_windows, until):
     windows = open_windows()
     first = windows.current
     until(lambda: windows.application.loader.loaded)

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QStandardPaths
 from PySide6.QtWidgets import QFileDialog, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.files import ask_to_save, file_name, last_folder, set_last_folder, write_text
 from models.errors import Problem
 
 
 @given(st.text(max_size=200))
-def test_any_title_gives_a_name(tmp_path_factory: pytest.TempPathFactory, title: str) -> None:
+def test_any_title_gives_a_name(tmp_path_factory, title):
     name = file_name(f"{title}.json")
     assert name.endswith(".json")
     assert len(name) <= 90
@@ -24,15 +23,13 @@ def test_any_title_gives_a_name(tmp_path_factory: pytest.TempPathFactory, title:
     path.unlink()
 
 
-def test_a_title_stays_readable() -> None:
+def test_a_title_stays_readable():
     assert file_name("What is 3/4 of 1.5?.md") == "What is 3 4 of 1.5.md"
     assert file_name("...md") == "Conversation.md"
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
-def test_a_dialog_starts_in_documents_and_then_where_it_was_last(
-    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dialog_starts_in_documents_and_then_where_it_was_last(qtbot, tmp_path, monkeypatch):
     parent = QWidget()
     qtbot.addWidget(parent)
     set_last_folder("")
@@ -55,7 +52,7 @@ def test_a_dialog_starts_in_documents_and_then_where_it_was_last(
     assert last_folder() == documents
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole(tmp_path):
     path = tmp_path / "out.md"
     write_text(path, "one")
     write_text(path, "zwei, zwölf")
@@ -63,7 +60,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(Problem) as caught:
         write_text(tmp_path / "missing" / "out.md", "one")
     assert caught.value.remedy

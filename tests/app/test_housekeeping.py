@@ -4,20 +4,18 @@ import gc
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import shiboken6
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent, QGuiApplication
-from pytestqt.qtbot import QtBot
 
 from app import housekeeping
-from app.housekeeping import GcScheduler, Program
+from app.housekeeping import GcScheduler
 
 
-def test_a_file_that_is_dropped_on_the_icon_is_given(qapp: Program, tmp_path: Path) -> None:
+def test_a_file_that_is_dropped_on_the_icon_is_given(qapp, tmp_path):
     given: list[Path] = []
     qapp.file_given.connect(given.append)
     qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(tmp_path / "a text.txt"))))
@@ -41,12 +39,12 @@ class Busy:
 
 
 @pytest.fixture
-def busy() -> Busy:
+def busy():
     return Busy()
 
 
 @pytest.fixture
-def collector(busy: Busy, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcScheduler]:
+def collector(busy, qtbot, monkeypatch):
     monkeypatch.setattr(housekeeping, "_REST_SECONDS", 0.0)
     made = GcScheduler(lambda: busy.now)
     yield made
@@ -55,11 +53,11 @@ def collector(busy: Busy, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iter
     gc.enable()
 
 
-def test_python_does_not_collect_by_itself(collector: GcScheduler) -> None:
+def test_python_does_not_collect_by_itself(collector):
     assert not gc.isenabled()
 
 
-def test_young_garbage_goes_at_once_even_while_busy(collector: GcScheduler, busy: Busy) -> None:
+def test_young_garbage_goes_at_once_even_while_busy(collector, busy):
     busy.now = True
     gone = weakref.ref(Cycle())
     many = [[] for _ in range(2000)]  # type: ignore[var-annotated]
@@ -68,7 +66,7 @@ def test_young_garbage_goes_at_once_even_while_busy(collector: GcScheduler, busy
     assert len(many) == 2000
 
 
-def test_old_garbage_waits_until_nobody_would_notice(collector: GcScheduler, busy: Busy) -> None:
+def test_old_garbage_waits_until_nobody_would_notice(collector, busy):
     old = Cycle()
     gone = weakref.ref(old)
     gc.collect()  # it is old now
@@ -84,7 +82,7 @@ def test_old_garbage_waits_until_nobody_would_notice(collector: GcScheduler, bus
     assert gone() is None
 
 
-def test_it_looks_by_itself(collector: GcScheduler, qtbot: QtBot) -> None:
+def test_it_looks_by_itself(collector, qtbot):
     collector._timer.setInterval(5)
     gone = weakref.ref(Cycle())
     collector.request_full()
@@ -111,10 +109,10 @@ def copied_and_ended(how: str) -> int:
     return subprocess.run([sys.executable, "-c", COPYING, how], timeout=120).returncode
 
 
-def test_the_process_ends_in_order() -> None:
+def test_the_process_ends_in_order():
     assert copied_and_ended("left") == 0
 
 
-def test_it_would_not_end_in_order_without() -> None:
+def test_it_would_not_end_in_order_without():
     assert QGuiApplication.platformName() == "offscreen"
     assert copied_and_ended("held") != 0

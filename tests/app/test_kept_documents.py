@@ -1,7 +1,6 @@
 """What the engine keeps of documents is a person's choice, and can be deleted."""
 
 from collections.abc import Callable
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -12,13 +11,13 @@ from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps
 from app.window import Window
 from engine.process.protocol import Loaded
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def window(open_window: Open, tmp_path: Path) -> Window:
+def window(open_window, tmp_path):
     """A window, and something that is kept of a document."""
     window = open_window("ready take load take load take load serve")
     window.store.kept = tmp_path / "kept"
@@ -29,7 +28,7 @@ def window(open_window: Open, tmp_path: Path) -> Window:
 
 
 @pytest.fixture
-def deletion(window: Window, until: Until) -> QPushButton:
+def deletion(window, until):
     """The button in the settings, once the size is known."""
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
@@ -45,7 +44,7 @@ def said(window: Window) -> str:
     return next(text for text in texts if text.endswith(("kept now.", "Nothing is kept.")))
 
 
-def test_documents_are_kept_while_that_is_switched_on(window: Window, until: Until) -> None:
+def test_documents_are_kept_while_that_is_switched_on(window, until):
     application, loads = window.application, list[Loaded]()
     load: Callable[..., str] = application.engine.load
     window.engine.loaded.connect(loads.append)
@@ -59,9 +58,7 @@ def test_documents_are_kept_while_that_is_switched_on(window: Window, until: Unt
     assert [call.kwargs["keep_bytes"] for call in asked.call_args_list] == [0, None]
 
 
-def test_it_is_told_how_much_is_kept_and_all_can_be_deleted(
-    window: Window, deletion: QPushButton, until: Until
-) -> None:
+def test_it_is_told_how_much_is_kept_and_all_can_be_deleted(window, deletion, until):
     assert "1.50 MB" in said(window)
     deletion.click()
     until(lambda: not deletion.isEnabled())
@@ -69,9 +66,7 @@ def test_it_is_told_how_much_is_kept_and_all_can_be_deleted(
     assert "Nothing" in said(window)
 
 
-def test_what_cannot_be_deleted_is_said(
-    window: Window, deletion: QPushButton, until: Until
-) -> None:
+def test_what_cannot_be_deleted_is_said(window, deletion, until):
     kept = window.store.kept
     with (
         mock.patch("engine.conversation.kept_blocks._LOCK_SECONDS", 0.01),
@@ -83,7 +78,7 @@ def test_what_cannot_be_deleted_is_said(
     assert kept.exists()
 
 
-def test_the_settings_may_be_closed_before_it_is_known(window: Window, until: Until) -> None:
+def test_the_settings_may_be_closed_before_it_is_known(window, until):
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
     dialog.close()
@@ -91,7 +86,7 @@ def test_the_settings_may_be_closed_before_it_is_known(window: Window, until: Un
     window.store.kept_bytes().result()
 
 
-def test_the_settings_ask_nothing_once_they_are_closed(window: Window) -> None:
+def test_the_settings_ask_nothing_once_they_are_closed(window):
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
     (stepper,) = dialog.findChildren(Stepper)

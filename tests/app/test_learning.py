@@ -1,6 +1,5 @@
 """Earlier answers are kept while a person wants that, and the window waits for nobody."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -8,11 +7,10 @@ import pytest
 from filelock import FileLock
 
 from app.application import Application
-from app.window import Window
 from engine import earlier_answers
 from engine.process.protocol import Loaded
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -25,7 +23,7 @@ def change(application: Application, *wanted: bool) -> None:
 
 
 @pytest.fixture
-def learning(open_window: Open, until: Until) -> Window:
+def learning(open_window, until):
     """A window where earlier answers are kept, and there is one."""
     window = open_window("ready take load serve")
     folder = window.application.store.earlier_answers
@@ -36,16 +34,14 @@ def learning(open_window: Open, until: Until) -> Window:
 
 
 @pytest.fixture
-def in_use(learning: Window) -> Iterator[FileLock]:
+def in_use(learning):
     """The lock of that folder, which another program has."""
     folder = learning.application.store.earlier_answers
     with FileLock(folder.with_name(f".{folder.name}.lock")) as lock:
         yield lock
 
 
-def test_earlier_answers_are_kept_while_that_is_switched_on(
-    open_window: Open, until: Until
-) -> None:
+def test_earlier_answers_are_kept_while_that_is_switched_on(open_window, until):
     window = open_window("ready take load take load take load serve")
     application, loads = window.application, list[Loaded]()
     asked: list[bool] = []
@@ -68,9 +64,7 @@ def test_earlier_answers_are_kept_while_that_is_switched_on(
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("changes", [(False,), (False, True), (False, True, False)])
-def test_the_window_waits_for_no_other_program_and_the_last_change_holds(
-    learning: Window, in_use: FileLock, changes: Sequence[bool]
-) -> None:
+def test_the_window_waits_for_no_other_program_and_the_last_change_holds(learning, in_use, changes):
     store = learning.application.store
     file = store.earlier_answers / "some.json"
     change(learning.application, *changes)
@@ -81,7 +75,7 @@ def test_the_window_waits_for_no_other_program_and_the_last_change_holds(
     assert store.earlier_answers.exists() == changes[-1]
 
 
-def test_what_cannot_be_deleted_is_said(learning: Window, until: Until) -> None:
+def test_what_cannot_be_deleted_is_said(learning, until):
     application, troubles = learning.application, list[Problem]()
     application.troubled.connect(troubles.append)
     folder = application.store.earlier_answers
@@ -94,9 +88,7 @@ def test_what_cannot_be_deleted_is_said(learning: Window, until: Until) -> None:
     assert len(troubles) == 1
 
 
-def test_it_closes_though_another_program_hangs(
-    learning: Window, in_use: FileLock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_closes_though_another_program_hangs(learning, in_use, monkeypatch):
     monkeypatch.setattr(earlier_answers, "LOCK_SECONDS", 0.01)
     folder = learning.application.store.earlier_answers
     change(learning.application, False)
@@ -105,7 +97,7 @@ def test_it_closes_though_another_program_hangs(
     assert (folder / "some.json").exists()
 
 
-def test_what_was_switched_off_last_is_deleted_before_it_closes(learning: Window) -> None:
+def test_what_was_switched_off_last_is_deleted_before_it_closes(learning):
     folder: Path = learning.application.store.earlier_answers
     change(learning.application, False)
     learning.close()

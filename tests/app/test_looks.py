@@ -1,12 +1,10 @@
 """The theme follows light and dark; text sizes stay in bounds."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, contrast
@@ -17,13 +15,11 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return Settings(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
 
 
-def test_it_turns_dark_when_the_system_does(
-    plain_application: QApplication, settings: Settings
-) -> None:
+def test_it_turns_dark_when_the_system_does(plain_application, settings):
     dark = [False]
     theme = Theme(plain_application, settings, dark=lambda: dark[0])
     assert theme.colours is LIGHT
@@ -36,9 +32,7 @@ def test_it_turns_dark_when_the_system_does(
     assert changes == [DARK]
 
 
-def test_a_chosen_theme_and_font_hold_whatever_the_system_has(
-    plain_application: QApplication, settings: Settings
-) -> None:
+def test_a_chosen_theme_and_font_hold_whatever_the_system_has(plain_application, settings):
     theme = Theme(plain_application, settings, dark=lambda: True)
     for chosen, colours in (("light", LIGHT), ("dark", DARK), ("system", DARK)):
         settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
@@ -55,15 +49,13 @@ def test_a_chosen_theme_and_font_hold_whatever_the_system_has(
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_the_edge_of_a_field_can_be_seen(colours: Palette) -> None:
+def test_the_edge_of_a_field_can_be_seen(colours):
     made = qt_palette(colours)
     edge = made.color(QPalette.ColorRole.Shadow).name()
     assert contrast(edge, made.color(QPalette.ColorRole.Base).name()) >= 3
 
 
-def test_text_sizes_stay_in_bounds_and_are_remembered(
-    plain_application: QApplication, settings: Settings
-) -> None:
+def test_text_sizes_stay_in_bounds_and_are_remembered(plain_application, settings):
     theme = Theme(plain_application, settings)
     own = theme.points
     for _ in range(60):
@@ -78,7 +70,7 @@ def test_text_sizes_stay_in_bounds_and_are_remembered(
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_text_can_be_read_on_its_ground(colours: Palette) -> None:
+def test_text_can_be_read_on_its_ground(colours):
     made = qt_palette(colours)
     roles = QPalette.ColorRole
     for ink, ground in (

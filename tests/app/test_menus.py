@@ -49,11 +49,11 @@ class Made:
 
 
 @pytest.fixture
-def made(qtbot: QtBot) -> Made:
+def made(qtbot):
     return Made(qtbot)
 
 
-def test_the_keys_are_listed(made: Made) -> None:
+def test_the_keys_are_listed(made):
     commands = [command for command in COMMANDS if isinstance(command, Command)]
     assert set(made.menus.actions) == {command.name for command in commands}
     dialog = KeysDialog(made.menus, made.window)
@@ -61,7 +61,7 @@ def test_the_keys_are_listed(made: Made) -> None:
     assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown
 
 
-def test_the_window_menu_lists_the_windows(made: Made, qtbot: QtBot) -> None:
+def test_the_window_menu_lists_the_windows(made, qtbot):
     other, hidden = QMainWindow(), QMainWindow()
     for window, title in ((made.window, "Vienna"), (other, "Accra"), (hidden, "Lima")):
         window.setWindowTitle(title)
@@ -78,7 +78,7 @@ def test_the_window_menu_lists_the_windows(made: Made, qtbot: QtBot) -> None:
     qtbot.waitUntil(other.isActiveWindow)
 
 
-def test_menus_and_entries_are_in_sentence_case() -> None:
+def test_menus_and_entries_are_in_sentence_case():
     names = {"Slipstream", "Markdown", "JSON", "PDF", "GGUF", "I", "Macs"}
     for command in COMMANDS:
         if isinstance(command, Command):
@@ -88,7 +88,7 @@ def test_menus_and_entries_are_in_sentence_case() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac's menu bar is the system's")
-def test_f10_opens_the_first_menu(made: Made) -> None:
+def test_f10_opens_the_first_menu(made):
     first = made.window.menuBar().actions()[0].menu()
     made.prompt.setFocus()
     QTest.keyClick(made.prompt, Qt.Key.Key_F10)
@@ -96,7 +96,7 @@ def test_f10_opens_the_first_menu(made: Made) -> None:
     first.close()
 
 
-def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made: Made) -> None:
+def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made):
     for field, text in ((made.prompt, made.prompt.text), (made.line, made.line.text)):
         field.setFocus()
         QTest.keyClicks(field, "word")
@@ -113,7 +113,7 @@ def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made: Made
     assert made.restored == [True, True]
 
 
-def test_what_cannot_be_written_to_has_nothing_to_undo(qtbot: QtBot) -> None:
+def test_what_cannot_be_written_to_has_nothing_to_undo(qtbot):
     shown, field = QTextBrowser(), QPlainTextEdit()
     for widget in (shown, field):
         qtbot.addWidget(widget)
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_to_has_nothing_to_undo(qtbot: QtBot) -> None:
     assert not any(map(can_undo, (field, shown, QLabel(), None)))
 
 
-def test_ctrl_and_equals_makes_the_text_larger(made: Made) -> None:
+def test_ctrl_and_equals_makes_the_text_larger(made):
     larger: list[bool] = []
     made.menus.actions["larger"].triggered.connect(lambda: larger.append(True))
     made.prompt.setFocus()

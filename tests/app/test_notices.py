@@ -2,7 +2,6 @@
 
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QLabel
-from pytestqt.qtbot import QtBot
 
 from app.notices import Notices, Offer
 from app.theme.labels import StatusLine
@@ -11,7 +10,7 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_a_notice_offers_and_is_settled(qtbot: QtBot) -> None:
+def test_a_notice_offers_and_is_settled(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     done: list[str] = []
@@ -29,7 +28,7 @@ def test_a_notice_offers_and_is_settled(qtbot: QtBot) -> None:
     assert notices.isHidden()
 
 
-def test_a_notice_can_be_dismissed_or_goes_by_itself(qtbot: QtBot) -> None:
+def test_a_notice_can_be_dismissed_or_goes_by_itself(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     notices.say("a", "One.")
@@ -43,7 +42,7 @@ def test_a_notice_can_be_dismissed_or_goes_by_itself(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: notices.texts == {"b": "Stays."})
 
 
-def test_success_does_not_look_like_a_warning(qtbot: QtBot) -> None:
+def test_success_does_not_look_like_a_warning(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     notices.say("a", "Exported.", "good")
@@ -51,7 +50,7 @@ def test_success_does_not_look_like_a_warning(qtbot: QtBot) -> None:
     assert [line.tone for line in notices.findChildren(StatusLine)] == ["good", "warning"]
 
 
-def test_no_more_than_two_are_shown_and_warnings_first(qtbot: QtBot) -> None:
+def test_no_more_than_two_are_shown_and_warnings_first(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     notices.say("broken", "It broke.", "warning")
@@ -71,7 +70,7 @@ def test_no_more_than_two_are_shown_and_warnings_first(qtbot: QtBot) -> None:
     assert notices.shown == ("asks", "later")
 
 
-def test_what_is_about_a_conversation_leaves_with_it(qtbot: QtBot) -> None:
+def test_what_is_about_a_conversation_leaves_with_it(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     notices.say("problem", "It could not be sent.", "warning", of_conversation=True)

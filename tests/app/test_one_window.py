@@ -1,23 +1,21 @@
 """A second start is answered by the first, and by nobody else."""
 
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.one_window import SecondStarts, show_first_window
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def folder():
     with tempfile.TemporaryDirectory() as folder:  # short, as a socket's path must be
         yield Path(folder)
 
 
-def test_the_first_is_asked(folder: Path, qtbot: QtBot) -> None:
+def test_the_first_is_asked(folder, qtbot):
     assert not show_first_window(folder)
     first = SecondStarts(folder)
     asked: list[bool] = []
@@ -32,7 +30,7 @@ def test_the_first_is_asked(folder: Path, qtbot: QtBot) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_process_that_was_killed_is_not_asked(folder: Path, qtbot: QtBot) -> None:
+def test_a_process_that_was_killed_is_not_asked(folder, qtbot):
     killed = SecondStarts(folder)
     killed._notifier.setEnabled(False)
     killed._socket.close()
@@ -45,7 +43,7 @@ def test_a_process_that_was_killed_is_not_asked(folder: Path, qtbot: QtBot) -> N
     next_one.close()
 
 
-def test_a_folder_whose_path_is_too_long_has_no_socket(folder: Path) -> None:
+def test_a_folder_whose_path_is_too_long_has_no_socket(folder):
     deep = folder / ("x" * 120)
     deep.mkdir()
     first = SecondStarts(deep)

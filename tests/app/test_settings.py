@@ -18,7 +18,7 @@ def opened(folder: Path) -> Settings:
     return Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
+def test_everything_comes_back(tmp_path):
     first = opened(tmp_path)
     first.pair = Pair("/models/a, b", "lookup+head", "4")
     first.font_points = 13.5
@@ -44,7 +44,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert again.open_windows == (1, 2)
 
 
-def test_each_window_has_its_own(tmp_path: Path) -> None:
+def test_each_window_has_its_own(tmp_path):
     """What the first had in earlier versions is still its own."""
     first, second = opened(tmp_path).window(1), opened(tmp_path).window(2)
     first.conversation, second.conversation = 12, 13
@@ -71,7 +71,7 @@ def test_each_window_has_its_own(tmp_path: Path) -> None:
     assert [stored.value(key) for key in ("conversation", "shown/rounds")] == ["12", "False"]
 
 
-def test_the_first_run(tmp_path: Path) -> None:
+def test_the_first_run(tmp_path):
     fresh = opened(tmp_path)
     assert fresh.pair == Pair()
     assert fresh.font_points is None
@@ -85,11 +85,11 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert fresh.window(1).switched("rounds", default=True)
 
 
-def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
+def test_the_starter_model_has_its_own_name(tmp_path):
     assert opened(tmp_path).starter_name == STARTER.name
 
 
-def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_left_out(tmp_path):
     keys = ("font_points", "conversation", "places/window", "theme", "windows", "read_seconds/a")
     for number, wrong in enumerate(("", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣")):
         stored = QSettings(str(tmp_path / f"{number}.ini"), QSettings.Format.IniFormat)
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         read.window(1).conversation  # noqa: B018  # a number or None, and no error
 
 
-def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:
+def test_averages_of_earlier_versions_are_dropped(tmp_path):
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
     stored.setValue("plain/tiny", "2000 40.0")
     Settings(stored)
@@ -114,7 +114,7 @@ def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PATHS, max_size=12))
-def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> None:
+def test_paths_are_remembered_newest_first(tmp_path, paths):
     known = opened(tmp_path)
     for path in paths:
         known.remember_path("targets", path)
@@ -122,14 +122,14 @@ def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> 
     assert known.paths("targets")[: len(expected)] == expected
 
 
-def test_memory_that_cannot_be_read_is_the_models_own(tmp_path: Path) -> None:
+def test_memory_that_cannot_be_read_is_the_models_own(tmp_path):
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
     for text in ("", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"):
         stored.setValue("memory/starter", text)
         assert Settings(stored).memory("") == Memory(), text
 
 
-def test_what_a_person_opened_can_be_forgotten(tmp_path: Path) -> None:
+def test_what_a_person_opened_can_be_forgotten(tmp_path):
     settings = opened(tmp_path)
     (tmp_path / "there").mkdir()
     for name in ("there", "gone"):

@@ -22,10 +22,10 @@ from app.conversations.records import settings_from_json
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
 from app.settings import Settings
 from app.settings_dialog import SettingsDialog
-from app.theme.palette import DARK, LIGHT, Palette, contrast
+from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
 from engine.request import Sampling
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 MINE = Preset("Mine", Sampling(temperature=0.3))
@@ -73,11 +73,11 @@ class Opened:
 
 
 @pytest.fixture
-def opened(qtbot: QtBot, plain_application: QApplication, tmp_path: Path) -> Opened:
+def opened(qtbot, plain_application, tmp_path):
     return Opened(qtbot, plain_application, tmp_path)
 
 
-def test_the_theme_and_the_font_change_at_once(opened: Opened) -> None:
+def test_the_theme_and_the_font_change_at_once(opened):
     assert opened.theme.colours is LIGHT
     opened.choose("Theme", "Dark")
     assert opened.theme.colours is DARK
@@ -96,7 +96,7 @@ def test_the_theme_and_the_font_change_at_once(opened: Opened) -> None:
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
 
 
-def test_notifications_can_be_switched_off(opened: Opened) -> None:
+def test_notifications_can_be_switched_off(opened):
     assert opened.settings.notifications
     opened.field(QCheckBox, "Notifications").click()
     assert not opened.settings.notifications
@@ -104,7 +104,7 @@ def test_notifications_can_be_switched_off(opened: Opened) -> None:
     assert not opened.field(QCheckBox, "Notifications").isChecked()
 
 
-def test_answers_at_once(opened: Opened) -> None:
+def test_answers_at_once(opened):
     assert opened.settings.parallel == 4
     opened.choose("Parallel answers", "2")
     assert opened.settings.parallel == 2
@@ -113,7 +113,7 @@ def test_answers_at_once(opened: Opened) -> None:
     assert opened.shown("Parallel answers") == "2"
 
 
-def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
+def test_no_line_of_a_note_is_cut_off(opened, qtbot):
     opened.dialog.show()
     notes = [one for one in opened.dialog.findChildren(QLabel) if one.wordWrap() and one.text()]
     shown = [one for one in notes if one.isVisible()]
@@ -121,7 +121,7 @@ def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: all(one.height() >= one.heightForWidth(one.width()) for one in shown))
 
 
-def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) -> None:
+def test_documents_are_kept_until_a_person_wants_it_otherwise(opened):
     box = opened.field(QCheckBox, "Cache documents on disk")
     assert opened.settings.keep_documents
     for changes, on in enumerate((False, True), start=1):
@@ -130,7 +130,7 @@ def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) ->
         assert opened.changes == changes
 
 
-def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened: Opened) -> None:
+def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened):
     name = "Use past answers to draft faster"
     assert not opened.settings.learn
     box = opened.field(QCheckBox, name)
@@ -144,7 +144,7 @@ def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened: Opened)
     assert opened.changes == 2
 
 
-def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
+def test_new_conversations_begin_as_is_chosen_here(opened):
     assert opened.settings.new_settings == ""
     presets = (*BUILT_IN, MINE)
     for preset in presets:
@@ -169,7 +169,7 @@ def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
     assert opened.settings.new_settings == ""
 
 
-def test_folders(opened: Opened) -> None:
+def test_folders(opened):
     buttons = {one.accessibleName(): one for one in opened.dialog.findChildren(QPushButton)}
     buttons["Open the folder: Models"].click()
     assert opened.opened == [opened.folder]
@@ -177,7 +177,7 @@ def test_folders(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_a_box_to_check_has_an_edge(opened: Opened, colours: Palette) -> None:
+def test_a_box_to_check_has_an_edge(opened, colours):
     box = opened.field(QCheckBox, "Notifications")
     box.setPalette(qt_palette(colours))
     image = box.grab().toImage()
@@ -186,22 +186,21 @@ def test_a_box_to_check_has_an_edge(opened: Opened, colours: Palette) -> None:
     assert max(contrast(colour, colours.paper) for colour in across) >= 3
 
 
-def test_enter_in_a_field_presses_no_button(opened: Opened) -> None:
+def test_enter_in_a_field_presses_no_button(opened):
     assert not any(one.autoDefault() for one in opened.dialog.findChildren(QPushButton))
 
 
-def test_every_field_has_a_name_and_every_label_is_plain(opened: Opened) -> None:
+def test_every_field_has_a_name_and_every_label_is_plain(opened):
     for kind in (QComboBox, QDoubleSpinBox, QPlainTextEdit, QCheckBox):
         assert all(field.accessibleName() for field in opened.dialog.findChildren(kind))
     labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
 
 
-def test_the_window_follows(open_window: Open, until: Until) -> None:
+def test_the_window_follows(open_window, until):
     window = open_window()
     window.menus.actions["settings"].trigger()
     dialog = window.findChild(SettingsDialog)
-    assert dialog is not None
     (keys,) = (
         one
         for one in dialog.findChildren(QComboBox)
@@ -217,6 +216,5 @@ def test_the_window_follows(open_window: Open, until: Until) -> None:
     window.conversation.say("hello")
     until(lambda: [one.state for one in window.conversation.branch[1:]] == ["complete"])
     record = window.conversation.record
-    assert record is not None
     assert record.system_prompt == "Be brief."
     dialog.close()

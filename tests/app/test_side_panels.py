@@ -1,17 +1,15 @@
 """Two sides where there is room, one where there is not, and none where none is wanted."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.settings import Settings
 from app.side_panels import SidePanels
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WIDE, NARROW = 1200, 720
@@ -19,7 +17,7 @@ Make = Callable[[], tuple[QSplitter, SidePanels, Callable[[], str]]]
 
 
 @pytest.fixture
-def make(qtbot: QtBot, tmp_path: Path) -> Make:
+def make(qtbot, tmp_path):
     def made() -> tuple[QSplitter, SidePanels, Callable[[], str]]:
         settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
         columns = QSplitter()
@@ -51,7 +49,7 @@ def make(qtbot: QtBot, tmp_path: Path) -> Make:
     return made
 
 
-def test_one_side_folds_away_and_comes_back(make: Make) -> None:
+def test_one_side_folds_away_and_comes_back(make):
     columns, sides, shown = make()
     for width, both in ((WIDE, "left right"), (NARROW, "left"), (WIDE, "left right")):
         columns.resize(width, 500)
@@ -60,7 +58,7 @@ def test_one_side_folds_away_and_comes_back(make: Make) -> None:
     assert sides.narrowest <= NARROW
 
 
-def test_panels_rest_until_they_are_asked_for(make: Make) -> None:
+def test_panels_rest_until_they_are_asked_for(make):
     columns, sides, shown = make()
     columns.resize(WIDE, 500)
     sides.rest(("right",))
@@ -72,7 +70,7 @@ def test_panels_rest_until_they_are_asked_for(make: Make) -> None:
     assert shown() == "left right"
 
 
-def test_what_was_asked_for_last_is_shown(make: Make) -> None:
+def test_what_was_asked_for_last_is_shown(make):
     columns, sides, shown = make()
     columns.resize(NARROW, 500)
     sides.fit()
@@ -89,7 +87,7 @@ def test_what_was_asked_for_last_is_shown(make: Make) -> None:
     assert shown() == ""
 
 
-def test_folding_away_is_not_remembered_as_a_wish(make: Make) -> None:
+def test_folding_away_is_not_remembered_as_a_wish(make):
     columns, sides, _ = make()
     columns.resize(NARROW, 500)
     sides.fit()
@@ -105,9 +103,7 @@ def test_folding_away_is_not_remembered_as_a_wish(make: Make) -> None:
     assert shown() == "right"
 
 
-def test_of_three_sides_as_many_are_shown_as_there_is_room_for(
-    qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_of_three_sides_as_many_are_shown_as_there_is_room_for(qtbot, tmp_path):
     settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
     columns = QSplitter()
     qtbot.addWidget(columns)
@@ -140,7 +136,7 @@ def test_of_three_sides_as_many_are_shown_as_there_is_room_for(
     assert shown(1400) == ["left", "right"]
 
 
-def test_searching_brings_the_sidebar(open_window: Open, until: Until) -> None:
+def test_searching_brings_the_sidebar(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     window.menus.actions["sidebar"].trigger()
@@ -148,11 +144,10 @@ def test_searching_brings_the_sidebar(open_window: Open, until: Until) -> None:
     window.menus.actions["search"].trigger()
     assert window.sidebar.isVisible()
     focused = window.focusWidget()
-    assert focused is not None
     assert focused.accessibleName() == "Search in all conversations"
 
 
-def test_a_narrow_window_shows_all_of_its_text(open_window: Open, until: Until) -> None:
+def test_a_narrow_window_shows_all_of_its_text(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     window.composer.set_text("word " * 50)

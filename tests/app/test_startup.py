@@ -19,9 +19,7 @@ from app.display import PACKAGES, QtCannotStart, has_display
 from tests.support.app.window_maker import ROOT
 
 
-def test_without_a_display_it_chats_in_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
     ran: list[list[str]] = []
     monkeypatch.setattr(program, "has_display", lambda: False)
     monkeypatch.setattr(sys, "argv", ["app"])
@@ -46,14 +44,12 @@ def test_without_a_display_it_chats_in_the_terminal(
         ("darwin", {"QT_QPA_PLATFORM": "offscreen"}, True),
     ],
 )
-def test_whether_there_is_a_display(
-    platform: str, environment: dict[str, str], expected: bool
-) -> None:
+def test_whether_there_is_a_display(platform, environment, expected):
     assert has_display(platform=platform, environment=environment) is expected
 
 
 @pytest.fixture
-def wayland(tmp_path: Path) -> dict[str, str]:
+def wayland(tmp_path):
     """The environment of a process whose display is gone."""
     environment = {
         name: value
@@ -63,7 +59,7 @@ def wayland(tmp_path: Path) -> dict[str, str]:
     return {**environment, "WAYLAND_DISPLAY": "wayland-9", "SLIPSTREAM_HOME": str(tmp_path)}
 
 
-def test_qts_own_error_is_shown_and_the_packages(wayland: dict[str, str], tmp_path: Path) -> None:
+def test_qts_own_error_is_shown_and_the_packages(wayland, tmp_path):
     # Qt's plugins are not there, or find no display.
     wayland["QT_QPA_PLATFORM_PLUGIN_PATH"] = str(tmp_path)
     ended = subprocess.run(
@@ -75,9 +71,7 @@ def test_qts_own_error_is_shown_and_the_packages(wayland: dict[str, str], tmp_pa
     assert PACKAGES in ended.stderr
 
 
-def test_a_display_on_which_qt_starts_is_one(
-    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_display_on_which_qt_starts_is_one(wayland, monkeypatch):
     monkeypatch.setattr(display, "_qt_complaint", lambda environment: "")
     assert has_display(platform="linux", environment=wayland)
     monkeypatch.setattr(display, "_qt_complaint", lambda environment: "It is broken.")
@@ -86,9 +80,7 @@ def test_a_display_on_which_qt_starts_is_one(
     assert raised.value.complaint == "It is broken."
 
 
-def test_a_library_that_is_missing_is_named(
-    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_missing_is_named(wayland, monkeypatch):
     missing = "raise SystemExit('libEGL.so.1: cannot open shared object file')"
     monkeypatch.setattr(display, "_PROBE", missing)
     with pytest.raises(QtCannotStart) as raised:
@@ -103,9 +95,7 @@ def test_a_library_that_is_missing_is_named(
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "Cannot allocate memory"),
     ],
 )
-def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(
-    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
-) -> None:
+def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(wayland, monkeypatch, error, complaint):
     def fail(*words: object, **settings: object) -> None:
         raise error
 
@@ -116,7 +106,7 @@ def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(
     assert str(error) not in raised.value.complaint
 
 
-def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:
+def test_no_import_of_the_window_is_slow_or_of_mlx():
     """What is not needed for the first paint is imported after it."""
     code = "import sys, app.start; print(*sys.modules)"
     done = subprocess.run(
@@ -134,7 +124,7 @@ def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:
     }
 
 
-def test_the_window_has_an_icon() -> None:
+def test_the_window_has_an_icon():
     code = (
         "from app.start import make_application; application = make_application(['app']);"
         "image = application.windowIcon().pixmap(16, 16).toImage();"
@@ -180,12 +170,12 @@ def end(window: subprocess.Popen[bytes], home: Path, *, number: signal.Signals) 
 
 
 @pytest.mark.slow  # the other signal ends one below
-def test_ctrl_c_closes_the_window_in_order(tmp_path: Path) -> None:
+def test_ctrl_c_closes_the_window_in_order(tmp_path):
     window, _ = begin(tmp_path)
     end(window, tmp_path, number=signal.SIGINT)
 
 
-def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order() -> None:
+def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order():
     with tempfile.TemporaryDirectory() as folder:  # short, as a socket's path must be
         home = Path(folder)
         first, environment = begin(home)
@@ -199,6 +189,6 @@ def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order() 
         assert not list(home.glob("*.socket"))
 
 
-def test_data_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_data_has_a_home_of_its_own(monkeypatch, tmp_path):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     assert Path(start.stored_settings(tmp_path).fileName()) == tmp_path / "settings.ini"

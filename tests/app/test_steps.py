@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
 import app
@@ -19,7 +18,7 @@ def fail(problem: Problem) -> None:
     raise AssertionError(problem)
 
 
-def test_steps_go_on_where_they_began(qtbot: QtBot) -> None:
+def test_steps_go_on_where_they_began(qtbot):
     stepper, seen = Stepper(), []
 
     def steps() -> Steps:
@@ -33,7 +32,7 @@ def test_steps_go_on_where_they_began(qtbot: QtBot) -> None:
     assert seen[1] is not seen[0]
 
 
-def test_a_future_that_is_done_already_is_waited_for_too(qtbot: QtBot) -> None:
+def test_a_future_that_is_done_already_is_waited_for_too(qtbot):
     stepper, seen = Stepper(), []
     done: Future[int] = Future()
     done.set_result(5)
@@ -46,7 +45,7 @@ def test_a_future_that_is_done_already_is_waited_for_too(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: seen == [5])
 
 
-def test_a_problem_can_be_caught_or_is_told(qtbot: QtBot) -> None:
+def test_a_problem_can_be_caught_or_is_told(qtbot):
     stepper, told, caught = Stepper(), [], []
 
     def work() -> int:
@@ -65,7 +64,7 @@ def test_a_problem_can_be_caught_or_is_told(qtbot: QtBot) -> None:
     assert caught == ["Broken."]
 
 
-def test_a_problem_before_the_first_wait_is_told_too(qtbot: QtBot) -> None:
+def test_a_problem_before_the_first_wait_is_told_too(qtbot):
     told: list[str] = []
 
     def steps() -> Steps:
@@ -76,7 +75,7 @@ def test_a_problem_before_the_first_wait_is_told_too(qtbot: QtBot) -> None:
     assert told == ["Broken."]
 
 
-def test_a_bug_surfaces(qtbot: QtBot) -> None:
+def test_a_bug_surfaces(qtbot):
     stepper = Stepper()
 
     def work() -> int:
@@ -94,9 +93,7 @@ def test_a_bug_surfaces(qtbot: QtBot) -> None:
         in_thread(work).result()
 
 
-def test_what_comes_after_the_end_is_dropped(
-    qtbot: QtBot, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_comes_after_the_end_is_dropped(qtbot, caplog):
     """The futures' own log would tell of an error that nobody made."""
     stepper, seen = Stepper(), []
     late: Future[int] = Future()
@@ -112,7 +109,7 @@ def test_what_comes_after_the_end_is_dropped(
     assert caplog.text == ""
 
 
-def test_a_closed_stepper_asks_for_nothing_more(qtbot: QtBot) -> None:
+def test_a_closed_stepper_asks_for_nothing_more(qtbot):
     # A list that was being read when the window closed asked a store that was closed.
     stepper, seen = Stepper(), []
     late: Future[int] = Future()
@@ -133,7 +130,7 @@ def test_a_closed_stepper_asks_for_nothing_more(qtbot: QtBot) -> None:
     assert seen == ["closed"]
 
 
-def test_a_future_that_ends_while_a_stepper_goes_reports_nothing() -> None:
+def test_a_future_that_ends_while_a_stepper_goes_reports_nothing():
     # A thread that reported to a window which was being deleted ended the process with a fault.
     def steps() -> Steps:
         yield late
@@ -170,7 +167,7 @@ def reads_of_what_is_shown(steps: ast.FunctionDef, owner: str) -> list[str]:
     ]
 
 
-def test_steps_read_nothing_that_is_shown_after_they_waited() -> None:
+def test_steps_read_nothing_that_is_shown_after_they_waited():
     found, count = list[str](), 0
     for path in Path(app.__path__[0]).rglob("*.py"):
         owner = "self" if path.match("chat/conversation.py") else "self._conversation"

@@ -1,7 +1,6 @@
 """A switch looks as it can be used."""
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.switch import Switch
 
@@ -15,7 +14,7 @@ def strength(switch: Switch) -> int:
 
 
 @pytest.mark.parametrize("on", [False, True])
-def test_a_switch_that_cannot_be_pressed_is_fainter(qtbot: QtBot, on: bool) -> None:
+def test_a_switch_that_cannot_be_pressed_is_fainter(qtbot, on):
     switch = Switch("Something")
     qtbot.addWidget(switch)
     switch.setChecked(on)

@@ -1,6 +1,5 @@
 """A person decides whether the model thinks first, and when it has thought enough."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from app.window import Window
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import Request
 from engine.stretches import Stretch
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 from tests.support.app.window_use import answered, send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -47,7 +46,7 @@ def answer_now(window: Window) -> QPushButton:
     return next(button for button in buttons if button.text() == "Answer now")
 
 
-def test_only_what_the_model_offers_can_be_chosen(open_window: Open, until: Until) -> None:
+def test_only_what_the_model_offers_can_be_chosen(open_window, until):
     window = open_window(THINKS)
     until(lambda: window.composer.thinking.isVisible())
     shown = {action.text(): action.isChecked() for action in menu(window).actions()}
@@ -57,15 +56,13 @@ def test_only_what_the_model_offers_can_be_chosen(open_window: Open, until: Unti
     assert {action.text() for action in menu(window).actions() if action.isChecked()} == {OFF}
 
 
-def test_a_model_without_a_choice_has_no_button(open_window: Open, until: Until) -> None:
+def test_a_model_without_a_choice_has_no_button(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded is not None)
     assert not window.composer.thinking.isVisible()
 
 
-def test_a_choice_holds_for_every_answer_of_a_conversation(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, monkeypatch):
     window = open_window(THINKS)
     seen = spied(window, monkeypatch)
     send(window, "first")
@@ -83,8 +80,8 @@ def test_a_choice_holds_for_every_answer_of_a_conversation(
 
 
 def test_a_choice_is_that_of_new_conversations_and_outlasts_the_program(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    open_window, until, monkeypatch
+):
     window = open_window(THINKS)
     send(window, "first")
     until(answered(window, 2))
@@ -112,8 +109,8 @@ def _fields(**more: Any) -> dict[str, Any]:
 
 
 def test_reasoning_is_ended_by_a_button_that_is_there_as_long_as_it_lasts(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+    open_window, until, tmp_path
+):
     reasoning, mark = (Stretch("reasoning", 10),), (Stretch("mark", 11), Stretch("content", 8))
     thought = [Prefill("", 4, 4, 0, 0.1), Text("", "Let me see", stretches=reasoning)]
     rest = [Text("", "\n</think>\n\nIt is 4.", stretches=mark), Done("", "stop", Stats())]

@@ -4,17 +4,15 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
-from pytestqt.qtbot import QtBot
 
 from app.welcome import EXAMPLES, Welcome
-from app.window import Window
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until) -> Window:
+def window(open_window, until):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     return window
@@ -24,7 +22,7 @@ def told(welcome: Welcome) -> list[str]:
     return [label.text() for label in welcome.findChildren(QLabel)]
 
 
-def test_an_example_is_put_into_the_composer(window: Window) -> None:
+def test_an_example_is_put_into_the_composer(window):
     card = window.welcome.examples[1]
     QTest.mouseClick(card, Qt.MouseButton.LeftButton)
     assert window.composer.text == EXAMPLES[1][1] == card.question
@@ -34,30 +32,30 @@ def test_an_example_is_put_into_the_composer(window: Window) -> None:
     assert window.composer.text == EXAMPLES[2][1]
 
 
-def test_an_example_is_read_by_a_screen_reader(window: Window) -> None:
+def test_an_example_is_read_by_a_screen_reader(window):
     for card, (title, question) in zip(window.welcome.examples, EXAMPLES, strict=True):
         assert card.accessibleName() == f"{title}: {question}"
 
 
-def test_a_question_has_the_lines_that_it_needs(window: Window, qtbot: QtBot) -> None:
+def test_a_question_has_the_lines_that_it_needs(window, qtbot):
     card = window.welcome.examples[3]
     window.resize(window.minimumSizeHint().width(), 900)
     qtbot.waitUntil(lambda: card.width() < 230)
     assert card.height() >= card.heightForWidth(card.width()) > card.sizeHint().height()
 
 
-def test_more_can_be_asked(window: Window, qtbot: QtBot) -> None:
+def test_more_can_be_asked(window, qtbot):
     buttons = {button.text(): button for button in window.welcome.findChildren(QPushButton)}
     with qtbot.waitSignal(window.welcome.explanation_asked):
         buttons["What am I looking at?"].click()
 
 
-def test_a_download_is_told_in_the_unit_of_the_library(window: Window) -> None:
+def test_a_download_is_told_in_the_unit_of_the_library(window):
     window.loader.fetch_progress.emit(46_435_520, 92_871_040)
     assert any("46.4 of 92.9 MB" in line for line in told(window.welcome))
 
 
-def test_a_low_page_has_two_examples_and_a_high_one_four(window: Window) -> None:
+def test_a_low_page_has_two_examples_and_a_high_one_four(window):
     for height, count in ((380, 2), (600, 4)):
         window.welcome.resize(600, height)
         QApplication.sendPostedEvents()

@@ -1,7 +1,5 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
-from pathlib import Path
-
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
@@ -18,7 +16,7 @@ from engine.conversation.stats import tally
 from engine.events import Prefill
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -26,7 +24,7 @@ SERVE = "ready take load serve"
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
 
 
-def test_a_first_use(open_window: Open, until: Until) -> None:
+def test_a_first_use(open_window, until):
     window = open_window()
     send(window, "hello")
     until(answered(window, 2))
@@ -38,9 +36,7 @@ def test_a_first_use(open_window: Open, until: Until) -> None:
     until(answered(window, 4))
 
 
-def test_what_is_sent_before_the_model_is_there_is_answered_then(
-    open_window: Open, until: Until
-) -> None:
+def test_what_is_sent_before_the_model_is_there_is_answered_then(open_window, until):
     window = open_window()
     send(window, "early")
     assert window.loader.loaded is None
@@ -54,7 +50,7 @@ def ahead(window: Window) -> Round | str | None:
     return None if row is None else row.shown.ahead
 
 
-def test_an_answer_grows_with_its_drafts(open_window: Open, until: Until, tmp_path: Path) -> None:
+def test_an_answer_grows_with_its_drafts(open_window, until, tmp_path):
     events = made_trace(TEXT)
     drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
     path = events_file(tmp_path, events)
@@ -67,7 +63,7 @@ def test_an_answer_grows_with_its_drafts(open_window: Open, until: Until, tmp_pa
     assert not box(window, "Model").isEnabled()
 
 
-def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_window: Open) -> None:
+def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_window):
     for place in range(2):
         window = open_window()
         room = window.screen().availableGeometry()  # 800 by 800
@@ -80,7 +76,7 @@ def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_windo
         window.close()
 
 
-def test_the_composer_is_as_wide_as_the_messages(open_window: Open, until: Until) -> None:
+def test_the_composer_is_as_wide_as_the_messages(open_window, until):
     window = open_window()
     send(window, "hello")
     until(answered(window, 2))
@@ -89,15 +85,12 @@ def test_the_composer_is_as_wide_as_the_messages(open_window: Open, until: Until
         window.transcript.write_all()
         QApplication.processEvents()
         message = window.transcript.messages[0].widget
-        assert message is not None
         left = message.mapTo(window, QPoint(0, 0)).x()
         assert window.composer.width() == message.width()
         assert abs(window.composer.mapTo(window, QPoint(0, 0)).x() - left) <= 1
 
 
-def test_what_is_being_done_is_shown_at_three_places(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_what_is_being_done_is_shown_at_three_places(open_window, until, tmp_path):
     reading = [Prefill("", 0, 5447, 0, 0.0), Prefill("", 1920, 5447, 0, 26.0)]
     path = events_file(tmp_path, reading)
     window = open_window(f"ready take load take part:2:{path} take waiting:0 rest")
@@ -123,7 +116,7 @@ def test_what_is_being_done_is_shown_at_three_places(
     )
 
 
-def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path: Path) -> None:
+def test_an_answer_can_be_looked_into(open_window, until, tmp_path):
     events = made_trace(TEXT)
     window = open_window(f"ready take load take play:{events_file(tmp_path, events)} serve")
     send(window, "go")
@@ -132,7 +125,6 @@ def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path:
     until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
     view, message = window.transcript.messages[1].view, window.transcript.messages[1].widget
     until(lambda: laid_over(view.document()))
-    assert message is not None
     assert message.legend is not None, "of the very first answer the tokens are shown"
     window.menus.actions["provenance"].trigger()
     window.menus.actions["provenance"].trigger()
@@ -154,9 +146,7 @@ def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path:
     until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
 
 
-def test_everything_is_there_after_a_restart(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_everything_is_there_after_a_restart(open_window, until, tmp_path):
     events = made_trace(TEXT)
     first = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
     send(first, "go")
@@ -178,7 +168,7 @@ def test_everything_is_there_after_a_restart(
     until(lambda: again.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
 
 
-def test_after_a_deletion_undo_brings_it_back(open_window: Open, until: Until) -> None:
+def test_after_a_deletion_undo_brings_it_back(open_window, until):
     # Two actions had this key: Qt wrote "Ambiguous shortcut overload", and nothing happened.
     window = open_window()
     send(window, "precious")
@@ -198,7 +188,7 @@ def test_after_a_deletion_undo_brings_it_back(open_window: Open, until: Until) -
 
 
 @pytest.mark.slow
-def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None:
+def test_searching_opens_what_was_found(open_window, until):
     window = open_window()
     send(window, "a needle in here")
     until(answered(window, 2))
@@ -214,7 +204,7 @@ def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None
     until(lambda: len(texts(window)) == 2)
 
 
-def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) -> None:
+def test_what_was_found_is_led_to_and_marked(open_window, until):
     """Twice the same hit is twice the same place."""
     window = open_window()
     long = "A paragraph of some words.\n\n" * 40
@@ -245,7 +235,7 @@ def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) ->
     assert window.presenter.finder.bar.isVisible()
 
 
-def test_deleting_can_be_undone(open_window: Open, until: Until) -> None:
+def test_deleting_can_be_undone(open_window, until):
     window = open_window()
     send(window, "precious")
     until(answered(window, 2))
@@ -257,7 +247,7 @@ def test_deleting_can_be_undone(open_window: Open, until: Until) -> None:
     until(lambda: len(texts(window)) == 2)
 
 
-def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> None:
+def test_export_and_import(open_window, until, tmp_path):
     window = open_window()
     send(window, "carry me")
     until(answered(window, 2))
@@ -271,9 +261,7 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     until(lambda: "problem" in window.notices.texts)
 
 
-def test_a_speed_up_is_of_the_answer_and_never_changes(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
+def test_a_speed_up_is_of_the_answer_and_never_changes(open_window, until, tmp_path):
     """It was once compared with an average over all answers, and changed with each."""
     first = made_trace("one two three four five six seven eight nine ten " * 12)
     other = made_trace("one two three four five six seven eight nine ten " * 30, longest=0)
@@ -295,7 +283,7 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
 
 
 @pytest.mark.slow
-def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None:
+def test_the_sidebar_and_the_panel_grow_with_the_text(open_window):
     window = open_window()
     parts = [visible_list(window), *window.rounds.findChildren(QLabel)]
     before = [part.font().pointSizeF() for part in parts]
@@ -305,7 +293,7 @@ def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None
     assert [part.font().pointSizeF() for part in parts] == before
 
 
-def test_the_lines_between_the_columns_follow_the_theme(open_window: Open) -> None:
+def test_the_lines_between_the_columns_follow_the_theme(open_window):
     # They stayed light in a window that became dark.
     window = open_window()
     for theme in ("light", "dark"):
@@ -317,9 +305,7 @@ def test_the_lines_between_the_columns_follow_the_theme(open_window: Open) -> No
         assert window.grab().toImage().pixelColor(place).name() == window.theme.colours.edge
 
 
-def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
-    open_window: Open, until: Until
-) -> None:
+def test_where_there_is_no_answer_the_panel_says_what_will_be_there(open_window, until):
     window = open_window()
     assert not window.rounds.isVisible()
     window.menus.actions["rounds"].trigger()
@@ -341,7 +327,7 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     assert row.shown.reasoning is None, "no tokens and no time are claimed"
 
 
-def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:
+def test_no_label_takes_text_for_html(open_window, until):
     window = open_window()
     send(window, "<b>bold</b>")
     until(answered(window, 2))
@@ -349,7 +335,7 @@ def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:
     assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
 
 
-def test_every_part_has_a_name_and_every_command_an_action(open_window: Open) -> None:
+def test_every_part_has_a_name_and_every_command_an_action(open_window):
     window = open_window()
     for part in (window.sidebar, window.pair_bar, window.transcript, window.composer):
         assert part.accessibleName()

@@ -1,6 +1,5 @@
 """What opens over a window: a race that waits for its model, and dialogs without pictures."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,14 +21,14 @@ from app.rounds.trace import Replay
 from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded
 from engine.request import Request
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 NAMES = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until) -> None:
+def test_a_race_loads_a_model_that_was_unloaded(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     window.menus.actions["unload"].trigger()
@@ -50,8 +49,8 @@ def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until)
 
 
 def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    open_window, until, monkeypatch
+):
     window = open_window()
     until(lambda: window.loader.loaded)
     said = Entry(None, "user", "Which is faster?"), Entry(0, "assistant", "This one.")
@@ -77,9 +76,7 @@ def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
 
 
 @pytest.mark.parametrize("points", [0, 6])
-def test_every_dialog_fits_the_screen_with_its_buttons(
-    open_window: Open, until: Until, points: int
-) -> None:
+def test_every_dialog_fits_the_screen_with_its_buttons(open_window, until, points):
     window = open_window()
     until(lambda: window.loader.loaded)
     for _ in range(points):
@@ -108,7 +105,7 @@ class _PicturesOnButtons(QProxyStyle):
 
 
 @pytest.fixture
-def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
+def pictures_on_buttons(qapp):
     before = qapp.style().objectName()
     qapp.setStyle(_PicturesOnButtons(before))
     yield
@@ -116,9 +113,7 @@ def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("way", ["button", "key"])
-def test_every_dialog_has_a_button_and_a_key_that_close_it(
-    open_window: Open, until: Until, way: str
-) -> None:
+def test_every_dialog_has_a_button_and_a_key_that_close_it(open_window, until, way):
     window = open_window()
     until(lambda: window.loader.loaded)
     dialogs: list[tuple[str, QDialog]] = []
@@ -138,7 +133,7 @@ def test_every_dialog_has_a_button_and_a_key_that_close_it(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("pictures_on_buttons")
-def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until) -> None:
+def test_the_buttons_of_dialogs_have_no_pictures(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
     kinds = set()

@@ -13,12 +13,12 @@ from app.chat.activity import (
 )
 from app.chat.writing import Writing
 from engine.events import Prefill
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 
 READING = (Prefill("", 128, 5447, 128, 0.0), Prefill("", 1920, 5447, 128, 26.0))
 
 
-def test_the_time_left_follows_the_rate_of_what_was_read() -> None:
+def test_the_time_left_follows_the_rate_of_what_was_read():
     assert Reading(128, 5447, 128, 0.0).left_seconds is None, "there is no rate yet"
     reading = progress(READING[1])
     assert isinstance(reading, Reading)
@@ -27,7 +27,7 @@ def test_the_time_left_follows_the_rate_of_what_was_read() -> None:
     assert progress(Prefill("", 5447, 5447, 128, 80.0)) == BeingWritten()
 
 
-def test_the_words_have_the_figures() -> None:
+def test_the_words_have_the_figures():
     line = long_status(progress(READING[1]))
     assert all(part in line for part in ("1,920", "5,447", "50 s"))
     assert "35%" in short_status(progress(READING[1]))
@@ -36,7 +36,7 @@ def test_the_words_have_the_figures() -> None:
     assert "40%" in long_status(AwaitingModel(0.4))
 
 
-def test_several_are_told_in_a_few_words() -> None:
+def test_several_are_told_in_a_few_words():
     assert status_of_several(()) == ""
     assert status_of_several((BeingWritten(),)) == short_status(BeingWritten())
     doing = (BeingWritten(), AwaitingTurn(1), BeingWritten(), progress(READING[1]))
@@ -60,7 +60,7 @@ ALL_AT_ONCE = (
 )
 
 
-def test_each_answer_is_told_of_by_its_own_events(begin: Begin) -> None:
+def test_each_answer_is_told_of_by_its_own_events(begin):
     talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["Summarize this", "And this", "Last"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
@@ -72,14 +72,14 @@ def test_each_answer_is_told_of_by_its_own_events(begin: Begin) -> None:
     }
 
 
-def test_an_engine_that_does_not_say_who_waits_is_waited_for(begin: Begin) -> None:
+def test_an_engine_that_does_not_say_who_waits_is_waited_for(begin):
     talk = begin("ready take load take text:ab take rest")
     first, second = ask_in_each(talk, ["one", "two"])
     talk.until(lambda: first.activity == BeingWritten())
     assert second.activity == AwaitingTurn()
 
 
-def test_one_that_waits_can_be_stopped_at_once(begin: Begin) -> None:
+def test_one_that_waits_can_be_stopped_at_once(begin):
     talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["one", "two", "three"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
@@ -93,7 +93,7 @@ def test_one_that_waits_can_be_stopped_at_once(begin: Begin) -> None:
     assert first.activity == BeingWritten()
 
 
-def test_until_there_is_a_model_it_is_waited_for(begin: Begin) -> None:
+def test_until_there_is_a_model_it_is_waited_for(begin):
     talk = begin("ready take load serve")
     seen: list[object] = []
     talk.answers.activity_changed.connect(lambda writing: seen.append(writing.activity))

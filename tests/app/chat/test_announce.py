@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.announce import LONGEST, Announcer
 
@@ -19,7 +18,7 @@ def said(pieces: list[str]) -> list[str]:
     return heard
 
 
-def test_sentences(qtbot: QtBot) -> None:
+def test_sentences(qtbot):
     heard: list[str] = []
     widget = QWidget()
     qtbot.addWidget(widget)
@@ -33,19 +32,19 @@ def test_sentences(qtbot: QtBot) -> None:
     assert len(heard) == 3
 
 
-def test_the_rest_is_said_at_the_end(qtbot: QtBot) -> None:
+def test_the_rest_is_said_at_the_end(qtbot):
     assert said(["no ", "end\u202e"]) == ["no end"]
     assert said([]) == []
 
 
-def test_long_sentences_in_parts(qtbot: QtBot) -> None:
+def test_long_sentences_in_parts(qtbot):
     heard = said(["word " * 300])
     assert " ".join(heard) == " ".join(["word"] * 300)
     assert max(map(len, heard)) <= LONGEST
 
 
 @given(st.text("ab. !\n\u3002*", max_size=60), st.integers(1, 9))
-def test_however_it_arrives(text: str, step: int) -> None:
+def test_however_it_arrives(text, step):
     once: list[str] = []
     pieces: list[str] = []
     for heard, size in ((once, len(text) or 1), (pieces, step)):
@@ -57,9 +56,7 @@ def test_however_it_arrives(text: str, step: int) -> None:
 
 
 @pytest.mark.parametrize("listening", [True, False])
-def test_it_is_announced_politely(
-    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, listening: bool
-) -> None:
+def test_it_is_announced_politely(qtbot, monkeypatch, listening):
     widget = QWidget()
     qtbot.addWidget(widget)
     heard: list[tuple[object, str, object]] = []

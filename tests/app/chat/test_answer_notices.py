@@ -1,16 +1,12 @@
 """Notices on the answer in sight come once, and leave when they no longer hold."""
 
-from pathlib import Path
-
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.chat.answer_notices import AnswerNotices
 from app.chat.conversation import OpenConversation
 from app.chat.writing import Writing
 from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
-from tests.support.app.talk import Begin
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -27,9 +23,7 @@ def answer(ids: list[int]) -> list[Event]:
 
 
 @pytest.mark.parametrize(("ids", "loops"), [([1, 2, 3] * 60, True), (list(range(180)), False)])
-def test_a_loop_is_told_while_it_is_written(
-    begin: Begin, qtbot: QtBot, tmp_path: Path, ids: list[int], loops: bool
-) -> None:
+def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops):
     file = events_file(tmp_path, [*answer(ids), Done("g", "stop", Stats())])
     talk = begin(f"ready take load take play:{file} take")
     notices = Notices()
@@ -53,9 +47,7 @@ def test_a_loop_is_told_while_it_is_written(
 
 
 @pytest.mark.parametrize(("gap", "told"), [((0, 0, 0), 0), ((1, 12, 8192), 1), ((3, 12, 8192), 1)])
-def test_messages_that_are_not_read_are_told_once(
-    begin: Begin, qtbot: QtBot, tmp_path: Path, gap: tuple[int, int, int], told: int
-) -> None:
+def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, gap, told):
     prefills: list[Event] = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
     file = events_file(tmp_path, prefills)
     talk = begin(f"ready take load take part:6:{file} text:one done take")
@@ -74,7 +66,7 @@ def test_messages_that_are_not_read_are_told_once(
     assert notices.texts == {}
 
 
-def test_the_notice_leaves_with_the_answer(begin: Begin, qtbot: QtBot, tmp_path: Path) -> None:
+def test_the_notice_leaves_with_the_answer(begin, qtbot, tmp_path):
     file = events_file(tmp_path, [*answer([1, 2] * 60), Done("g", "stop", Stats())])
     talk = begin(f"ready take load take play:{file} take")
     notices = Notices()
@@ -105,9 +97,7 @@ AGAIN = {
         ("an answer, written again", 3, None),
     ],
 )
-def test_what_another_version_hides_is_said_and_can_be_shown(
-    begin: Begin, qtbot: QtBot, what: str, place: int, hidden: str | None
-) -> None:
+def test_what_another_version_hides_is_said_and_can_be_shown(begin, qtbot, what, place, hidden):
     talk = begin("ready take load serve")
     notices = Notices()
     qtbot.addWidget(notices)

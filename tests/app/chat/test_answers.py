@@ -1,9 +1,7 @@
 """Answers are held back, saved again and interrupted, and their end is always saved."""
 
 import sqlite3
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 
 from app.chat.writing import Writing
@@ -12,7 +10,7 @@ from app.rounds.trace import Trace
 from engine.events import Done, Draft, Event, Failed, Text, Verdict, Waiting
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.traces import text_of, traces
 from tests.support.app.window_maker import events_file
 
@@ -24,7 +22,7 @@ def writing(content: str = "", before: tuple[Event, ...] = ()) -> Writing:
 
 
 @given(traces())
-def test_text_and_tokens_agree_at_every_moment(events: tuple[Event, ...]) -> None:
+def test_text_and_tokens_agree_at_every_moment(events):
     answer = writing()
     for event in events:
         answer.push(event)
@@ -37,9 +35,7 @@ def test_text_and_tokens_agree_at_every_moment(events: tuple[Event, ...]) -> Non
 
 
 @given(traces(), traces())
-def test_an_answer_that_goes_on_has_one_trace(
-    first: tuple[Event, ...], second: tuple[Event, ...]
-) -> None:
+def test_an_answer_that_goes_on_has_one_trace(first, second):
     before = tuple(event for event in first if not isinstance(event, Done))
     answer = writing(text_of(before), before)
     for event in second:
@@ -50,16 +46,15 @@ def test_an_answer_that_goes_on_has_one_trace(
     assert rounds == sorted(rounds)
 
 
-def test_a_failure_ends_an_answer() -> None:
+def test_a_failure_ends_an_answer():
     answer = writing()
     answer.push(Text("g", "half"))
     answer.push(Failed("g", "It broke.", "Mend it."))
     assert answer.state == "failed"
-    assert answer.failure is not None
     assert answer.failure.remedy == "Mend it."
 
 
-def test_what_is_held_back_is_asked_for_later(begin: Begin) -> None:
+def test_what_is_held_back_is_asked_for_later(begin):
     talk = begin("ready take load serve")
     talk.answers.hold()
     talk.conversation.say("hello")
@@ -72,7 +67,7 @@ def test_what_is_held_back_is_asked_for_later(begin: Begin) -> None:
     assert talk.shown[-1] == ("assistant", "served", "complete")
 
 
-def test_what_is_held_back_can_be_stopped(begin: Begin) -> None:
+def test_what_is_held_back_can_be_stopped(begin):
     talk = begin("ready take load serve")
     talk.answers.hold()
     talk.conversation.say("hello")
@@ -84,7 +79,7 @@ def test_what_is_held_back_can_be_stopped(begin: Begin) -> None:
     assert not talk.engine.answering
 
 
-def test_what_is_held_back_fails_where_there_will_be_no_model(begin: Begin) -> None:
+def test_what_is_held_back_fails_where_there_will_be_no_model(begin):
     talk = begin("ready take load serve")
     talk.answers.hold()
     talk.conversation.say("hello")
@@ -97,7 +92,7 @@ def test_what_is_held_back_fails_where_there_will_be_no_model(begin: Begin) -> N
     assert trace[-1].message == "There is no network."
 
 
-def test_what_cannot_be_saved_is_saved_later(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_saved_is_saved_later(begin, monkeypatch):
     talk = begin("ready take load take text:all done take")
     full = sqlite3.OperationalError("database or disk is full")
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
@@ -125,13 +120,12 @@ def test_what_cannot_be_saved_is_saved_later(begin: Begin, monkeypatch: pytest.M
     assert talk.stored()[-1] == ("assistant", "all", "complete")
 
 
-def test_closing_interrupts_and_saves(begin: Begin, tmp_path: Path) -> None:
+def test_closing_interrupts_and_saves(begin, tmp_path):
     events = made_trace("An answer of some words.")
     talk = begin(f"ready take load take part:8:{events_file(tmp_path, events)} take rest")
     talk.conversation.say("go")
     talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     writing = talk.conversation.writing
-    assert writing is not None
     talk.close()
     with Talk.reopened(tmp_path) as store:
         message = store.message(writing.message.id).result()
@@ -141,7 +135,7 @@ def test_closing_interrupts_and_saves(begin: Begin, tmp_path: Path) -> None:
         assert text_of(kept) == writing.text
 
 
-def test_answers_that_are_written_at_once_keep_apart(begin: Begin) -> None:
+def test_answers_that_are_written_at_once_keep_apart(begin):
     talk = begin(
         "ready take load take take as:2 waiting:1 as:3 waiting:0 text:x as:2 text:a "
         "as:3 text:y done as:2 text:b done take"
@@ -164,7 +158,7 @@ def test_answers_that_are_written_at_once_keep_apart(begin: Begin) -> None:
         assert not any(isinstance(event, Waiting) for event in told), "waiting is no part of it"
 
 
-def test_one_failure_leaves_the_other_alone(begin: Begin) -> None:
+def test_one_failure_leaves_the_other_alone(begin):
     talk = begin("ready take load take take as:2 text:a as:3 text:x failed as:2 text:b done take")
     ended: dict[str, Writing] = {}
     talk.answers.finished.connect(lambda writing: ended.update({writing.title: writing}))

@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
 from engine.tools.steps import StepCall
@@ -24,7 +23,7 @@ APPROVAL = Approval(CALL, read_only=True, repeats=False, among=2, fault=needs_a_
 
 
 @pytest.fixture
-def window(qtbot: QtBot) -> QWidget:
+def window(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     window.resize(600, 500)
@@ -32,7 +31,7 @@ def window(qtbot: QtBot) -> QWidget:
 
 
 @pytest.fixture
-def card(window: QWidget) -> ApprovalCard:
+def card(window):
     card = ApprovalCard()
     card.setParent(window)
     card.resize(500, 300)
@@ -42,7 +41,7 @@ def card(window: QWidget) -> ApprovalCard:
     return card
 
 
-def test_each_button_decides_with_the_arguments_as_they_are(card: ApprovalCard) -> None:
+def test_each_button_decides_with_the_arguments_as_they_are(card):
     decided: list[tuple[str, str, str]] = []
     card.decided.connect(lambda *values: decided.append(values))
     card.arguments.setPlainText('{"path": "other.md"}')
@@ -52,7 +51,7 @@ def test_each_button_decides_with_the_arguments_as_they_are(card: ApprovalCard) 
     assert decided == [("a_0", way, '{"path": "other.md"}') for way in ways]
 
 
-def test_arguments_that_do_not_fit_cannot_run(card: ApprovalCard) -> None:
+def test_arguments_that_do_not_fit_cannot_run(card):
     assert card.fault.isHidden()
     card.arguments.setPlainText("{}")
     enabled = {way for way, button in card.buttons.items() if button.isEnabled()}
@@ -63,7 +62,7 @@ def test_arguments_that_do_not_fit_cannot_run(card: ApprovalCard) -> None:
     assert card.fault.isHidden()
 
 
-def test_what_a_person_wrote_stays_until_another_call_is_asked_about(card: ApprovalCard) -> None:
+def test_what_a_person_wrote_stays_until_another_call_is_asked_about(card):
     card.arguments.setPlainText('{"path": "mine.md"}')
     card.show_approval(replace(APPROVAL, among=1))
     assert card.arguments.toPlainText() == '{"path": "mine.md"}'
@@ -71,7 +70,7 @@ def test_what_a_person_wrote_stays_until_another_call_is_asked_about(card: Appro
     assert "notes.md" in card.arguments.toPlainText()
 
 
-def test_no_name_is_active_content(card: ApprovalCard) -> None:
+def test_no_name_is_active_content(card):
     nasty = replace(CALL, tool="<img src=x>\u202e\nread", server="<b>files</b>")
     card.show_approval(replace(APPROVAL, call=nasty))
     labels = card.findChildren(QLabel)
@@ -79,9 +78,7 @@ def test_no_name_is_active_content(card: ApprovalCard) -> None:
     assert not any("\u202e" in label.text() or "\n" in label.text() for label in labels)
 
 
-def test_keys_reach_all_of_it_and_return_presses_only_a_button_with_the_focus(
-    card: ApprovalCard, window: QWidget
-) -> None:
+def test_keys_reach_all_of_it_and_return_presses_only_a_button_with_the_focus(card, window):
     before = QWidget(window)
     before.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     before.show()
@@ -104,14 +101,14 @@ def test_keys_reach_all_of_it_and_return_presses_only_a_button_with_the_focus(
     assert window.focusWidget() is not card.buttons["never"], "the next call is not decided too"
 
 
-def test_long_arguments_scroll(card: ApprovalCard) -> None:
+def test_long_arguments_scroll(card):
     short = card.arguments.height()
     long = '{"path": "' + "x\\n" * 200 + '", ' + ", ".join(f'"{n}": {n}' for n in range(60)) + "}"
     card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
     assert short < card.arguments.height() < 400
 
 
-def test_arguments_that_wrap_are_seen_whole(card: ApprovalCard, qtbot: QtBot) -> None:
+def test_arguments_that_wrap_are_seen_whole(card, qtbot):
     long = '{"path": "' + "x " * 150 + '"}'
     card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
     bar = card.arguments.verticalScrollBar()

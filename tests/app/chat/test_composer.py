@@ -1,13 +1,10 @@
 """What is written is sent once, kept until then, and what stands in the way is said."""
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.composer import Composer, RoundButton
 from app.theme.palette import DARK
@@ -34,7 +31,7 @@ class Heard:
 
 
 @pytest.fixture
-def composer(qtbot: QtBot) -> Iterator[Composer]:
+def composer(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     composer = Composer(window)
@@ -46,7 +43,7 @@ def composer(qtbot: QtBot) -> Iterator[Composer]:
 
 
 @pytest.fixture
-def heard(composer: Composer) -> Heard:
+def heard(composer):
     return Heard(composer)
 
 
@@ -71,7 +68,7 @@ def enter(composer: Composer) -> None:
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
 
 
-def test_enter_sends_and_empties_the_field(composer: Composer, heard: Heard) -> None:
+def test_enter_sends_and_empties_the_field(composer, heard):
     QTest.keyClicks(composer.field, "hi ")
     enter(composer)
     enter(composer)
@@ -80,7 +77,7 @@ def test_enter_sends_and_empties_the_field(composer: Composer, heard: Heard) -> 
     assert heard.changed == ["h", "hi", "hi ", ""]
 
 
-def test_the_button_sends_and_knows_when_there_is_nothing(composer: Composer, heard: Heard) -> None:
+def test_the_button_sends_and_knows_when_there_is_nothing(composer, heard):
     assert not button(composer).isEnabled()
     composer.set_text("from before")
     assert button(composer).isEnabled()
@@ -89,14 +86,14 @@ def test_the_button_sends_and_knows_when_there_is_nothing(composer: Composer, he
     assert heard.changed == [""], "set_text is nothing new to whoever keeps the text"
 
 
-def test_blank_text_is_not_sent(composer: Composer, heard: Heard) -> None:
+def test_blank_text_is_not_sent(composer, heard):
     composer.set_text(" \n\t ")
     enter(composer)
     assert heard.sent == []
     assert composer.text == " \n\t "
 
 
-def test_while_answering_the_button_and_escape_stop(composer: Composer, heard: Heard) -> None:
+def test_while_answering_the_button_and_escape_stop(composer, heard):
     QTest.keyClick(composer.field, Qt.Key.Key_Escape)
     assert heard.stops == 0
     composer.set_answering(True)
@@ -108,7 +105,7 @@ def test_while_answering_the_button_and_escape_stop(composer: Composer, heard: H
     assert button(composer).accessibleName() == "Send the message"
 
 
-def test_while_answering_a_message_is_queued(composer: Composer, heard: Heard) -> None:
+def test_while_answering_a_message_is_queued(composer, heard):
     queued: list[str] = []
     composer.to_queue.connect(queued.append)
     composer.set_answering(True)
@@ -122,7 +119,7 @@ def test_while_answering_a_message_is_queued(composer: Composer, heard: Heard) -
     assert not composer.queued.isVisible()
 
 
-def test_what_cannot_be_queued_stays(composer: Composer, heard: Heard) -> None:
+def test_what_cannot_be_queued_stays(composer, heard):
     composer.set_answering(True)
     composer.queues = False
     QTest.keyClicks(composer.field, "next")
@@ -136,7 +133,7 @@ def test_what_cannot_be_queued_stays(composer: Composer, heard: Heard) -> None:
     assert heard.sent == ["next"]
 
 
-def test_what_blocks_is_said_with_its_remedy(composer: Composer, heard: Heard) -> None:
+def test_what_blocks_is_said_with_its_remedy(composer, heard):
     composer.set_text("hi")
     composer.set_blocked("No model is loaded.", remedy="Choose a model…")
     assert shown(composer) == ["No model is loaded."]
@@ -153,7 +150,7 @@ def test_what_blocks_is_said_with_its_remedy(composer: Composer, heard: Heard) -
     assert heard.sent == ["hi"]
 
 
-def test_what_blocks_comes_back_after_another_line(composer: Composer) -> None:
+def test_what_blocks_comes_back_after_another_line(composer):
     composer.set_blocked("The engine is loading.")
     composer.field.refused.emit("Not pasted.")
     assert shown(composer) == ["Not pasted."]
@@ -161,7 +158,7 @@ def test_what_blocks_comes_back_after_another_line(composer: Composer) -> None:
     assert shown(composer) == ["The engine is loading."]
 
 
-def test_tokens_are_counted_and_warned_of_in_words(composer: Composer) -> None:
+def test_tokens_are_counted_and_warned_of_in_words(composer):
     for used, limit, text in (
         (None, 4096, ""),
         (None, None, ""),
@@ -176,7 +173,7 @@ def test_tokens_are_counted_and_warned_of_in_words(composer: Composer) -> None:
         assert shown(composer) == ([text] if text else [])
 
 
-def test_a_conversation_that_goes_on_is_no_warning(composer: Composer) -> None:
+def test_a_conversation_that_goes_on_is_no_warning(composer):
     for used, text in ((990, "990 of 1,000 tokens"), (1001, "1,001 of 1,000 tokens: ")):
         composer.set_tokens(used, 1000, leaves_out=True)
         (line,) = shown(composer)
@@ -184,7 +181,7 @@ def test_a_conversation_that_goes_on_is_no_warning(composer: Composer) -> None:
         assert len(line) > len(text) or used < 1000
 
 
-def test_the_keyboard_reaches_everything(composer: Composer) -> None:
+def test_the_keyboard_reaches_everything(composer):
     composer.set_text("hi")
     composer.setFocus()
     assert composer.field.hasFocus()
@@ -195,7 +192,7 @@ def test_the_keyboard_reaches_everything(composer: Composer) -> None:
     assert composer.field.hasFocus()
 
 
-def test_everything_has_a_name_and_takes_no_text_for_html(composer: Composer) -> None:
+def test_everything_has_a_name_and_takes_no_text_for_html(composer):
     composer.set_blocked("<b>no</b>", remedy="Help")
     buttons = composer.findChildren(QAbstractButton)
     assert all(one.accessibleName() or one.text() for one in buttons)
@@ -204,7 +201,7 @@ def test_everything_has_a_name_and_takes_no_text_for_html(composer: Composer) ->
     assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
 
 
-def test_it_follows_a_dark_window(composer: Composer) -> None:
+def test_it_follows_a_dark_window(composer):
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     composer.setPalette(palette)

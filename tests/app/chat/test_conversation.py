@@ -3,7 +3,6 @@
 import sqlite3
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +15,14 @@ from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.window_maker import events_file
 
 ONE = "take text:one done"
 SERVE = "ready take load serve"
 
 
-def test_a_message_and_its_answer_are_stored(begin: Begin) -> None:
+def test_a_message_and_its_answer_are_stored(begin):
     talk = begin(SERVE)
     talk.conversation.new()
     talk.ask("hello")
@@ -31,7 +30,6 @@ def test_a_message_and_its_answer_are_stored(begin: Begin) -> None:
     assert talk.shown == expected
     assert talk.stored() == expected
     record = talk.conversation.record
-    assert record is not None
     assert record.title == "hello"
     answer = talk.conversation.branch[-1]
     assert (answer.target, answer.drafter) == ("tiny", "lookup")
@@ -39,9 +37,7 @@ def test_a_message_and_its_answer_are_stored(begin: Begin) -> None:
     assert not talk.conversation.busy
 
 
-def test_the_next_message_is_answered_with_all_that_was_said(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch):
     talk = begin(SERVE)
     asked: list[tuple[str, ...]] = []
     generate = talk.engine.generate
@@ -63,18 +59,17 @@ def test_the_next_message_is_answered_with_all_that_was_said(
     assert talk.conversation.settings.max_tokens == 5
 
 
-def test_a_new_conversation_is_made_once(begin: Begin) -> None:
+def test_a_new_conversation_is_made_once(begin):
     talk = begin(SERVE)
     talk.conversation.configure(system_prompt="Be brief.", settings=None)
     talk.ask("one")
     assert len(talk.store.conversations().result()) == 1
     record = talk.conversation.record
-    assert record is not None
     assert record.system_prompt == "Be brief."
 
 
 @pytest.mark.parametrize("first", ["say", "configure"])
-def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin: Begin, first: str) -> None:
+def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)
 
     def configure() -> None:
@@ -91,9 +86,7 @@ def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin: Begin, fi
     assert (stored.title, stored.system_prompt) == ("one", "Be brief.")
 
 
-def test_a_first_message_is_one_piece_of_work_for_the_store(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_message_is_one_piece_of_work_for_the_store(begin, monkeypatch):
     # They were three: killed between them, an empty conversation or an unanswered question stayed.
     talk = begin(SERVE)
     work: list[str] = []
@@ -113,7 +106,7 @@ def test_a_first_message_is_one_piece_of_work_for_the_store(
     assert [name for name in work if name not in ("flush", "finish")] == ["ask", "ask"]
 
 
-def test_a_new_conversation_begins_as_was_chosen(begin: Begin) -> None:
+def test_a_new_conversation_begins_as_was_chosen(begin):
     talk = begin(SERVE)
     talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))
     assert talk.conversation.configured == talk.beginning
@@ -136,8 +129,8 @@ def test_a_new_conversation_begins_as_was_chosen(begin: Begin) -> None:
     [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)],
 )
 def test_regenerating_gives_other_words_or_says_that_it_does_not(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch, sampling: Sampling | None, told: int
-) -> None:
+    begin, monkeypatch, sampling, told
+):
     talk = begin(SERVE)
     remarks: list[str] = []
     talk.conversation.remarked.connect(remarks.append)
@@ -162,20 +155,19 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(
     assert talk.conversation.settings == settings
 
 
-def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:
+def test_an_answer_is_flushed_while_it_is_written(begin, tmp_path):
     events = made_trace("A long answer, of many words.")
     talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take rest")
     talk.conversation.say("go")
     talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     writing = talk.conversation.writing
-    assert writing is not None
     talk.answers.flush()
     talk.until(lambda: writing.saved == len(writing.events))
     assert talk.stored()[-1] == ("assistant", writing.text, "streaming")
     assert list(talk.store.trace(writing.message.id).result()) == writing.events
 
 
-def test_regenerating_keeps_both_answers(begin: Begin) -> None:
+def test_regenerating_keeps_both_answers(begin):
     talk = begin(f"ready take load {ONE} take text:two done take")
     talk.ask("hello")
     first = talk.conversation.branch[-1]
@@ -191,7 +183,7 @@ def test_regenerating_keeps_both_answers(begin: Begin) -> None:
     talk.until(lambda: talk.shown[-1][1] == "two")
 
 
-def test_editing_begins_another_branch(begin: Begin) -> None:
+def test_editing_begins_another_branch(begin):
     talk = begin(SERVE)
     talk.ask("first")
     talk.ask("second")
@@ -203,7 +195,7 @@ def test_editing_begins_another_branch(begin: Begin) -> None:
     assert len(talk.shown) == 4
 
 
-def test_stopping_keeps_what_was_written(begin: Begin, tmp_path: Path) -> None:
+def test_stopping_keeps_what_was_written(begin, tmp_path):
     cancelled = (Text("g", "half"), Done("g", "cancelled", made_trace("x")[-1].stats))  # type: ignore[union-attr]
     talk = begin(f"ready take load take play:{events_file(tmp_path, cancelled)} take")
     talk.ask("go")
@@ -211,7 +203,7 @@ def test_stopping_keeps_what_was_written(begin: Begin, tmp_path: Path) -> None:
     assert can_go_on(talk.conversation.branch[-1])
 
 
-def test_going_on_keeps_text_and_trace(begin: Begin, tmp_path: Path) -> None:
+def test_going_on_keeps_text_and_trace(begin, tmp_path):
     first, rest = made_trace("It begins here, "), made_trace("and goes on.", seed=1)
     stats = first[-1].stats  # type: ignore[union-attr]
     cut = events_file(tmp_path, (*first[:-1], Done("g", "length", stats)), name="cut")
@@ -244,8 +236,8 @@ HARMONY = Text(
 
 
 def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    begin, monkeypatch, tmp_path
+):
     cut = events_file(tmp_path, (HARMONY, Done("g", "length", Stats())))
     talk = begin(f"ready take load take play:{cut} take text:!! done serve")
     asked: list[ChatMessage] = []
@@ -274,9 +266,7 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     )
 
 
-def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, monkeypatch):
     talk = begin("ready take load take text:{ failed take text:} done take")
     grammar = Grammar("json schema", '{"type": "object"}')
     talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
@@ -295,7 +285,7 @@ def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(
     assert talk.conversation.settings.grammar == grammar
 
 
-def test_going_on_with_what_has_no_trace(begin: Begin) -> None:
+def test_going_on_with_what_has_no_trace(begin):
     talk = begin(f"ready take load take text:more done {ONE}")
     record = talk.store.create(title="imported").result()
     question = talk.store.say(record.id, "go").result()
@@ -310,7 +300,7 @@ def test_going_on_with_what_has_no_trace(begin: Begin) -> None:
     assert [(piece.text, piece.round) for piece in told] == [("Some text ", 0), ("more", 0)]
 
 
-def test_a_death_fails_the_answer_and_keeps_its_text(begin: Begin) -> None:
+def test_a_death_fails_the_answer_and_keeps_its_text(begin):
     talk = begin("ready take load take text:half kill -- ready take load serve")
     talk.ask("go")
     assert talk.shown[-1] == ("assistant", "half", "failed")
@@ -322,7 +312,7 @@ def test_a_death_fails_the_answer_and_keeps_its_text(begin: Begin) -> None:
     assert talk.shown[-1] == ("assistant", "served", "complete")
 
 
-def test_nothing_is_said_while_an_answer_is_written(begin: Begin) -> None:
+def test_nothing_is_said_while_an_answer_is_written(begin):
     talk = begin("ready take load take text:half rest")
     talk.conversation.say("one")
     talk.until(lambda: talk.conversation.writing)
@@ -333,7 +323,7 @@ def test_nothing_is_said_while_an_answer_is_written(begin: Begin) -> None:
     assert len(talk.stored()) == 2
 
 
-def test_what_cannot_be_stored_is_given_back(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_stored_is_given_back(begin, monkeypatch):
     talk = begin(SERVE)
     talk.ask("one")
     full = sqlite3.OperationalError("database or disk is full")
@@ -353,30 +343,27 @@ def test_what_cannot_be_stored_is_given_back(begin: Begin, monkeypatch: pytest.M
     assert len(talk.stored()) == 4
 
 
-def test_an_answer_goes_on_while_another_conversation_is_open(begin: Begin) -> None:
+def test_an_answer_goes_on_while_another_conversation_is_open(begin):
     talk = begin("ready take load take text:half take text:other done")
     talk.conversation.say("one")
     talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     first = talk.conversation.record
-    assert first is not None
     talk.conversation.new()
     assert talk.conversation.branch == ()
     assert not talk.conversation.busy
     talk.conversation.open(first.id)
     talk.until(lambda: talk.conversation.branch)
     writing = talk.conversation.writing
-    assert writing is not None
     assert writing.text == "half"
 
 
-def test_a_message_that_was_found_is_reached_on_its_branch(begin: Begin) -> None:
+def test_a_message_that_was_found_is_reached_on_its_branch(begin):
     talk = begin(SERVE)
     talk.ask("first")
     question, answer = talk.conversation.branch
     talk.conversation.edit(question.id, "second")
     talk.until_told("saved", 2)
     record = talk.conversation.record
-    assert record is not None
     talk.conversation.new()
     talk.conversation.open(record.id, at=answer.id, words="served now")
     talk.until_told("reached")
@@ -384,7 +371,7 @@ def test_a_message_that_was_found_is_reached_on_its_branch(begin: Begin) -> None
     assert talk.words == ["served now"]
 
 
-def test_what_is_gone_cannot_be_opened(begin: Begin) -> None:
+def test_what_is_gone_cannot_be_opened(begin):
     talk = begin(SERVE)
     talk.conversation.open(77)
     talk.until(lambda: talk.problems)
@@ -414,7 +401,7 @@ WAITING = {
 @pytest.mark.parametrize("waiting", [*WAITING, "a first message", "one after a setting"])
 @pytest.mark.parametrize("then", ["open", "opening", "new", "there and back"])
 @pytest.mark.quick(9)
-def test_what_waits_stays_where_it_was_sent(begin: Begin, waiting: str, then: str) -> None:
+def test_what_waits_stays_where_it_was_sent(begin, waiting, then):
     talk = begin("ready take load take text:half done serve")
     other = talk.store.create(title="other").result().id
     first = waiting not in WAITING
@@ -458,9 +445,7 @@ def test_what_waits_stays_where_it_was_sent(begin: Begin, waiting: str, then: st
         assert record.queued == ()
 
 
-def test_a_message_is_answered_as_was_chosen_when_it_was_sent(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch):
     talk = begin("ready take load serve")
     asked: list[tuple[str, int, str]] = []
     generate = talk.engine.generate
@@ -487,7 +472,7 @@ def test_a_message_is_answered_as_was_chosen_when_it_was_sent(
     assert asked == [("First", 1, ""), ("Then 2", 2, "on"), ("Then 3", 3, "on")]
 
 
-def test_a_message_follows_what_was_shown_when_it_was_sent(begin: Begin) -> None:
+def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
     talk = begin(SERVE)
     talk.ask("one")
     talk.conversation.edit(talk.conversation.branch[0].id, "two")
@@ -501,9 +486,7 @@ def test_a_message_follows_what_was_shown_when_it_was_sent(begin: Begin) -> None
     assert [content for _, content, _ in talk.shown] == ["two", "served", "to two", "served"]
 
 
-def test_a_first_message_that_was_refused_can_be_sent_again(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_message_that_was_refused_can_be_sent_again(begin, monkeypatch):
     talk = begin(SERVE)
     with monkeypatch.context() as full:
         full.setattr("app.conversations.tree.begin", no_room)

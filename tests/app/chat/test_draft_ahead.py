@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QVBoxLayout, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
 from app.conversations.spelled import stretches_in
@@ -69,7 +68,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture
-def make(qtbot: QtBot, formats: Formats) -> Make:
+def make(qtbot, formats):
     def made(text: str) -> Page:
         page = Page(formats, text)
         qtbot.addWidget(page)
@@ -88,7 +87,7 @@ def different(before: QImage, after: QImage) -> QRect:
     return found
 
 
-def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make: Make) -> None:
+def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make):
     page = make("Some words of an answer that goes on for more than a line, and then some")
     before, size = page.picture(), page.view.size()
     page.ahead.show_round(made_round(1, " more", " words")[0])
@@ -102,7 +101,7 @@ def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make: Make) -> No
     assert page.picture() == before
 
 
-def test_a_draft_that_has_no_room_in_the_line_goes_on_in_the_next(make: Make) -> None:
+def test_a_draft_that_has_no_room_in_the_line_goes_on_in_the_next(make):
     page = make("word " * 9 + "word")
     height = page.view.height()
     page.ahead.show_round(made_round(1, *[" draft"] * 12)[0])
@@ -113,7 +112,7 @@ def test_a_draft_that_has_no_room_in_the_line_goes_on_in_the_next(make: Make) ->
 
 
 @pytest.mark.parametrize("text", ["- item", "```python\nx = 1", "| a | b |\n|-|-|\n| c", "# Head"])
-def test_it_stands_at_the_end_of_any_block(make: Make, text: str) -> None:
+def test_it_stands_at_the_end_of_any_block(make, text):
     page = make(text)
     before = page.picture()
     page.ahead.show_round(made_round(1, " more")[0])
@@ -139,7 +138,7 @@ def test_it_stands_at_the_end_of_any_block(make: Make, text: str) -> None:
         ("| a | b |\n|-|-|\n| c | d |\n\n", ("HH",)),
     ],
 )
-def test_it_stands_where_it_will_settle(make: Make, text: str, draft: tuple[str, ...]) -> None:
+def test_it_stands_where_it_will_settle(make, text, draft):
     page = make(text)
     page.ahead.show_round(made_round(1, *draft)[0])
     drafted = page.painted(LIGHT.faded)
@@ -148,7 +147,7 @@ def test_it_stands_where_it_will_settle(make: Make, text: str, draft: tuple[str,
     assert abs(drafted.bottom() - settled.bottom()) <= (2 if text.startswith("|") else 1)
 
 
-def test_from_right_to_left_it_stands_at_the_left(make: Make) -> None:
+def test_from_right_to_left_it_stands_at_the_left(make):
     page = make("\u05e9\u05dc\u05d5\u05dd")
     text = page.picture()
     word = different(make("").picture(), text)
@@ -156,7 +155,7 @@ def test_from_right_to_left_it_stands_at_the_left(make: Make) -> None:
     assert different(text, page.picture()).right() <= word.left() + 2
 
 
-def test_a_rejected_draft_is_struck_in_red_and_folds_away(make: Make) -> None:
+def test_a_rejected_draft_is_struck_in_red_and_folds_away(make):
     page = make("The sky")
     _, judged = made_round(1, " is", " was", " not", accepted=1)
     page.write(" is")
@@ -169,7 +168,7 @@ def test_a_rejected_draft_is_struck_in_red_and_folds_away(make: Make) -> None:
     assert not different(make("The sky is").picture(), page.picture()).isValid()
 
 
-def test_with_less_motion_it_stays_until_the_next_draft(make: Make) -> None:
+def test_with_less_motion_it_stays_until_the_next_draft(make):
     page = make("The sky")
     page.ahead.calm = True
     page.ahead.show_round(made_round(1, " was")[1])
@@ -177,13 +176,13 @@ def test_with_less_motion_it_stays_until_the_next_draft(make: Make) -> None:
     assert page.painted(LIGHT.rejected).isValid()
 
 
-def test_of_an_accepted_draft_nothing_is_left(make: Make) -> None:
+def test_of_an_accepted_draft_nothing_is_left(make):
     page = make("The sky")
     page.ahead.show_round(made_round(1, " is", " blue", accepted=2)[1])
     assert page.ahead.isHidden()
 
 
-def test_of_a_tree_the_best_branch_is_shown(make: Make) -> None:
+def test_of_a_tree_the_best_branch_is_shown(make):
     page = make("The")
     drafted = tree_round(1, (" sky", -1, 0.9), (" sea", -1, 0.1), (" is", 0, 0.9), path=())[0]
     page.ahead.show_round(drafted)
@@ -191,7 +190,7 @@ def test_of_a_tree_the_best_branch_is_shown(make: Make) -> None:
     assert page.ahead.isVisible()
 
 
-def test_before_the_text_it_says_what_is_done(make: Make) -> None:
+def test_before_the_text_it_says_what_is_done(make):
     page = make("")
     page.ahead.say("Reading the prompt\u2026", share=0.4)
     assert page.ahead.accessibleDescription() == "Reading the prompt\u2026"
@@ -200,7 +199,7 @@ def test_before_the_text_it_says_what_is_done(make: Make) -> None:
     assert page.ahead.isHidden()
 
 
-def test_the_pointer_reaches_the_text(make: Make) -> None:
+def test_the_pointer_reaches_the_text(make):
     page = make("Words")
     page.ahead.show_round(made_round(1, " more")[0])
     place = page.view.geometry().center()
@@ -208,7 +207,7 @@ def test_the_pointer_reaches_the_text(make: Make) -> None:
     assert page.childAt(QPoint(place.x(), page.view.y() + 4)) is not page.ahead
 
 
-def test_in_folded_reasoning_nothing_is_shown(make: Make) -> None:
+def test_in_folded_reasoning_nothing_is_shown(make):
     page = make("<think>Some thoughts")
     page.ahead.show_round(made_round(1, " more")[0])
     assert page.ahead.isVisible()

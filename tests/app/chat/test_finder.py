@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.finder import Finder
 from app.chat.message_row import MessageRow
@@ -14,7 +13,7 @@ from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.conversations.spelled import stretches_in
 from app.markdown.formats import Formats
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 FILLER = "A paragraph of some words.\n\n" * 40
@@ -67,7 +66,7 @@ class Conversation(QWidget):
 
 
 @pytest.fixture
-def conversation(qtbot: QtBot, formats: Formats) -> Conversation:
+def conversation(qtbot, formats):
     made = Conversation(formats)
     qtbot.addWidget(made)
     return made
@@ -81,8 +80,8 @@ def many(conversation: Conversation) -> None:
 
 
 def test_all_hits_are_counted_and_only_those_reached_are_laid_out(
-    conversation: Conversation,
-) -> None:
+    conversation,
+):
     many(conversation)
     conversation.find("NEEDLE")
     assert conversation.finder.hits == 10
@@ -95,7 +94,7 @@ def test_all_hits_are_counted_and_only_those_reached_are_laid_out(
     assert conversation.count.startswith("1 of 10")
 
 
-def test_on_and_back_and_round(conversation: Conversation) -> None:
+def test_on_and_back_and_round(conversation):
     many(conversation)
     conversation.find("needle")
     field = conversation.finder.bar.field
@@ -114,7 +113,7 @@ def test_on_and_back_and_round(conversation: Conversation) -> None:
     assert conversation.count.startswith("10 of 10")
 
 
-def test_hits_are_marked_in_code_and_tables(conversation: Conversation) -> None:
+def test_hits_are_marked_in_code_and_tables(conversation):
     row = conversation.say("needle\n\n```py\nneedle = 1\n```\n\n|needle|\n|-|\n|a needle|\n")
     conversation.find("needle")
     view = row.view
@@ -126,7 +125,7 @@ def test_hits_are_marked_in_code_and_tables(conversation: Conversation) -> None:
     assert len(backgrounds) == 2  # the current one is stronger
 
 
-def test_a_hit_in_folded_reasoning_unfolds_it(conversation: Conversation) -> None:
+def test_a_hit_in_folded_reasoning_unfolds_it(conversation):
     row = conversation.say(f"<think>{FILLER}the needle\n\n{FILLER}</think>\n\nSo it is.")
     conversation.settle()
     assert "needle" not in row.view.toPlainText()
@@ -137,7 +136,7 @@ def test_a_hit_in_folded_reasoning_unfolds_it(conversation: Conversation) -> Non
     assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["needle"]
 
 
-def test_hits_where_the_person_is_are_taken_first(conversation: Conversation) -> None:
+def test_hits_where_the_person_is_are_taken_first(conversation):
     many(conversation)
     conversation.transcript.reveal(conversation.transcript.messages[50])
     conversation.settle()
@@ -146,7 +145,7 @@ def test_hits_where_the_person_is_are_taken_first(conversation: Conversation) ->
     assert conversation.count.startswith("6 of 10")
 
 
-def test_another_text_and_none(conversation: Conversation) -> None:
+def test_another_text_and_none(conversation):
     row = conversation.say("one two one")
     conversation.find("one")
     assert [mark.current for mark in row.shown.marks] == [True, False]
@@ -160,7 +159,7 @@ def test_another_text_and_none(conversation: Conversation) -> None:
     assert conversation.count == ""
 
 
-def test_escape_closes_and_leaves_no_mark(conversation: Conversation) -> None:
+def test_escape_closes_and_leaves_no_mark(conversation):
     row = conversation.say("one two one")
     conversation.find("one")
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
@@ -172,7 +171,7 @@ def test_escape_closes_and_leaves_no_mark(conversation: Conversation) -> None:
     assert len(row.shown.marks) == 2  # as it was
 
 
-def test_an_answer_that_grows_is_followed(conversation: Conversation, until: Until) -> None:
+def test_an_answer_that_grows_is_followed(conversation, until):
     conversation.say("one")
     growing = conversation.transcript.add("assistant", name="m", text="", ending=None)
     conversation.find("one")
@@ -187,7 +186,7 @@ def test_an_answer_that_grows_is_followed(conversation: Conversation, until: Unt
     assert conversation.finder.hits == 3
 
 
-def test_another_branch_is_searched(conversation: Conversation, until: Until) -> None:
+def test_another_branch_is_searched(conversation, until):
     conversation.say("one")
     conversation.say("one one")
     conversation.find("one")
@@ -200,7 +199,7 @@ def test_another_branch_is_searched(conversation: Conversation, until: Until) ->
     assert len(conversation.at) == 1
 
 
-def test_what_was_searched_for_elsewhere_is_marked(conversation: Conversation) -> None:
+def test_what_was_searched_for_elsewhere_is_marked(conversation):
     many(conversation)
     row = conversation.transcript.messages[43]
     assert conversation.finder.show_words(row, "needle wor")

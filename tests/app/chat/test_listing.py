@@ -1,19 +1,13 @@
 """The list of conversations is read when it is asked for, and everybody is told."""
 
 from concurrent.futures import Future
-from pathlib import Path
-
-import pytest
 
 from app.chat.listing import Listing
 from app.conversations.store import Store
 from models.errors import Problem
-from tests.support.app.window_maker import Until
 
 
-def test_everybody_has_the_list_before_who_asked_for_it_goes_on(
-    tmp_path: Path, until: Until
-) -> None:
+def test_everybody_has_the_list_before_who_asked_for_it_goes_on(tmp_path, until):
     with Store.open(tmp_path / "conversations.sqlite") as store:
         record, folder = store.create(title="One").result(), store.make_folder("Work").result()
         listing = Listing(store)
@@ -34,9 +28,7 @@ def test_everybody_has_the_list_before_who_asked_for_it_goes_on(
         assert len(told) == 2
 
 
-def test_what_cannot_be_read_is_told(
-    tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_is_told(tmp_path, until, monkeypatch):
     with Store.open(tmp_path / "conversations.sqlite") as store:
         listing = Listing(store)
         problems: list[Problem] = []

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QWheelEvent,
 )
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message import MessageWidget
@@ -34,13 +33,13 @@ _FOR_ALL = ("Edit", "Duplicate the conversation up to here", "Delete", "Select a
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked():
     """The commands that were given, each with its values."""
     return []
 
 
 @pytest.fixture
-def commands(asked: Asked) -> MessageCommands:
+def commands(asked):
     def given(name: str) -> Callable[..., None]:
         return lambda *values: asked.append((name, *values))
 
@@ -48,7 +47,7 @@ def commands(asked: Asked) -> MessageCommands:
 
 
 @pytest.fixture
-def make(qtbot: QtBot, formats: Formats, commands: MessageCommands) -> Make:
+def make(qtbot, formats, commands):
     windows: list[QWidget] = []
 
     def made(text: str, *, role: Role = "assistant") -> MessageWidget:
@@ -81,13 +80,13 @@ def texts(message: MessageWidget) -> list[str]:
     return [label.text() for label in message.findChildren(QLabel) if label.isVisible()]
 
 
-def test_markdown_for_the_model_only(make: Make) -> None:
+def test_markdown_for_the_model_only(make):
     text = "# a\n**b** \u202e\n"
     assert make(text).view.toPlainText() == "a\nb [U+202E]"
     assert make(text, role="user").view.toPlainText() == "# a\n**b** [U+202E]"
 
 
-def test_it_is_as_high_as_its_text(make: Make) -> None:
+def test_it_is_as_high_as_its_text(make):
     low, high = make("a"), make("a\n\n" * 40)
     assert high.view.height() > 10 * low.view.height()
     assert low.view.height() == pytest.approx(low.view.document().size().height(), abs=1)
@@ -97,7 +96,7 @@ def test_it_is_as_high_as_its_text(make: Make) -> None:
     assert narrow.view.height() > before
 
 
-def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make: Make) -> None:
+def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make):
     def bubble(text: str, width: int = 600) -> tuple[int, int]:
         """The left and the right edge of the colour behind a person's message."""
         message = make(text, role="user")
@@ -115,7 +114,7 @@ def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make: Make) -> 
     assert bubble("A line\nand a longer line\nb")[0] > long[0]
 
 
-def test_copying_the_message(make: Make) -> None:
+def test_copying_the_message(make):
     message = make("# a\n**b**\u202e <i>\n")
     told: list[str] = []
     message.copied.connect(told.append)
@@ -128,7 +127,7 @@ def test_copying_the_message(make: Make) -> None:
     assert all(b.awake for b in shown)
 
 
-def test_copying_its_code(make: Make) -> None:
+def test_copying_its_code(make):
     message = make("```py\na = 1\n```\n\n```\nb\n```\n")
     told: list[str] = []
     message.copied.connect(told.append)
@@ -142,14 +141,14 @@ def test_copying_its_code(make: Make) -> None:
     assert copies[0].geometry().right() <= message.view.width()
 
 
-def test_what_can_be_asked_for(make: Make, asked: Asked) -> None:
+def test_what_can_be_asked_for(make, asked):
     answer, question = make("a"), make("b", role="user")
     button(answer, "Write this answer again").click()
     button(question, "Edit").click()
     assert asked == [("regenerate", 7), ("edit", 7)]
 
 
-def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
+def test_a_message_has_its_actions_at_its_end(make):
     answer, question = make("a"), make("b", role="user")
     (below,) = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
     (under,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
@@ -157,7 +156,7 @@ def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
     assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
 
 
-def test_an_answer_keeps_its_show(make: Make, asked: Asked) -> None:
+def test_an_answer_keeps_its_show(make, asked):
     message, question = make("a"), make("b", role="user")
     names = ("Show how each word was written", "Replay", "Write it twice")
     show(message, ending=Ending())
@@ -170,7 +169,7 @@ def test_an_answer_keeps_its_show(make: Make, asked: Asked) -> None:
     assert asked == [("show_tokens", 7, True), ("replay", 7), ("race", 7)]
 
 
-def test_the_legend_is_there_while_the_tokens_are_shown(make: Make) -> None:
+def test_the_legend_is_there_while_the_tokens_are_shown(make):
     message = make("a")
     assert message.legend is None
     show(message, tokens=True)
@@ -181,7 +180,7 @@ def test_the_legend_is_there_while_the_tokens_are_shown(make: Make) -> None:
     assert not button(message, "Show how each word").isChecked()
 
 
-def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
+def test_a_draft_is_shown_when_all_text_is_written(make):
     message = make("Some words")
     show(message, ahead=made_round(1, " more")[0], calm=True)
     assert message.findChild(DraftAhead).isHidden()
@@ -196,7 +195,7 @@ def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
     assert message.findChild(DraftAhead) is None
 
 
-def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
+def test_an_older_draft_is_not_shown_behind_its_own_text(make):
     message = make("Some words")
     show(message, ahead=made_round(1, " more")[0], calm=True)
     message.refresh()
@@ -211,7 +210,7 @@ def test_an_older_draft_is_not_shown_behind_its_own_text(make: Make) -> None:
     assert message.findChild(DraftAhead).isVisible()
 
 
-def test_the_figures_of_an_answer(make: Make) -> None:
+def test_the_figures_of_an_answer(make):
     message = make("a")
     assert message.figures_line.text() == ""
     show(message, ending=Ending())
@@ -233,7 +232,7 @@ def test_the_figures_of_an_answer(make: Make) -> None:
         assert len(message.figures_line.text().split(" \u00b7 ")) == count
 
 
-def test_it_begins_with_what_drafting_gained(make: Make) -> None:
+def test_it_begins_with_what_drafting_gained(make):
     message = make("a")
     show(message, ending=Ending())
     show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.63))
@@ -247,7 +246,7 @@ def test_it_begins_with_what_drafting_gained(make: Make) -> None:
     assert message.figures_line.text().startswith("0.8 times as fast as plain")
 
 
-def test_what_has_no_room_in_the_line_is_left_out_whole(make: Make) -> None:
+def test_what_has_no_room_in_the_line_is_left_out_whole(make):
     message = make("a")
     show(message, ending=Ending())
     show(message, figures=AnswerFigures(84, 10.0, 0.4, "end", rounds=40, times_plain=1.63))
@@ -260,7 +259,7 @@ def test_what_has_no_room_in_the_line_is_left_out_whole(make: Make) -> None:
     assert said[-1] in line.toolTip()
 
 
-def test_when_it_was_written(qtbot: QtBot, formats: Formats) -> None:
+def test_when_it_was_written(qtbot, formats):
     then = datetime(2026, 5, 9, 12, tzinfo=UTC)
     message = MessageWidget("assistant", name="Qwen", formats=formats, created=then)
     qtbot.addWidget(message)
@@ -271,7 +270,7 @@ def entries(menu: QMenu) -> dict[str, QAction]:
     return {action.text(): action for action in menu.actions() if not action.isSeparator()}
 
 
-def test_the_menu_of_an_answer(make: Make, asked: Asked) -> None:
+def test_the_menu_of_an_answer(make, asked):
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
     assert list(found) == [
@@ -295,7 +294,7 @@ def test_the_menu_of_an_answer(make: Make, asked: Asked) -> None:
     assert QGuiApplication.clipboard().text() == "one **two** three"
 
 
-def test_the_menu_of_a_question(make: Make, asked: Asked) -> None:
+def test_the_menu_of_a_question(make, asked):
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
     assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
@@ -313,14 +312,14 @@ def test_the_menu_of_a_question(make: Make, asked: Asked) -> None:
         "<details><summary>![p][r]</summary></details>\n\n[r]: https://e.org/p.png",
     ],
 )
-def test_a_copy_has_the_address_of_a_picture_and_no_picture(make: Make, text: str) -> None:
+def test_a_copy_has_the_address_of_a_picture_and_no_picture(make, text):
     make(text).copy()
     copied = QGuiApplication.clipboard().mimeData().html()
     assert '<a href="https://e.org/p.png">' in copied
     assert "<img" not in copied
 
 
-def test_a_link_can_be_copied(make: Make) -> None:
+def test_a_link_can_be_copied(make):
     message = make("[a link](https://example.org/x)")
     view = message.view
     place = view.cursorRect(view.document().find("link")).center()
@@ -330,9 +329,7 @@ def test_a_link_can_be_copied(make: Make) -> None:
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
-def test_a_right_click_anywhere_opens_the_messages_own_menu(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):
     message = make("a")
     asked: list[QPoint] = []
     menu = message.menu
@@ -346,7 +343,7 @@ def test_a_right_click_anywhere_opens_the_messages_own_menu(
     assert len(asked) == 2
 
 
-def test_versions(make: Make, asked: Asked) -> None:
+def test_versions(make, asked):
     message = make("a")
     assert not button(message, "Version before").isVisible()
     show(message, branch=(2, 3))
@@ -362,7 +359,7 @@ CUT: tuple[MessageState, ...] = ("interrupted", "cancelled", "length", "failed")
 
 
 @pytest.mark.parametrize("state", CUT)
-def test_how_it_ended(make: Make, state: MessageState) -> None:
+def test_how_it_ended(make, state):
     message = make("a")
     before = texts(message)
     show(message, ending=Ending("complete"))
@@ -375,9 +372,7 @@ def test_how_it_ended(make: Make, state: MessageState) -> None:
 
 
 @pytest.mark.parametrize("state", CUT)
-def test_an_answer_that_was_cut_can_be_gone_on_with(
-    make: Make, asked: Asked, state: MessageState
-) -> None:
+def test_an_answer_that_was_cut_can_be_gone_on_with(make, asked, state):
     answer = make("a")
     assert not answer.go_on.isVisible()
     show(answer, ending=Ending(state))
@@ -391,7 +386,7 @@ def test_an_answer_that_was_cut_can_be_gone_on_with(
         assert not other.go_on.isVisible()
 
 
-def test_a_failure_names_the_remedy(make: Make) -> None:
+def test_a_failure_names_the_remedy(make):
     message = make("a")
     show(message, ending=Ending("failed", "Out of <b>memory</b>.", "Choose a smaller pair."))
     assert "Out of <b>memory</b>. Choose a smaller pair." in texts(message)
@@ -399,7 +394,7 @@ def test_a_failure_names_the_remedy(make: Make) -> None:
     assert formats == {Qt.TextFormat.PlainText}
 
 
-def test_actions_wake_with_the_mouse_and_the_focus(make: Make) -> None:
+def test_actions_wake_with_the_mouse_and_the_focus(make):
     message = make("a")
     copy = button(message, "Copy the message")
     assert not copy.awake
@@ -412,7 +407,7 @@ def test_actions_wake_with_the_mouse_and_the_focus(make: Make) -> None:
     assert copy in message.inner
 
 
-def test_asleep_or_not_is_seen_and_moves_nothing(make: Make) -> None:
+def test_asleep_or_not_is_seen_and_moves_nothing(make):
     copy = button(make("a"), "Copy the message")
     asleep, place = copy.grab().toImage(), copy.geometry()
     copy.set_awake(True)
@@ -420,7 +415,7 @@ def test_asleep_or_not_is_seen_and_moves_nothing(make: Make) -> None:
     assert copy.geometry() == place
 
 
-def test_the_wheel_goes_on_to_the_transcript(make: Make) -> None:
+def test_the_wheel_goes_on_to_the_transcript(make):
     event = QWheelEvent(
         QPointF(1, 1),
         QPointF(1, 1),
@@ -435,7 +430,7 @@ def test_the_wheel_goes_on_to_the_transcript(make: Make) -> None:
     assert not event.isAccepted()
 
 
-def test_in_other_colours(make: Make, formats: Formats) -> None:
+def test_in_other_colours(make, formats):
     message = make("a\n\n```py\nx = 1\n```\n")
     message.set_formats(Formats(formats.font, DARK))
     while message.step():

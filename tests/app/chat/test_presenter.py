@@ -1,11 +1,7 @@
 """The open conversation in the transcript: what is fetched, and when."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
@@ -28,7 +24,7 @@ from engine.stretches import Kind, Stretch
 from engine.tools.steps import StepCall
 from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -76,7 +72,7 @@ class Shown:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, formats: Formats, qtbot: QtBot) -> Iterator[Shown]:
+def shown(tmp_path, formats, qtbot):
     path = events_file(tmp_path, made_trace("an answer"))
     talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
     made = Shown(talk, formats)
@@ -85,9 +81,7 @@ def shown(tmp_path: Path, formats: Formats, qtbot: QtBot) -> Iterator[Shown]:
     talk.close()
 
 
-def test_only_traces_of_what_is_laid_out_are_read(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
     answers = shown.stored(40)
     asked: list[int] = []
     trace = shown.talk.store.trace
@@ -105,12 +99,11 @@ def test_only_traces_of_what_is_laid_out_are_read(
     shown.talk.until(lambda: rows[5].shown.pieces)
 
 
-def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
+def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
     answers = shown.stored(20, state="failed")
     shown.open(answers[0].conversation)
     rows = shown.transcript.messages[1::2]
     shown.talk.until(lambda: rows[-1].shown.ending and rows[-1].shown.ending.message)
-    assert rows[0].shown.ending is not None
     assert rows[0].shown.ending.message == ""
     shown.presenter.reveal(answers[0].id)
     shown.talk.until(lambda: rows[0].shown.ending and rows[0].shown.ending.message == "Reason 0.")
@@ -118,9 +111,7 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
     assert shown.transcript.first_in_sight() <= 1
 
 
-def test_reasoning_is_counted_while_it_is_written(
-    tmp_path: Path, formats: Formats, qtbot: QtBot
-) -> None:
+def test_reasoning_is_counted_while_it_is_written(tmp_path, formats, qtbot):
     events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
     for number, part in enumerate(("<think>", "so", " it", " is"), start=1):
         own = WrittenToken(number, part, 0.5, "plain")
@@ -140,8 +131,8 @@ def test_reasoning_is_counted_while_it_is_written(
 
 
 def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
-    tmp_path: Path, formats: Formats, qtbot: QtBot
-) -> None:
+    tmp_path, formats, qtbot
+):
     parts = ("<think>", "so", " it", " is", "</think>", "Yes.")
     events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
     for number, part in enumerate(parts, start=1):
@@ -161,7 +152,6 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     told = shown.transcript.messages[-1].view.toPlainText()
     assert "3 tokens" in told
     talk.until(lambda: talk.conversation.record and not talk.conversation.busy)
-    assert talk.conversation.record is not None
     conversation = talk.conversation.record.id
     talk.conversation.new()
     shown.open(conversation)
@@ -172,12 +162,10 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     talk.close()
 
 
-def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
+def test_an_answer_gets_its_figures_when_it_is_saved(shown):
     shown.talk.ask("go")
     (row,) = shown.transcript.messages[1:]
-    assert row.shown.figures is not None
     assert row.shown.figures == shown.talk.conversation.branch[1].figures
-    assert row.widget is not None
     assert str(row.shown.figures.tokens) in row.widget.figures_line.text()
     number = shown.talk.conversation.branch[0].conversation
     shown.talk.conversation.new()
@@ -185,7 +173,7 @@ def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
     assert shown.transcript.messages[1].shown.figures == row.shown.figures
 
 
-def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
+def test_the_answer_with_the_focus_is_selected(shown):
     answers = shown.stored(3)
     selected: list[int] = []
     shown.presenter.selected.connect(selected.append)
@@ -197,9 +185,7 @@ def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("system_prompt", ["", "Be brief."])
-def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
-    shown: Shown, system_prompt: str
-) -> None:
+def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown, system_prompt):
     conversation = shown.stored(3)[0].conversation
     store = shown.talk.store
     store.configure(conversation, system_prompt=system_prompt, settings=None).result()
@@ -213,16 +199,13 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
     assert [place for place, row in enumerate(rows) if row.shown.note] == [5]
     shown.transcript.reveal(rows[5])
     shown.settle()
-    assert rows[5].widget is not None
     assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
     assert not any(row.shown.note for row in shown.transcript.messages)
 
 
-def test_marks_that_are_tokens_are_never_shown(
-    tmp_path: Path, formats: Formats, qtbot: QtBot
-) -> None:
+def test_marks_that_are_tokens_are_never_shown(tmp_path, formats, qtbot):
     parts: tuple[tuple[Kind, str], ...] = (
         ("mark", "<|channel>thought\n"),
         ("reasoning", "Two and two."),
@@ -247,9 +230,7 @@ def test_marks_that_are_tokens_are_never_shown(
     talk.close()
 
 
-def test_a_call_is_asked_about_runs_and_is_a_line(
-    begin: Begin, formats: Formats, qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_path):
     steps = (called("I look.\n", ("read_file", '{"path": "a.md"}')), made_trace("All is well."))
     files = (events_file(tmp_path, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
     played = " ".join(f"take play:{file}" for file in files)
@@ -267,8 +248,6 @@ def test_a_call_is_asked_about_runs_and_is_a_line(
     shown.talk.until(lambda: row.shown.approval is not None)
     shown.settle()
     assert row.view.toPlainText().split("\n") == ["I look.", "▸ read_file a.md, waits for you"]
-    assert row.widget is not None
-    assert row.widget.approval is not None
     row.widget.approval.buttons["once"].click()
     shown.talk.until(lambda: tools.calls)
     assert row.widget.approval is None
@@ -293,8 +272,8 @@ def test_a_call_is_asked_about_runs_and_is_a_line(
 
 
 def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends(
-    begin: Begin, formats: Formats, qtbot: QtBot, tmp_path: Path
-) -> None:
+    begin, formats, qtbot, tmp_path
+):
     step = events_file(tmp_path, called("", ("read_file", '{"path": "a.md"}')))
     shown = Shown(begin(f"ready take load take play:{step} serve", FakeTools(READ)), formats)
     qtbot.addWidget(shown.transcript)
@@ -307,5 +286,4 @@ def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends
     shown.settle()
     assert row.shown.approval is None
     assert row.view.toPlainText() == "▸ read_file a.md, cancelled"
-    assert row.widget is not None
     assert not row.widget.go_on.isHidden()

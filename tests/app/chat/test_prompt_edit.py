@@ -1,6 +1,5 @@
 """The text field keeps every character, however it came in, and is as high as its text."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication, QImage, QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.prompt_edit import MOST_CHARACTERS, PromptEdit
 from app.theme.style import STYLE_SHEET
@@ -20,7 +18,7 @@ LONG = "no line ends here. " * 1_000  # 19,000 characters
 
 
 @pytest.fixture
-def field(qtbot: QtBot) -> Iterator[PromptEdit]:
+def field(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     field = PromptEdit(window)
@@ -42,7 +40,7 @@ def copied(field: PromptEdit) -> str:
     return field.createMimeDataFromSelection().text()
 
 
-def test_enter_submits_and_shift_enter_begins_a_line(field: PromptEdit) -> None:
+def test_enter_submits_and_shift_enter_begins_a_line(field):
     submitted: list[str] = []
     field.submitted.connect(lambda: submitted.append(field.text()))
     QTest.keyClicks(field, "one")
@@ -54,7 +52,7 @@ def test_enter_submits_and_shift_enter_begins_a_line(field: PromptEdit) -> None:
     assert submitted == ["one\ntwo"] * 2
 
 
-def test_enter_begins_a_line_where_only_control_enter_submits(field: PromptEdit) -> None:
+def test_enter_begins_a_line_where_only_control_enter_submits(field):
     submitted: list[str] = []
     field.submitted.connect(lambda: submitted.append(field.text()))
     field.enter_sends = False
@@ -66,7 +64,7 @@ def test_enter_begins_a_line_where_only_control_enter_submits(field: PromptEdit)
     assert submitted == ["one\ntwo"]
 
 
-def test_a_picture_that_is_pasted_is_given(field: PromptEdit) -> None:
+def test_a_picture_that_is_pasted_is_given(field):
     data, given = QMimeData(), list[QImage]()
     field.picture_given.connect(given.append)
     data.setImageData(QImage(2, 3, QImage.Format.Format_RGB32))
@@ -77,7 +75,7 @@ def test_a_picture_that_is_pasted_is_given(field: PromptEdit) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_files_that_are_pasted_are_no_text(field: PromptEdit, named: bool) -> None:
+def test_files_that_are_pasted_are_no_text(field, named):
     data, files = QMimeData(), list[list[Path]]()
     field.files_given.connect(files.append)
     data.setUrls([QUrl.fromLocalFile("/home/me/notes.txt"), QUrl.fromLocalFile("/home/me/src")])
@@ -88,7 +86,7 @@ def test_files_that_are_pasted_are_no_text(field: PromptEdit, named: bool) -> No
     assert (field.text(), files) == ("", [[Path("/home/me/notes.txt"), Path("/home/me/src")]])
 
 
-def test_a_link_and_a_table_with_its_picture_are_pasted_as_text(field: PromptEdit) -> None:
+def test_a_link_and_a_table_with_its_picture_are_pasted_as_text(field):
     link = QMimeData()
     link.setUrls([QUrl("https://example.org/")])
     field.insertFromMimeData(link)
@@ -99,7 +97,7 @@ def test_a_link_and_a_table_with_its_picture_are_pasted_as_text(field: PromptEdi
     assert field.text() == "https://example.org/ 1\t2"
 
 
-def test_a_file_that_is_refused_is_not_moved_away(field: PromptEdit) -> None:
+def test_a_file_that_is_refused_is_not_moved_away(field):
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile("/home/me/notes.txt")])
     actions = Qt.DropAction.MoveAction | Qt.DropAction.CopyAction
@@ -111,7 +109,7 @@ def test_a_file_that_is_refused_is_not_moved_away(field: PromptEdit) -> None:
     assert field.text() == ""
 
 
-def test_it_grows_to_eight_lines_and_scrolls_beyond(field: PromptEdit) -> None:
+def test_it_grows_to_eight_lines_and_scrolls_beyond(field):
     heights = []
     for lines in (1, 2, 8, 9, 40):
         field.set_text("\n".join("x" * lines))
@@ -123,7 +121,7 @@ def test_it_grows_to_eight_lines_and_scrolls_beyond(field: PromptEdit) -> None:
     assert field.height() == heights[0]
 
 
-def test_it_grows_with_its_font(field: PromptEdit) -> None:
+def test_it_grows_with_its_font(field):
     height = field.height()
     font = field.font()
     font.setPointSizeF(3 * font.pointSizeF())
@@ -131,7 +129,7 @@ def test_it_grows_with_its_font(field: PromptEdit) -> None:
     assert field.height() > 2 * height
 
 
-def test_what_it_asks_for_is_as_large_as_what_is_written(field: PromptEdit, qtbot: QtBot) -> None:
+def test_what_it_asks_for_is_as_large_as_what_is_written(field, qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     window.setStyleSheet(STYLE_SHEET)  # with which no part takes its font from another
@@ -144,7 +142,7 @@ def test_what_it_asks_for_is_as_large_as_what_is_written(field: PromptEdit, qtbo
 
 
 @pytest.mark.parametrize("before", ["", "written ", "a\nb\n"])
-def test_a_long_line_stays_whole_and_is_laid_out_in_parts(field: PromptEdit, before: str) -> None:
+def test_a_long_line_stays_whole_and_is_laid_out_in_parts(field, before):
     field.set_text(before)
     paste(field, LONG + "\nend")
     assert field.text() == before + LONG + "\nend"
@@ -156,7 +154,7 @@ def test_a_long_line_stays_whole_and_is_laid_out_in_parts(field: PromptEdit, bef
     assert field.text() == before + LONG + "\nend"
 
 
-def test_lines_begun_in_a_long_line_are_lines(field: PromptEdit) -> None:
+def test_lines_begun_in_a_long_line_are_lines(field):
     field.set_text(LONG)
     for place in (0, 4_000, 4_001, 9_000):
         expected = field.text()
@@ -171,7 +169,7 @@ def test_lines_begun_in_a_long_line_are_lines(field: PromptEdit) -> None:
         QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
 
 
-def test_a_part_of_a_long_line_is_copied_as_it_is_read(field: PromptEdit) -> None:
+def test_a_part_of_a_long_line_is_copied_as_it_is_read(field):
     field.set_text("\U0001f600" * 5_000)
     cursor = field.textCursor()
     cursor.setPosition(2 * 3_999)
@@ -221,9 +219,7 @@ def press_in_menu(field: PromptEdit, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("start", [6, 9])
-def test_what_is_taken_from_a_lines_beginning_joins_no_lines(
-    field: PromptEdit, start: int, take: Callable[[PromptEdit], None], instead: str
-) -> None:
+def test_what_is_taken_from_a_lines_beginning_joins_no_lines(field, start, take, instead):
     text = "first\n" + LONG
     field.set_text(text)
     cursor = field.textCursor()
@@ -240,7 +236,7 @@ def test_what_is_taken_from_a_lines_beginning_joins_no_lines(
         assert QGuiApplication.clipboard().text() == text[start:end]
 
 
-def test_a_paste_of_five_megabytes_is_refused_in_a_line(field: PromptEdit, qtbot: QtBot) -> None:
+def test_a_paste_of_five_megabytes_is_refused_in_a_line(field, qtbot):
     field.set_text("mine")
     with qtbot.waitSignal(field.refused) as refusal:
         paste(field, "word " * 1_000_000)
@@ -251,7 +247,7 @@ def test_a_paste_of_five_megabytes_is_refused_in_a_line(field: PromptEdit, qtbot
     assert field.text() == "mine"
 
 
-def test_a_paste_of_all_that_is_allowed_takes_the_place_of_a_selection(field: PromptEdit) -> None:
+def test_a_paste_of_all_that_is_allowed_takes_the_place_of_a_selection(field):
     field.set_text("mine")
     field.selectAll()
     text = "x" * (MOST_CHARACTERS - 2) + "\ny"
@@ -259,7 +255,7 @@ def test_a_paste_of_all_that_is_allowed_takes_the_place_of_a_selection(field: Pr
     assert field.text() == text
 
 
-def test_rich_text_comes_in_plain(field: PromptEdit) -> None:
+def test_rich_text_comes_in_plain(field):
     data = QMimeData()
     data.setHtml("<b>bold</b>")
     data.setText("bold")
@@ -267,7 +263,7 @@ def test_rich_text_comes_in_plain(field: PromptEdit) -> None:
     assert field.text() == "bold"
 
 
-def test_line_ends_are_one_kind_and_what_is_not_seen_is_left_out(field: PromptEdit) -> None:
+def test_line_ends_are_one_kind_and_what_is_not_seen_is_left_out(field):
     paste(field, "a\r\nb\rc\u2028d\u2029e\x00\x1b[0m\ttab\u00a0hard")
     assert field.text() == "a\nb\nc\nd\ne[0m\ttab\u00a0hard"
 
@@ -278,9 +274,7 @@ stretches = st.builds(lambda text, times: text * times, words, st.sampled_from([
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 @given(steps=st.lists(st.tuples(stretches, st.floats(0, 1), st.floats(0, 1)), max_size=5))
-def test_whatever_is_pasted_over_whatever_is_there(
-    qapp: QApplication, steps: list[tuple[str, float, float]]
-) -> None:
+def test_whatever_is_pasted_over_whatever_is_there(qapp, steps):
     """Against the same splices in a string; then all of it undone, and done again."""
     field = PromptEdit()
     texts = [""]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QToolButton, QToolTip, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.provenance import Legend, Provenance, describe
 from app.markdown.copying import written_text
@@ -84,7 +83,7 @@ def laid(view: TextView) -> list[tuple[str, Underline, str]]:
     ]
 
 
-def test_tokens_in_a_table_and_in_code(show: Show) -> None:
+def test_tokens_in_a_table_and_in_code(show):
     view = show(TABLE)
     overlaid(view)
     kinds = LIGHT
@@ -98,7 +97,7 @@ def test_tokens_in_a_table_and_in_code(show: Show) -> None:
     assert view.document().find("two").currentTable() is not None
 
 
-def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
+def test_rejected_tokens_stand_where_they_would_have_been(show):
     view = show(TABLE)
     overlaid(view)
     struck = view.document().find("|three")
@@ -115,7 +114,7 @@ def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
     assert "x = two\u21b5 one" in lines
 
 
-def test_copies_are_without_them(show: Show) -> None:
+def test_copies_are_without_them(show):
     view = show(TABLE)
     overlaid(view)
     (panel,) = view.text.panels()
@@ -124,7 +123,7 @@ def test_copies_are_without_them(show: Show) -> None:
     assert view.createMimeDataFromSelection().text() == "a\tb\none\ttwo\nx = one\nbold"
 
 
-def test_toggling_leaves_the_text_as_it_was(show: Show) -> None:
+def test_toggling_leaves_the_text_as_it_was(show):
     view = show(TABLE)
     before = view.toHtml()
     made = overlaid(view)
@@ -136,7 +135,7 @@ def test_toggling_leaves_the_text_as_it_was(show: Show) -> None:
     assert laid(view) == []
 
 
-def test_hovering(show: Show) -> None:
+def test_hovering(show):
     view = show(TABLE)
     made = overlaid(view)
     document = view.document()
@@ -152,7 +151,7 @@ def test_hovering(show: Show) -> None:
     assert tip("two") == ""
 
 
-def test_what_is_said_of_a_token() -> None:
+def test_what_is_said_of_a_token():
     said = describe(piece(" the\n", "rejected", position=2, round=3))
     for part in ("rejected", "round 3", "place 2", "p = 0.75", "q = 0.5", "100%", "lookup"):
         assert part in said
@@ -181,7 +180,7 @@ def test_what_is_said_of_a_token() -> None:
     assert "p =" not in describe(unknown)
 
 
-def test_tips_are_plain_text(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tips_are_plain_text(show, monkeypatch):
     shown: list[str] = []
     monkeypatch.setattr(QToolTip, "showText", lambda place, text, widget: shown.append(text))
     view = show("<b>x</b>")
@@ -197,9 +196,7 @@ kinds = st.sampled_from(get_args(PieceKind))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(drawn=st.lists(kinds, min_size=1, max_size=40), cuts=cut_places)
-def test_live_as_at_once(
-    qtbot: QtBot, formats: Formats, drawn: list[PieceKind], cuts: list[int]
-) -> None:
+def test_live_as_at_once(qtbot, formats, drawn, cuts):
     words = re.findall(r"\s?\w+|\W", TABLE)
     pieces, rest = [], list(words)
     for kind in drawn:
@@ -239,7 +236,7 @@ def test_live_as_at_once(
     assert " no" not in bare or any(p.text == " no" and p.written for p in pieces)
 
 
-def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
+def test_what_is_written_later_belongs_to_no_earlier_token(show):
     view = show("")
     made = Provenance(view, LIGHT)
     made.set_shown(True)
@@ -251,7 +248,7 @@ def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
-def test_a_token_at_the_end_of_a_frame_stays_as_long(show: Show) -> None:
+def test_a_token_at_the_end_of_a_frame_stays_as_long(show):
     view = show("")
     made = Provenance(view, LIGHT)
     made.set_shown(True)
@@ -266,13 +263,13 @@ def test_a_token_at_the_end_of_a_frame_stays_as_long(show: Show) -> None:
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
-def test_all_tokens_of_a_paragraph_are_laid_over(show: Show) -> None:
+def test_all_tokens_of_a_paragraph_are_laid_over(show):
     view = show("a b c d e f")
     overlaid(view, pieces=tuple(piece(text, "accepted") for text in ("a b", " c", " d e", " f")))
     assert [text for text, _, _ in laid(view)] == ["a b", "c", "d e", "f"]
 
 
-def test_other_tokens_in_their_place(show: Show) -> None:
+def test_other_tokens_in_their_place(show):
     view = show("a b")
     made = overlaid(
         view, pieces=(piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain"))
@@ -284,7 +281,7 @@ def test_other_tokens_in_their_place(show: Show) -> None:
     assert view.toPlainText() == "a b"
 
 
-def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
+def test_a_long_text_is_only_laid_over_where_it_is_seen(show):
     text = "word " * 9_000
     view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
     pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.given))
@@ -297,7 +294,7 @@ def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
 
 
 @pytest.mark.parametrize("coloured_first", [True, False])
-def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: bool) -> None:
+def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
     view = show("```python\nx = 1  # why\n")
     code = view.document().lastBlock()
 
@@ -321,7 +318,7 @@ def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: boo
     assert looks() >= max(coloured, 1)
 
 
-def test_the_legend_explains_what_the_answer_has(show: Show, qtbot: QtBot) -> None:
+def test_the_legend_explains_what_the_answer_has(show, qtbot):
     made = overlaid(show(TABLE))
     legend = Legend(made)
     qtbot.addWidget(legend)
@@ -337,7 +334,7 @@ def test_the_legend_explains_what_the_answer_has(show: Show, qtbot: QtBot) -> No
     assert asked == [True]
 
 
-def test_tokens_that_are_not_in_the_answer_can_be_hidden(show: Show, qtbot: QtBot) -> None:
+def test_tokens_that_are_not_in_the_answer_can_be_hidden(show, qtbot):
     view = show(TABLE)
     made = overlaid(view)
     legend = Legend(made)
@@ -354,7 +351,7 @@ def test_tokens_that_are_not_in_the_answer_can_be_hidden(show: Show, qtbot: QtBo
     assert not legend.words["accepted"].isCheckable()
 
 
-def test_tokens_that_would_flood_the_answer_are_hidden_at_first(show: Show) -> None:
+def test_tokens_that_would_flood_the_answer_are_hidden_at_first(show):
     view = show("one two")
     flood = [piece(f" no{n}", "discarded", position=n) for n in range(20)]
     made = overlaid(view, pieces=(piece("one", "plain"), *flood, piece(" two", "plain")))
@@ -365,7 +362,7 @@ def test_tokens_that_would_flood_the_answer_are_hidden_at_first(show: Show) -> N
     assert "no7" in view.toPlainText()
 
 
-def test_new_tokens_are_coloured_and_fade_into_the_text(show: Show) -> None:
+def test_new_tokens_are_coloured_and_fade_into_the_text(show):
     now = [100.0]
     view = show(TABLE)
     made = Provenance(view, LIGHT, clock=lambda: now[0])
@@ -391,7 +388,7 @@ def test_new_tokens_are_coloured_and_fade_into_the_text(show: Show) -> None:
     assert laid(view) == []
 
 
-def test_of_an_answer_that_goes_on_only_new_tokens_are_coloured(show: Show) -> None:
+def test_of_an_answer_that_goes_on_only_new_tokens_are_coloured(show):
     view = show(TABLE)
     made = Provenance(view, LIGHT)
     made.set_pieces(PIECES[:5])
@@ -403,7 +400,7 @@ def test_of_an_answer_that_goes_on_only_new_tokens_are_coloured(show: Show) -> N
     assert "two" not in texts
 
 
-def test_colours_can_stay(show: Show) -> None:
+def test_colours_can_stay(show):
     now = [100.0]
     view = show(TABLE)
     made = Provenance(view, LIGHT, clock=lambda: now[0])
@@ -414,7 +411,7 @@ def test_colours_can_stay(show: Show) -> None:
     assert ("two", Underline.DotLine, LIGHT.bonus) in laid(view)
 
 
-def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> None:
+def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show):
     pieces = (
         piece("<think>", "plain"),
         piece("so", "accepted", position=1),
@@ -444,7 +441,7 @@ def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> 
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")
-def test_the_tokens_of_a_formula_are_told_apart(formats: Formats, qtbot: QtBot) -> None:
+def test_the_tokens_of_a_formula_are_told_apart(formats, qtbot):
     layouts = FormulaLayouts()
     view = TextView(Formats(formats.font, LIGHT, formulas=layouts), StreamingMarkdown())
     qtbot.addWidget(view)
@@ -459,7 +456,7 @@ def test_the_tokens_of_a_formula_are_told_apart(formats: Formats, qtbot: QtBot) 
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")
-def test_toggling_leaves_formulas_as_they_were(formats: Formats, qtbot: QtBot) -> None:
+def test_toggling_leaves_formulas_as_they_were(formats, qtbot):
     layouts = FormulaLayouts()
     view = TextView(Formats(formats.font, LIGHT, formulas=layouts), StreamingMarkdown())
     qtbot.addWidget(view)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.conversations.records import Entry, ExportedChat
 from app.window import Window
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -16,7 +16,7 @@ LONG = "\n\n".join(f"Paragraph {number}." for number in range(60))
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until) -> Window:
+def window(open_window, until):
     """A window with a long conversation, at its end."""
     window = open_window()
     entries = [
@@ -56,7 +56,7 @@ def scrolls(window: Window, at: QWidget) -> None:
         assert value(window) == bar.maximum()
 
 
-def test_keys_scroll_from_the_empty_composer_and_from_a_message(window: Window) -> None:
+def test_keys_scroll_from_the_empty_composer_and_from_a_message(window):
     window.composer.setFocus()
     scrolls(window, window.composer.field)
     view = window.transcript.messages[-1].view
@@ -66,7 +66,7 @@ def test_keys_scroll_from_the_empty_composer_and_from_a_message(window: Window) 
     assert window.transcript.pinned, "Shift selects text"
 
 
-def test_in_a_written_message_only_pages_scroll(window: Window) -> None:
+def test_in_a_written_message_only_pages_scroll(window):
     end = value(window)
     field = window.composer.field
     field.setFocus()
@@ -81,7 +81,7 @@ def test_in_a_written_message_only_pages_scroll(window: Window) -> None:
     assert value(window) == above, "a message that scrolls itself does"
 
 
-def test_letters_belong_into_the_composer(window: Window, until: Until) -> None:
+def test_letters_belong_into_the_composer(window, until):
     view = window.transcript.messages[-1].view
     view.setFocus()
     QTest.keyClicks(view, "hi there")
@@ -92,9 +92,7 @@ def test_letters_belong_into_the_composer(window: Window, until: Until) -> None:
     until(answered(window, 6))
 
 
-def test_after_a_click_on_a_conversation_words_go_into_the_composer(
-    window: Window, until: Until
-) -> None:
+def test_after_a_click_on_a_conversation_words_go_into_the_composer(window, until):
     window.menus.actions["new"].trigger()
     window.application.listing.refresh()
     listed = visible_list(window)

@@ -17,13 +17,13 @@ from app.chat.titles import (
 )
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Request
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.window_maker import events_file
 
 QUESTION = "Why is the sky blue, and red in the evening?"
 
 
-def test_a_title_is_a_few_words_and_nothing_else() -> None:
+def test_a_title_is_a_few_words_and_nothing_else():
     table = [
         ("The Colours of the Sky", "The Colours of the Sky"),
         (' "Blue and Red Skies."\n', "Blue and Red Skies"),
@@ -45,14 +45,14 @@ def test_a_title_is_a_few_words_and_nothing_else() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=80))
-def test_whatever_is_written_gives_a_short_line_or_none(written: str, question: str) -> None:
+def test_whatever_is_written_gives_a_short_line_or_none(written, question):
     title = title_in(written, question)
     if title is not None:
         assert 2 <= len(title) <= LONGEST
         assert title.splitlines() == [title] == [title.strip()]
 
 
-def test_parameters_are_counted_from_the_config(tmp_path: Path) -> None:
+def test_parameters_are_counted_from_the_config(tmp_path):
     assert parameters_in(tmp_path) == 0
     config = {"hidden_size": 2048, "vocab_size": 49_152, "num_hidden_layers": 24,
               "intermediate_size": 8192, "num_attention_heads": 32}  # fmt: skip
@@ -115,9 +115,7 @@ class Titles:
         return record.titled
 
 
-def test_a_title_is_asked_for_in_the_conversation_itself(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkeypatch):
     answer = writes(tmp_path, "Because.", name="answer")
     title = writes(tmp_path, "Colours of the sky", name="title")
     talk = begin(f"ready take load {answer} {title} {answer} take")
@@ -128,7 +126,6 @@ def test_a_title_is_asked_for_in_the_conversation_itself(
     events = list(happened)
     talk.until(lambda: titles.titled)
     record = talk.conversation.record
-    assert record is not None
     assert titles.titled == [record.id]
     assert titles.title == "Colours of the sky"
     (_, said, _), (conversation, lines, request) = titles.asked
@@ -149,9 +146,7 @@ def test_a_title_is_asked_for_in_the_conversation_itself(
     titles.writer.close()
 
 
-def test_what_is_no_title_leaves_the_first_words_for_good(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_title_leaves_the_first_words_for_good(begin, tmp_path, monkeypatch):
     talk = begin(
         f"ready take load {writes(tmp_path, 'Because.', name='answer')} "
         f"{writes(tmp_path, 'Sure! Here is one', name='title')} take"
@@ -165,7 +160,7 @@ def test_what_is_no_title_leaves_the_first_words_for_good(
 
 
 @pytest.mark.parametrize("reason", ["switched off", "small model", "named"])
-def test_none_is_asked_for(begin: Begin, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+def test_none_is_asked_for(begin, monkeypatch, reason):
     talk = begin("ready take load serve")
     titles = Titles(talk, monkeypatch)
     titles.wanted = reason != "switched off"
@@ -173,7 +168,6 @@ def test_none_is_asked_for(begin: Begin, monkeypatch: pytest.MonkeyPatch, reason
     talk.conversation.say(QUESTION)
     talk.until_told("begun")
     record = talk.conversation.record
-    assert record is not None
     if reason == "named":
         talk.store.rename(record.id, "Mine").result()
     talk.until_told("saved")
@@ -185,9 +179,7 @@ def test_none_is_asked_for(begin: Begin, monkeypatch: pytest.MonkeyPatch, reason
     titles.writer.close()
 
 
-def test_a_question_ends_the_title_at_once(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_ends_the_title_at_once(begin, tmp_path, monkeypatch):
     answer = writes(tmp_path, "Because.", name="answer")
     talk = begin(f"ready take load {answer} take text:Colours {answer} take")
     titles = Titles(talk, monkeypatch)
@@ -205,9 +197,7 @@ def test_a_question_ends_the_title_at_once(
     titles.writer.close()
 
 
-def test_a_death_while_a_title_is_written_harms_nothing(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_death_while_a_title_is_written_harms_nothing(begin, tmp_path, monkeypatch):
     answer = writes(tmp_path, "Because.", name="answer")
     talk = begin(f"ready take load {answer} take kill -- ready take load serve")
     titles = Titles(talk, monkeypatch)

@@ -75,7 +75,7 @@ class Steps:
         self.talk.answers.decide(self.writing.message.id, call.id, decision, arguments)
 
 
-def test_an_answer_goes_on_from_the_results_of_its_calls(begin: Begin, tmp_path: Path) -> None:
+def test_an_answer_goes_on_from_the_results_of_its_calls(begin, tmp_path):
     steps = Steps(
         begin,
         tmp_path,
@@ -129,7 +129,7 @@ def test_an_answer_goes_on_from_the_results_of_its_calls(begin: Begin, tmp_path:
     assert len(steps.asked[3][0]) == len(third) + 2
 
 
-def test_always_and_never_hold_for_the_conversation(begin: Begin, tmp_path: Path) -> None:
+def test_always_and_never_hold_for_the_conversation(begin, tmp_path):
     write = ("write_file", "{}")
     steps = Steps(
         begin,
@@ -166,7 +166,7 @@ def test_always_and_never_hold_for_the_conversation(begin: Begin, tmp_path: Path
     assert talk.store.conversation(record.id).result().permissions == Permissions()
 
 
-def test_a_server_that_is_trusted_reads_unasked(begin: Begin, tmp_path: Path) -> None:
+def test_a_server_that_is_trusted_reads_unasked(begin, tmp_path):
     steps = Steps(begin, tmp_path, called("", NOTES, ("write_file", "{}")), made_trace(LAST))
     steps.tools.believed = frozenset(("files",))
     steps.talk.conversation.say("go")
@@ -175,7 +175,7 @@ def test_a_server_that_is_trusted_reads_unasked(begin: Begin, tmp_path: Path) ->
     assert [call.tool for call in steps.tools.calls] == ["read_file"]
 
 
-def test_arguments_can_be_changed(begin: Begin, tmp_path: Path) -> None:
+def test_arguments_can_be_changed(begin, tmp_path):
     steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")
@@ -191,7 +191,7 @@ def test_arguments_can_be_changed(begin: Begin, tmp_path: Path) -> None:
     assert "other.md" in kept.result
 
 
-def test_wrong_calls_are_given_back_to_the_model(begin: Begin, tmp_path: Path) -> None:
+def test_wrong_calls_are_given_back_to_the_model(begin, tmp_path):
     wrong = (("delete_all", "{}"), ("read_file", '{"path": 7}'))
     steps = Steps(begin, tmp_path, called("", *wrong), called("", *wrong[1:]), made_trace(LAST))
     steps.talk.ask("go")
@@ -202,9 +202,7 @@ def test_wrong_calls_are_given_back_to_the_model(begin: Begin, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("running", [False, True])
-def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(
-    begin: Begin, tmp_path: Path, running: bool
-) -> None:
+def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(begin, tmp_path, running):
     steps = Steps(begin, tmp_path, called("I look.", NOTES), made_trace(LAST))
     talk = steps.talk
     talk.conversation.say("go")
@@ -234,7 +232,7 @@ def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(
     assert steps.asked[-1][0][-1].role == "tool"
 
 
-def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin: Begin, tmp_path: Path) -> None:
+def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin, tmp_path):
     half = events_file(tmp_path, made_trace(LAST), name="half.jsonl")
     rest = events_file(tmp_path, made_trace(" And so on."), name="rest.jsonl")
     steps = Steps(
@@ -260,9 +258,7 @@ def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin: Begin, tmp_
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_an_app_that_ends_meanwhile_keeps_the_calls(
-    begin: Begin, tmp_path: Path, killed: bool
-) -> None:
+def test_an_app_that_ends_meanwhile_keeps_the_calls(begin, tmp_path, killed):
     steps = Steps(begin, tmp_path, called("", NOTES, SUM), rest="take rest")
     talk = steps.talk
     talk.conversation.say("go")
@@ -279,9 +275,7 @@ def test_an_app_that_ends_meanwhile_keeps_the_calls(
         assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
 
 
-def test_a_call_that_cannot_be_stored_runs_all_the_same(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_cannot_be_stored_runs_all_the_same(begin, tmp_path, monkeypatch):
     steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
     talk = steps.talk
     talk.conversation.say("go")
@@ -300,7 +294,7 @@ def test_a_call_that_cannot_be_stored_runs_all_the_same(
     assert [call.state for call in steps.stored()] == ["done"]
 
 
-def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin: Begin, tmp_path: Path) -> None:
+def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin, tmp_path):
     steps = Steps(begin, tmp_path, called("", NOTES, SUM), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")
@@ -314,7 +308,7 @@ def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin: Begin, tmp_p
     assert [call.state for call in steps.stored()] == ["failed", "done"]
 
 
-def test_a_call_that_comes_after_stop_does_not_run(begin: Begin, tmp_path: Path) -> None:
+def test_a_call_that_comes_after_stop_does_not_run(begin, tmp_path):
     events = called("I look.", NOTES)
     half = events_file(tmp_path, events[:9], name="half.jsonl")
     rest, go = events_file(tmp_path, events[9:], name="rest.jsonl"), tmp_path / "go"
@@ -329,14 +323,14 @@ def test_a_call_that_comes_after_stop_does_not_run(begin: Begin, tmp_path: Path)
     assert not steps.tools.calls
 
 
-def test_without_tools_nothing_is_offered(begin: Begin, tmp_path: Path) -> None:
+def test_without_tools_nothing_is_offered(begin, tmp_path):
     steps = Steps(begin, tmp_path, made_trace(LAST))
     steps.tools.tools = ()
     steps.talk.ask("go")
     assert steps.asked[0][1] == ""
 
 
-def test_a_tool_says_how_far_it_is(begin: Begin, tmp_path: Path) -> None:
+def test_a_tool_says_how_far_it_is(begin, tmp_path):
     steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")

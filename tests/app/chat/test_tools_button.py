@@ -2,7 +2,6 @@
 
 import pytest
 from PySide6.QtGui import QAction
-from pytestqt.qtbot import QtBot
 
 from app.chat.tools_button import ToolsButton
 from engine.tools.turn import Permissions
@@ -12,7 +11,7 @@ TOOLS = (READ, WRITE, ADD)
 
 
 @pytest.fixture
-def button(qtbot: QtBot) -> ToolsButton:
+def button(qtbot):
     button = ToolsButton()
     qtbot.addWidget(button)
     button.permitted.connect(lambda chosen: button.show_tools(TOOLS, chosen, set_up=True))
@@ -25,7 +24,7 @@ def action(button: ToolsButton, name: str) -> QAction:
     return next(one for one in button.choices_menu().actions() if one.text().startswith(name))
 
 
-def test_it_is_not_shown_if_no_tools_are_set_up(button: ToolsButton) -> None:
+def test_it_is_not_shown_if_no_tools_are_set_up(button):
     assert not button.isHidden()
     button.show_tools((), Permissions(), set_up=True)
     assert not button.isHidden(), "the way to the settings"
@@ -34,8 +33,8 @@ def test_it_is_not_shown_if_no_tools_are_set_up(button: ToolsButton) -> None:
 
 
 def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(
-    button: ToolsButton,
-) -> None:
+    button,
+):
     key = ("files", "read_file")
     button.show_tools(TOOLS, Permissions(always=frozenset({key})), set_up=True)
     entry = action(button, "read_file")
@@ -50,7 +49,7 @@ def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(
     assert action(button, "read_file").text() == "read_file"
 
 
-def test_all_can_be_switched_off_and_asked_about_again(button: ToolsButton) -> None:
+def test_all_can_be_switched_off_and_asked_about_again(button):
     asked: list[bool] = []
     button.settings_asked.connect(lambda: asked.append(True))
     assert not action(button, "Ask about all").isEnabled()
@@ -65,7 +64,7 @@ def test_all_can_be_switched_off_and_asked_about_again(button: ToolsButton) -> N
     assert asked
 
 
-def test_a_trusted_tool_that_only_reads_runs_unasked(button: ToolsButton) -> None:
+def test_a_trusted_tool_that_only_reads_runs_unasked(button):
     button.show_tools(TOOLS, Permissions(trusted=frozenset(("files",))), set_up=True)
     texts = [action(button, tool.name).text() == tool.name for tool in TOOLS]
     assert texts == [False, True, True]

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
-from pytestqt.qtbot import QtBot
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_row import MessageRow
@@ -23,7 +22,7 @@ LONG = "A paragraph of some words.\n\n" * 60
 
 
 @pytest.fixture
-def transcript(qtbot: QtBot, formats: Formats) -> Transcript:
+def transcript(qtbot, formats):
     made = Transcript(formats)
     qtbot.addWidget(made)
     made.resize(600, 500)
@@ -44,7 +43,7 @@ def jump(transcript: Transcript) -> QWidget:
     )
 
 
-def test_a_stream_is_written_by_frames(transcript: Transcript, qtbot: QtBot) -> None:
+def test_a_stream_is_written_by_frames(transcript, qtbot):
     message = transcript.add("assistant", name="m", text="", ending=None)
     with qtbot.waitSignal(transcript.all_written):
         transcript.append("a **b")
@@ -58,9 +57,7 @@ def test_a_stream_is_written_by_frames(transcript: Transcript, qtbot: QtBot) -> 
     assert message.written == "a **b** c"
 
 
-def test_many_deltas_are_one_frame(
-    transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_deltas_are_one_frame(transcript, qtbot, monkeypatch):
     message = transcript.add("assistant", name="m", text="", ending=None)
     transcript.write_all()
     changes: list[int] = []
@@ -73,9 +70,7 @@ def test_many_deltas_are_one_frame(
     assert message.view.toPlainText().split() == ["word"] * 500
 
 
-def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(
-    transcript: Transcript, formats: Formats
-) -> None:
+def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(transcript, formats):
     transcript.resize(1900, 500)
     message = transcript.add("assistant", name="m", text=45 * "a lazy dog ", ending=Ending())
     for points in (10, 16):
@@ -89,7 +84,7 @@ def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(
     assert message.view.width() < 400
 
 
-def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbot: QtBot) -> None:
+def test_it_follows_the_newest_line_only_from_there(transcript, qtbot):
     transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))
     transcript.append(LONG)
@@ -115,7 +110,7 @@ def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbo
     qtbot.waitUntil(lambda: at_end(transcript))
 
 
-def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -> None:
+def test_scrolling_to_the_end_pins_again(transcript, qtbot):
     transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))
     bar = transcript.verticalScrollBar()
@@ -125,7 +120,7 @@ def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -
     assert transcript.pinned
 
 
-def test_a_page_that_grows_long_stays_as_wide(transcript: Transcript, qtbot: QtBot) -> None:
+def test_a_page_that_grows_long_stays_as_wide(transcript, qtbot):
     message = transcript.add("assistant", name="m", text="short", ending=None)
     transcript.write_all()
     qtbot.waitUntil(lambda: 300 < message.view.width() < transcript.viewport().width())
@@ -148,7 +143,6 @@ def built(transcript: Transcript) -> list[int]:
 
 def on_screen(transcript: Transcript, row: MessageRow) -> int:
     """Where a message begins, from the upper edge of what can be seen."""
-    assert row.widget is not None
     return row.widget.mapTo(transcript.viewport(), QPoint()).y()
 
 
@@ -159,7 +153,7 @@ def settle(transcript: Transcript) -> None:
         transcript.write_all()
 
 
-def test_of_a_long_conversation_only_the_end_is_laid_out(transcript: Transcript) -> None:
+def test_of_a_long_conversation_only_the_end_is_laid_out(transcript):
     long_conversation(transcript)
     QApplication.processEvents()  # before the first paint
     assert built(transcript)[-1] == 199
@@ -171,7 +165,7 @@ def test_of_a_long_conversation_only_the_end_is_laid_out(transcript: Transcript)
     assert on_screen(transcript, transcript.messages[-1]) < 500
 
 
-def test_what_is_in_sight_stays_where_it_is(transcript: Transcript) -> None:
+def test_what_is_in_sight_stays_where_it_is(transcript):
     """Whatever heights the messages above turn out to have."""
     long_conversation(transcript)
     settle(transcript)
@@ -188,7 +182,7 @@ def test_what_is_in_sight_stays_where_it_is(transcript: Transcript) -> None:
         assert on_screen(transcript, seen) == before
 
 
-def test_what_is_out_of_sight_is_taken_down_and_built_again(transcript: Transcript) -> None:
+def test_what_is_out_of_sight_is_taken_down_and_built_again(transcript):
     for number in range(200):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
     transcript.messages[3].show(MessageView(ending=Ending(), branch=(2, 3)))
@@ -206,7 +200,7 @@ def test_what_is_out_of_sight_is_taken_down_and_built_again(transcript: Transcri
     assert at_end(transcript)
 
 
-def test_a_message_in_which_something_is_selected_stays(transcript: Transcript) -> None:
+def test_a_message_in_which_something_is_selected_stays(transcript):
     for number in range(200):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
     settle(transcript)
@@ -220,7 +214,7 @@ def test_a_message_in_which_something_is_selected_stays(transcript: Transcript) 
     assert transcript.messages[-2].widget is None
 
 
-def test_revealing_shows_the_same_place_again(transcript: Transcript) -> None:
+def test_revealing_shows_the_same_place_again(transcript):
     long_conversation(transcript)
     settle(transcript)
     row = transcript.messages[50]
@@ -240,9 +234,7 @@ def test_revealing_shows_the_same_place_again(transcript: Transcript) -> None:
     assert 0 <= on_screen(transcript, row) < 40
 
 
-def test_of_a_very_long_message_no_more_is_written_than_is_needed(
-    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_very_long_message_no_more_is_written_than_is_needed(transcript, monkeypatch):
     monkeypatch.setattr("app.chat.transcript._LONGEST_SECONDS", 0.0)
     row = transcript.add("user", name="You", text="words and words\n" * 20_000, ending=Ending())
     transcript.reveal(row, place=20_000)
@@ -250,7 +242,7 @@ def test_of_a_very_long_message_no_more_is_written_than_is_needed(
     assert transcript.in_sight(row, 20_000)
 
 
-def test_the_way_to_the_end_is_offered_only_out_of_its_sight(transcript: Transcript) -> None:
+def test_the_way_to_the_end_is_offered_only_out_of_its_sight(transcript):
     rows = [transcript.add("user", name="You", text=f"{n}", ending=Ending()) for n in range(4)]
     settle(transcript)
     transcript.reveal(rows[0])
@@ -263,7 +255,7 @@ def test_the_way_to_the_end_is_offered_only_out_of_its_sight(transcript: Transcr
     assert jump(transcript).isVisible()
 
 
-def test_tab_goes_from_message_to_message(transcript: Transcript) -> None:
+def test_tab_goes_from_message_to_message(transcript):
     for number in range(5):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
     transcript.messages[3].view.setFocus()  # which builds it first
@@ -277,7 +269,7 @@ def test_tab_goes_from_message_to_message(transcript: Transcript) -> None:
     assert found == [f"number {number}" for number in range(5)]
 
 
-def test_another_width_keeps_the_place(transcript: Transcript) -> None:
+def test_another_width_keeps_the_place(transcript):
     long_conversation(transcript)
     settle(transcript)
     row = transcript.messages[100]
@@ -286,13 +278,10 @@ def test_another_width_keeps_the_place(transcript: Transcript) -> None:
     transcript.resize(420, 500)
     settle(transcript)
     assert -40 < on_screen(transcript, row) < 60
-    assert row.widget is not None
     assert row.widget.width() < 400
 
 
-def test_a_draft_is_shown_behind_the_message_being_written(
-    transcript: Transcript, qtbot: QtBot
-) -> None:
+def test_a_draft_is_shown_behind_the_message_being_written(transcript, qtbot):
     answer = transcript.add("assistant", name="m", text="", ending=None)
 
     def show_ahead(ahead: Round | str | None) -> None:
@@ -300,9 +289,7 @@ def test_a_draft_is_shown_behind_the_message_being_written(
 
     show_ahead("Reading")
     settle(transcript)
-    assert answer.widget is not None
     ahead = answer.widget.findChild(DraftAhead)
-    assert ahead is not None
     assert ahead.line == "Reading"
     transcript.append("Some words")
     drafted = made_round(1, " more")[0]
@@ -317,7 +304,7 @@ def test_a_draft_is_shown_behind_the_message_being_written(
     assert answer.height == height
 
 
-def test_the_empty_page(transcript: Transcript) -> None:
+def test_the_empty_page(transcript):
     welcome = QLabel("Welcome")
     transcript.set_empty(welcome)
     assert welcome.isVisible()
@@ -328,7 +315,7 @@ def test_the_empty_page(transcript: Transcript) -> None:
     assert transcript.messages == ()
 
 
-def test_another_branch(transcript: Transcript, qtbot: QtBot) -> None:
+def test_another_branch(transcript, qtbot):
     first = transcript.add("user", name="You", text="q", ending=Ending())
     transcript.add("assistant", name="m", text="a", ending=None)
     transcript.cut(1)
@@ -350,7 +337,7 @@ PIECES = tuple(
 )
 
 
-def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> None:
+def test_provenance_of_all_messages(transcript, qtbot):
     message = transcript.add("assistant", name="m", text="ab", ending=Ending())
     transcript.show_tokens(True)
     transcript.show_view(message, replace(message.shown, pieces=PIECES))
@@ -364,9 +351,7 @@ def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> Non
     assert message.view.toPlainText() == "ab"
 
 
-def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(
-    transcript: Transcript, qtbot: QtBot
-) -> None:
+def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(transcript, qtbot):
     message = transcript.add("assistant", name="m", text="ab", ending=Ending())
     transcript.show_tokens(True)
     transcript.show_view(message, replace(message.shown, pieces=PIECES))
@@ -377,8 +362,6 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(
 
     qtbot.waitUntil(lambda: shows("axb"))
     for text in ("ab", "axb", "ab"):
-        assert message.widget is not None
-        assert message.widget.legend is not None
         qtbot.mouseClick(message.widget.legend.words["rejected"], Qt.MouseButton.LeftButton)
         qtbot.waitUntil(lambda text=text: shows(text))
     message.fold()  # far from the part in sight, and back
@@ -386,7 +369,7 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(
     assert message.view.toPlainText() == "ab"
 
 
-def test_it_looks_as_it_is_told(transcript: Transcript, formats: Formats) -> None:
+def test_it_looks_as_it_is_told(transcript, formats):
     transcript.add("user", name="You", text="q", ending=Ending())
     transcript.set_formats(Formats(formats.font, DARK))
     transcript.write_all()

@@ -2,11 +2,9 @@
 
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pypdfium2
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from app.chat.web_page import page_of, write_pdf
 from app.conversations.records import Entry, ExportedChat
@@ -50,7 +48,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_a_page_has_the_shown_branch_and_loads_nothing() -> None:
+def test_a_page_has_the_shown_branch_and_loads_nothing():
     tags = Tags(page_of(CHAT))
     for part in ("A <b>title</b>", "Be <brief>.", "What is <this>?\n  And that?", "Let me see."):
         assert part in tags.text
@@ -64,7 +62,7 @@ def test_a_page_has_the_shown_branch_and_loads_nothing() -> None:
     assert "default-src 'none'" in page_of(CHAT)
 
 
-def test_a_pdf_has_everything_within_its_pages(qapp: QApplication, tmp_path: Path) -> None:
+def test_a_pdf_has_everything_within_its_pages(qapp, tmp_path):
     path = tmp_path / "chat.pdf"
     write_pdf(CHAT, path)
     document = pypdfium2.PdfDocument(path)
@@ -81,6 +79,6 @@ def test_a_pdf_has_everything_within_its_pages(qapp: QApplication, tmp_path: Pat
     assert len(pypdfium2.PdfDocument(path)) > 5
 
 
-def test_a_pdf_that_cannot_be_written_says_so(qapp: QApplication, tmp_path: Path) -> None:
+def test_a_pdf_that_cannot_be_written_says_so(qapp, tmp_path):
     with pytest.raises(Problem, match="cannot be written"):
         write_pdf(CHAT, tmp_path / "missing" / "chat.pdf")

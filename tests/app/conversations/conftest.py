@@ -1,8 +1,6 @@
 """A store in a folder of its own, with a clock that goes a second on at each look."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,17 +19,17 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "data" / "conversations.sqlite"
 
 
 @pytest.fixture
-def store(path: Path, clock: Clock) -> Iterator[Store]:
+def store(path, clock):
     with Store.open(path, clock=clock) as store:
         assert store.notice is None
         yield store

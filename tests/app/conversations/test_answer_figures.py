@@ -6,7 +6,6 @@ from app.conversations.answer_figures import (
     AnswerFigures,
     figures_of,
 )
-from app.conversations.store import Store
 from app.conversations.stored_json import read_or, write
 from engine.events import Done, DoneReason, Event, Failed, Prefill, Stats, Text
 from tests.support.app.store_samples import answered, asked, round_of
@@ -15,29 +14,25 @@ ROUNDS = (*round_of(1), *round_of(2))  # two tokens each, 0.011 s each
 READ = (Prefill("g", 0, 5, 0, 0.0), Prefill("g", 5, 5, 0, 0.25))
 
 
-def test_they_are_derived_from_the_events() -> None:
+def test_they_are_derived_from_the_events():
     found = figures_of((*READ, *ROUNDS, Done("g", "length", Stats())))
-    assert found is not None
     assert (found.tokens, found.stop_reason) == (4, "length")
     assert found.decode_seconds == pytest.approx(0.022)
     assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
     assert found.tokens_per_second == pytest.approx(4 / 0.022)
 
 
-def test_the_first_token_may_come_with_a_later_round() -> None:
+def test_the_first_token_may_come_with_a_later_round():
     """Half a character is no text yet."""
     held = (*round_of(1)[:2], Text("g", ""))
     found = figures_of((*READ, *held, *round_of(2)))
-    assert found is not None
     assert found.first_token_seconds == pytest.approx(0.25 + 0.022)
     none = figures_of((*READ, *held))
-    assert none is not None
     assert none.first_token_seconds is None
 
 
-def test_text_that_was_there_before_is_no_first_token() -> None:
+def test_text_that_was_there_before_is_no_first_token():
     found = figures_of((Text("", "from another program"), *READ, *ROUNDS))
-    assert found is not None
     assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
 
 
@@ -51,20 +46,19 @@ REASONS: tuple[tuple[Event | None, str], ...] = (
 )
 
 
-def test_how_it_ended() -> None:
+def test_how_it_ended():
     for last, reason in REASONS:
         found = figures_of((*ROUNDS, *([last] if last else [])))
-        assert found is not None
         assert found.stop_reason == reason
 
 
-def test_without_a_round_there_are_none() -> None:
+def test_without_a_round_there_are_none():
     reasons: tuple[DoneReason, ...] = ("stop", "cancelled")
     for reason in reasons:
         assert figures_of((*READ, Done("g", reason, Stats()))) is None
 
 
-def test_they_travel_as_json() -> None:
+def test_they_travel_as_json():
     figures = AnswerFigures(3, 0.5, None, "end")
     assert read_or(AnswerFigures, write(figures), None) == figures
     assert write(None) == ""
@@ -72,7 +66,7 @@ def test_they_travel_as_json() -> None:
         assert read_or(AnswerFigures, broken, None) is None
 
 
-def test_they_are_stored_where_the_answer_ends(store: Store) -> None:
+def test_they_are_stored_where_the_answer_ends(store):
     done = answered(store, asked(store))
     assert done.figures == figures_of(round_of(0))
     assert store.message(done.id).result().figures == done.figures

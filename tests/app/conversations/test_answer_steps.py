@@ -1,7 +1,6 @@
 """The steps of an answer: stored, kept through a crash, copied, searched, exported and imported."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +53,7 @@ def stored(store: Store, steps: tuple[Step, ...] = STEPS) -> Message:
     return store.finish_answer(begun.id, TEXT, events, state="complete", steps=steps).result()
 
 
-def test_steps_are_stored_and_given_to_the_model(store: Store) -> None:
+def test_steps_are_stored_and_given_to_the_model(store):
     answer = stored(store)
     assert answer.steps == STEPS
     assert [one.role for one in answer.as_chat] == ["assistant", "tool", "tool", "assistant"]
@@ -63,19 +62,19 @@ def test_steps_are_stored_and_given_to_the_model(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kept", ["", "nonsense", "{}", '[{"place": "x"}]', "[" * 100_000])
-def test_damaged_steps_are_none(kept: str) -> None:
+def test_damaged_steps_are_none(kept):
     assert read_or(tuple[Step, ...], kept, ()) == ()
     assert permissions_from_json(kept) == Permissions()
 
 
-def test_steps_and_permissions_come_back_as_they_were() -> None:
+def test_steps_and_permissions_come_back_as_they_were():
     assert read_or(tuple[Step, ...], write(STEPS), ()) == STEPS
     allowed = Permissions(frozenset({("a", "b")}), frozenset({("c", "d"), ("c", "e")}))
     assert permissions_from_json(permissions_to_json(allowed)) == allowed
     assert permissions_to_json(Permissions(trusted=frozenset({"a"}))) == ""
 
 
-def test_after_a_crash_no_call_runs(path: Path) -> None:
+def test_after_a_crash_no_call_runs(path):
     running = StepCall("g_0", "read_file", "{}", "files", "read_file", state="running")
     waiting = StepCall("g_1", "read_file", "{}", "files", "read_file")
     with Store.open(path) as store:
@@ -88,7 +87,7 @@ def test_after_a_crash_no_call_runs(path: Path) -> None:
         assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
 
 
-def test_steps_go_with_their_answer_and_no_permission_goes_along(store: Store) -> None:
+def test_steps_go_with_their_answer_and_no_permission_goes_along(store):
     answer = stored(store)
     allowed = Permissions(always=frozenset({("files", "read_file")}))
     store.permit(answer.conversation, allowed).result()
@@ -103,14 +102,14 @@ def test_steps_go_with_their_answer_and_no_permission_goes_along(store: Store) -
     assert edited.steps == ()
 
 
-def test_neither_calls_nor_results_are_searched(store: Store) -> None:
+def test_neither_calls_nor_results_are_searched(store):
     answer = stored(store)
     assert [hit.message for hit in store.search("look well").result()] == [answer.id]
     for words in ("tool_call", "read_file", "notes", "alert"):
         assert store.search(words).result() == ()
 
 
-def test_an_answer_with_steps_leaves_and_comes_back_exactly(store: Store) -> None:
+def test_an_answer_with_steps_leaves_and_comes_back_exactly(store):
     answer = stored(store)
     written = exchange.to_json(store.chat(answer.conversation).result())
     (read,) = exchange.parse(written.encode())
@@ -123,7 +122,7 @@ def test_an_answer_with_steps_leaves_and_comes_back_exactly(store: Store) -> Non
     assert "tool_call" not in said
 
 
-def test_steps_that_do_not_fit_their_text_are_refused(store: Store) -> None:
+def test_steps_that_do_not_fit_their_text_are_refused(store):
     value = json.loads(exchange.to_json(store.chat(stored(store).conversation).result()))
     for wrong in ([{"place": 10_000, "calls": []}], [{"place": -1, "calls": []}], [7], 7):
         value["tree"][-1]["steps"] = wrong
@@ -131,14 +130,14 @@ def test_steps_that_do_not_fit_their_text_are_refused(store: Store) -> None:
             exchange.parse(json.dumps(value).encode())
 
 
-def test_an_imported_call_does_not_run(store: Store) -> None:
+def test_an_imported_call_does_not_run(store):
     value = json.loads(exchange.to_json(store.chat(stored(store).conversation).result()))
     value["tree"][-1]["steps"][0]["calls"][0]["state"] = "running"
     (read,) = exchange.parse(json.dumps(value).encode())
     assert read.entries[-1].steps[0].calls[0].state == "cancelled"
 
 
-def test_markdown_has_each_call_folded_in_its_place(store: Store) -> None:
+def test_markdown_has_each_call_folded_in_its_place(store):
     text = exchange.to_markdown(store.chat(stored(store).conversation).result())
     places = [text.index(part) for part in ("Hm.", "I look.", "read_file notes.md", "write_file",
                                             "All is well.")]  # fmt: skip
@@ -149,7 +148,7 @@ def test_markdown_has_each_call_folded_in_its_place(store: Store) -> None:
 
 
 @pytest.mark.parametrize("paper", [False, True])
-def test_a_page_has_each_call_as_text(store: Store, paper: bool) -> None:
+def test_a_page_has_each_call_as_text(store, paper):
     page = page_of(store.chat(stored(store).conversation).result(), paper=paper)
     places = [page.index(part) for part in ("I look.", "read_file notes.md", "All is well.")]
     assert places == sorted(places)

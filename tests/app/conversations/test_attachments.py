@@ -52,7 +52,7 @@ def rows(path: Path, table: str) -> int:
     return int(count)
 
 
-def test_what_is_attached_is_there_after_a_crash(path: Path) -> None:
+def test_what_is_attached_is_there_after_a_crash(path):
     with Store.open(path) as store:
         conversation = store.create().result().id
         assert store.attach(conversation, document()).result() == 1
@@ -67,7 +67,7 @@ def test_what_is_attached_is_there_after_a_crash(path: Path) -> None:
     assert rows(path, "documents") == 1
 
 
-def test_a_message_keeps_what_was_sent_of_it(path: Path) -> None:
+def test_a_message_keeps_what_was_sent_of_it(path):
     with Store.open(path) as store:
         record, question = sent_with(store, document())
     with Store.open(path) as store:
@@ -79,7 +79,7 @@ def test_a_message_keeps_what_was_sent_of_it(path: Path) -> None:
         assert store.documents_of(record.id).result() == ((1, document()),)
 
 
-def test_documents_come_back_with_a_deleted_message_and_go_with_a_copy(store: Store) -> None:
+def test_documents_come_back_with_a_deleted_message_and_go_with_a_copy(store):
     record, question = sent_with(store, document())
     store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
     copy = store.duplicate(record.id).result()
@@ -92,9 +92,8 @@ def test_documents_come_back_with_a_deleted_message_and_go_with_a_copy(store: St
     assert store.branch(copy.id).result()[0].sent == question.sent
 
 
-def test_another_version_keeps_the_documents_and_their_numbers(store: Store) -> None:
+def test_another_version_keeps_the_documents_and_their_numbers(store):
     record, question = sent_with(store, document())
-    assert question.sent is not None
     _, (other, _) = store.ask(
         record.id,
         "And?",
@@ -108,23 +107,20 @@ def test_another_version_keeps_the_documents_and_their_numbers(store: Store) -> 
     assert store.attach(record.id, document(text="Another.")).result() == 2
 
 
-def test_what_was_sent_is_found_by_the_persons_words_only(store: Store) -> None:
+def test_what_was_sent_is_found_by_the_persons_words_only(store):
     record, _ = sent_with(store, document())
     hits = store.search("does it say").result()
     assert {hit.conversation for hit in hits} == {record.id}
     assert store.search("cellar").result() == ()
 
 
-def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(store, tmp_path):
     original = tmp_path / "plan.pdf"
     original.write_bytes(PDF)
     one, other = (store.create().result().id for _ in range(2))
     for conversation in (one, other):
         store.attach(conversation, document(), original=original).result()
     copy = store.copy_of(document())
-    assert copy is not None
     assert copy.read_bytes() == PDF
     assert copy.stat().st_mode & 0o077 == 0
     assert copy.parent.stat().st_mode & 0o077 == 0
@@ -136,7 +132,7 @@ def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(
 
 
 @pytest.fixture
-def kept(store: Store, tmp_path: Path) -> Path:
+def kept(store, tmp_path):
     """The folder of what the engine keeps of two documents, read together and apart."""
     store.kept = tmp_path / "kept"
     blocks = KeptBlocks(store.kept)
@@ -147,9 +143,7 @@ def kept(store: Store, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("conversation", [True, False], ids=["conversation", "document"])
-def test_what_the_engine_keeps_of_a_document_goes_with_it(
-    store: Store, kept: Path, conversation: bool
-) -> None:
+def test_what_the_engine_keeps_of_a_document_goes_with_it(store, kept, conversation):
     sent_with(store, document())
     record, _ = sent_with(store, document(), document("other.pdf", data=b"third"))
     folders = list(kept.glob("*/"))
@@ -162,7 +156,7 @@ def test_what_the_engine_keeps_of_a_document_goes_with_it(
     assert left in folders
 
 
-def test_where_that_cannot_be_deleted_nothing_is(store: Store, kept: Path) -> None:
+def test_where_that_cannot_be_deleted_nothing_is(store, kept):
     record, question = sent_with(store, document())
     with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
         for deleted in (store.delete(record.id), store.delete_document(record.id, 1)):
@@ -173,16 +167,14 @@ def test_where_that_cannot_be_deleted_nothing_is(store: Store, kept: Path) -> No
     assert store.message(question.id).result() == question
 
 
-def test_a_file_that_has_changed_since_it_was_read_is_not_kept(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_file_that_has_changed_since_it_was_read_is_not_kept(store, tmp_path):
     original = tmp_path / "plan.pdf"
     original.write_bytes(b"another")
     store.attach(store.create().result().id, document(), original=original).result()
     assert store.copy_of(document()) is None
 
 
-def test_without_its_copy_nothing_is_attached(store: Store, tmp_path: Path) -> None:
+def test_without_its_copy_nothing_is_attached(store, tmp_path):
     conversation = store.create().result().id
     with pytest.raises(Problem) as caught:
         store.attach(conversation, document(), original=tmp_path / "gone.pdf").result()
@@ -190,9 +182,7 @@ def test_without_its_copy_nothing_is_attached(store: Store, tmp_path: Path) -> N
     assert store.unsent_documents(conversation).result() == ()
 
 
-def test_a_deleted_document_leaves_a_line_and_nothing_else(
-    store: Store, path: Path, tmp_path: Path
-) -> None:
+def test_a_deleted_document_leaves_a_line_and_nothing_else(store, path, tmp_path):
     original = tmp_path / "plan.pdf"
     original.write_bytes(PDF)
     other = document("other.pdf", "The garden.", b"other")
@@ -200,7 +190,6 @@ def test_a_deleted_document_leaves_a_line_and_nothing_else(
     store.attach(record.id, document(), original=original).result()
     store.delete_document(record.id, 1).result()
     (question, _) = store.branch(record.id).result()
-    assert question.sent is not None
     assert "roof" not in question.as_chat[0].content
     deleted, kept = question.sent.documents
     assert (deleted.name, deleted.ranges) == ("plan.pdf", ())
@@ -214,7 +203,7 @@ def test_a_deleted_document_leaves_a_line_and_nothing_else(
     assert store.attach(record.id, document()).result() == 3, "a number means one document"
 
 
-def test_a_document_is_deleted_in_one_conversation_only(store: Store) -> None:
+def test_a_document_is_deleted_in_one_conversation_only(store):
     one, _ = sent_with(store, document())
     other, question = sent_with(store, document())
     store.delete_document(one.id, 1).result()
@@ -222,9 +211,7 @@ def test_a_document_is_deleted_in_one_conversation_only(store: Store) -> None:
     assert store.documents_of(other.id).result() == ((1, document()),)
 
 
-def test_purging_takes_the_documents_that_nobody_refers_to(
-    store: Store, path: Path, tmp_path: Path
-) -> None:
+def test_purging_takes_the_documents_that_nobody_refers_to(store, path, tmp_path):
     original = tmp_path / "plan.pdf"
     original.write_bytes(PDF)
     record, _ = sent_with(store, document())
@@ -241,7 +228,7 @@ def test_purging_takes_the_documents_that_nobody_refers_to(
     assert (rows(path, "documents"), rows(path, "attachments")) == (0, 0)
 
 
-def test_an_export_has_the_names_and_what_was_sent(store: Store) -> None:
+def test_an_export_has_the_names_and_what_was_sent(store):
     record, question = sent_with(store, document())
     (answer,) = store.branch(record.id).result()[1:]
     store.finish_answer(answer.id, "It leaks.", (), state="complete").result()
@@ -275,7 +262,7 @@ def test_an_export_has_the_names_and_what_was_sent(store: Store) -> None:
         },
     ],
 )
-def test_what_was_sent_of_an_import_is_checked(store: Store, sent: object) -> None:
+def test_what_was_sent_of_an_import_is_checked(store, sent):
     record, _ = sent_with(store, document())
     written = json.loads(exchange.to_json(store.chat(record.id).result()))
     written["tree"][0]["sent"] = sent
@@ -284,7 +271,7 @@ def test_what_was_sent_of_an_import_is_checked(store: Store, sent: object) -> No
     assert caught.value.remedy
 
 
-def test_what_is_damaged_loses_the_documents_and_not_the_message(path: Path) -> None:
+def test_what_is_damaged_loses_the_documents_and_not_the_message(path):
     with Store.open(path) as store:
         record, _ = sent_with(store, document())
     with raw(path) as connection:
@@ -298,7 +285,7 @@ def test_what_is_damaged_loses_the_documents_and_not_the_message(path: Path) -> 
         assert caught.value.remedy
 
 
-def test_half_a_character_is_sent_as_it_is_stored(store: Store) -> None:
+def test_half_a_character_is_sent_as_it_is_stored(store):
     broken = document(text="half \ud83d")
     conversation = store.create().result().id
     number = store.attach(conversation, broken).result()
@@ -310,9 +297,7 @@ def test_half_a_character_is_sent_as_it_is_stored(store: Store) -> None:
     assert question.as_chat[0].content.encode()
 
 
-def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(store, tmp_path):
     original = tmp_path / "plan.pdf"
     original.write_bytes(PDF)
     record, question = sent_with(store, document())
@@ -333,9 +318,7 @@ def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(
     assert store.copy_of(document()) is None
 
 
-def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(store, tmp_path, monkeypatch):
     original = tmp_path / "plan.pdf"
     original.write_bytes(PDF)
     conversation = store.create().result().id
@@ -378,7 +361,7 @@ def with_picture(store: Store, folder: Path) -> tuple[Conversation, Document]:
 
 
 @pytest.mark.parametrize("name", ["one.json", "all.zip"])
-def test_pictures_are_exported_and_come_back(store: Store, tmp_path: Path, name: str) -> None:
+def test_pictures_are_exported_and_come_back(store, tmp_path, name):
     record, drawn = with_picture(store, tmp_path)
     chat = store.chat(record.id).result()
     file = tmp_path / name
@@ -402,7 +385,7 @@ def test_pictures_are_exported_and_come_back(store: Store, tmp_path: Path, name:
 @pytest.mark.parametrize(
     "data", [b"", b"no picture", b"\x89PNG" + bytes(99), zlib.compress(bytes(10**6))]
 )
-def test_a_picture_that_is_another_is_not_taken(store: Store, tmp_path: Path, data: bytes) -> None:
+def test_a_picture_that_is_another_is_not_taken(store, tmp_path, data):
     record, drawn = with_picture(store, tmp_path)
     written = json.loads(exchange.to_json(store.chat(record.id).result(), store.attachments))
     written["pictures"][drawn.digest] = b64encode(bytes(41) + data).decode()
@@ -414,7 +397,7 @@ def test_a_picture_that_is_another_is_not_taken(store: Store, tmp_path: Path, da
         exchange.parse(json.dumps(written).encode())
 
 
-def test_what_an_export_leaves_out_is_named(store: Store, tmp_path: Path) -> None:
+def test_what_an_export_leaves_out_is_named(store, tmp_path):
     record, _ = with_picture(store, tmp_path)
     chat = store.chat(record.id).result()
 

@@ -1,7 +1,6 @@
 """Many chats in one file: all come back, names do not collide, a cancelled one leaves nothing."""
 
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,7 @@ CHATS = (
 )
 
 
-def test_all_come_back_and_each_has_a_name(tmp_path: Path) -> None:
+def test_all_come_back_and_each_has_a_name(tmp_path):
     path = tmp_path / "all.zip"
     archive = ChatArchive(path)
     archive.add(CHATS[:4])
@@ -53,7 +52,7 @@ def test_all_come_back_and_each_has_a_name(tmp_path: Path) -> None:
     ]
 
 
-def test_one_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+def test_one_that_is_not_finished_leaves_nothing(tmp_path):
     path = tmp_path / "all.zip"
     path.write_text("before")
     archive = ChatArchive(path)
@@ -63,7 +62,7 @@ def test_one_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
     assert path.read_text() == "before"
 
 
-def test_what_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_a_problem(tmp_path):
     archive = ChatArchive(tmp_path / "missing" / "all.zip")
     with pytest.raises(Problem):
         archive.add(CHATS)

@@ -5,7 +5,6 @@ import zipfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from app.conversations.exchange import LARGEST_BYTES, parse, read_chats, to_json
 from app.conversations.records import ExportedChat
-from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.app.store_samples import contents
 
@@ -51,7 +49,7 @@ MAPPING = {
 }  # fmt: skip
 
 
-def test_the_tree_is_kept_and_the_machinery_left_out(store: Store) -> None:
+def test_the_tree_is_kept_and_the_machinery_left_out(store):
     chat = one(export(MAPPING, current_node="a3", create_time=1700000000, update_time=1.7e9 + 9))
     assert [entry.content for entry in chat.branch()] == ["Why?", "First.", "It is 2."]
     assert chat.created == datetime.fromtimestamp(1700000000, UTC)
@@ -74,7 +72,7 @@ def zipped(**files: bytes) -> bytes:
     return data.getvalue()
 
 
-def test_a_zip_is_read_as_it_was_downloaded(tmp_path: Path) -> None:
+def test_a_zip_is_read_as_it_was_downloaded(tmp_path):
     other = {"title": "**Other** `code`", "mapping": MAPPING}
     path = tmp_path / "export.zip"
     path.write_bytes(
@@ -91,7 +89,7 @@ def test_a_zip_is_read_as_it_was_downloaded(tmp_path: Path) -> None:
     assert parse(path.read_bytes()) == read_chats(path)
 
 
-def test_a_zip_without_conversations_is_a_problem() -> None:
+def test_a_zip_without_conversations_is_a_problem():
     for data, message in (
         (zipped(readme__txt=b"x"), "holds no conversations"),
         (zipped(conversations__json=b"[}"), "conversations.json in the .zip: the file is not JSON"),
@@ -104,19 +102,19 @@ def test_a_zip_without_conversations_is_a_problem() -> None:
 
 
 @given(st.integers(0, 500), st.binary(min_size=1, max_size=20))
-def test_any_damage_to_a_zip_gives_chats_or_a_problem(start: int, noise: bytes) -> None:
+def test_any_damage_to_a_zip_gives_chats_or_a_problem(start, noise):
     data = bytearray(zipped(conversations__json=export(MAPPING)))
     data[4 + start : 4 + start + len(noise)] = noise
     with suppress(Problem):
         assert parse(bytes(data))
 
 
-def test_without_a_current_node_something_is_shown() -> None:
+def test_without_a_current_node_something_is_shown():
     for current in (None, "nowhere", 7, "root"):
         assert one(export(MAPPING, current_node=current)).branch(), current
 
 
-def test_a_circle_is_a_problem() -> None:
+def test_a_circle_is_a_problem():
     mapping = {"a": node("c", "user", "x"), "b": node("a", "user", "x"), "c": node("b", "user")}
     with pytest.raises(Problem, match="In conversation 1: the messages run in a circle"):
         parse(export(mapping))
@@ -124,7 +122,7 @@ def test_a_circle_is_a_problem() -> None:
         parse(export({"a": node("a", "user", "x")}))
 
 
-def test_a_tree_may_be_very_deep(store: Store) -> None:
+def test_a_tree_may_be_very_deep(store):
     mapping = {str(i): node(str(i - 1), "user", f"m{i}") for i in range(5_000)}
     backwards = dict(reversed(mapping.items()))
     chat = one(export(backwards, current_node="4999"))
@@ -133,7 +131,7 @@ def test_a_tree_may_be_very_deep(store: Store) -> None:
     assert len(store.branch(added.id).result()) == 5_000
 
 
-def test_conversations_without_messages_are_left_out() -> None:
+def test_conversations_without_messages_are_left_out():
     empty = {"title": "Empty", "mapping": {"root": {"message": None, "parent": None}}}
     full = {"title": "Full", "mapping": MAPPING}
     assert [chat.title for chat in parse(json.dumps([empty, full, empty]).encode())] == ["Full"]
@@ -141,7 +139,7 @@ def test_conversations_without_messages_are_left_out() -> None:
         parse(json.dumps([empty]).encode())
 
 
-def test_an_absurd_time_is_none(store: Store) -> None:
+def test_an_absurd_time_is_none(store):
     for time in (-1, 0, 1e300, "yesterday", [], True, 10**400, "9999-12-31T23:59:59.999"):
         mapping = {"a": node(None, "user", "x", create_time=time)}
         chat = one(export(mapping, create_time=time, update_time=time))
@@ -170,7 +168,7 @@ nodes = values | st.fixed_dictionaries({}, optional={"parent": names, "message":
 
 @example(mapping={"a": node(None, "user", "x")}, current="a")
 @given(mapping=st.dictionaries(names, nodes), current=names | values)
-def test_any_mapping_gives_a_chat_or_a_problem(mapping: Any, current: Any) -> None:
+def test_any_mapping_gives_a_chat_or_a_problem(mapping, current):
     try:
         found = parse(export(mapping, current_node=current))
     except Problem as problem:

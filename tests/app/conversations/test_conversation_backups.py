@@ -13,7 +13,6 @@ from app.conversations import backup
 from app.conversations.backup import Backup, backups, is_due, to_drop
 from app.conversations.store import Store
 from models.errors import Problem
-from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
@@ -27,7 +26,7 @@ def ages(found: tuple[Backup, ...] | list[Backup]) -> list[timedelta]:
     return [NOW - backup.made for backup in found]
 
 
-def test_one_is_made_when_the_last_is_an_hour_old(store: Store, clock: Clock) -> None:
+def test_one_is_made_when_the_last_is_an_hour_old(store, clock):
     asked(store)
     assert store.back_up_if_due().result()
     assert not store.back_up_if_due().result()
@@ -38,7 +37,7 @@ def test_one_is_made_when_the_last_is_an_hour_old(store: Store, clock: Clock) ->
     assert len(backups(store.backups)) == 3
 
 
-def test_a_backup_is_a_whole_private_file(store: Store) -> None:
+def test_a_backup_is_a_whole_private_file(store):
     question = asked(store)
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
     store.flush_answer(answer.id, "so far", ()).result()
@@ -51,7 +50,7 @@ def test_a_backup_is_a_whole_private_file(store: Store) -> None:
     assert rows == [(question.content,), ("so far",)]
 
 
-def test_a_backup_opens_as_a_store(store: Store, tmp_path: Path) -> None:
+def test_a_backup_opens_as_a_store(store, tmp_path):
     answer = answered(store, asked(store))
     store.back_up_if_due().result()
     (found,) = backups(store.backups)
@@ -60,7 +59,7 @@ def test_a_backup_opens_as_a_store(store: Store, tmp_path: Path) -> None:
         assert copy.message(answer.id).result() == answer
 
 
-def test_other_files_are_no_backups(store: Store) -> None:
+def test_other_files_are_no_backups(store):
     store.backups.mkdir()
     for name in ("notes.txt", "mine.sqlite", "20260101.sqlite", "x.partial"):
         (store.backups / name).touch()
@@ -71,7 +70,7 @@ def test_other_files_are_no_backups(store: Store) -> None:
     assert "x.partial" not in left
 
 
-def test_no_backup_fills_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_backup_fills_the_disk(store, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(free=5 << 20))
     with pytest.raises(Problem, match=r"the disk has 5\.24 MB"):
@@ -80,7 +79,7 @@ def test_no_backup_fills_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch)
     assert asked(store).content  # and the store goes on
 
 
-def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week() -> None:
+def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week():
     found = [made(timedelta(hours=hours)) for hours in range(0, 24 * 200, 6)]
     dropped = to_drop(found, now=NOW)
     kept = ages([backup for backup in found if backup not in dropped])
@@ -94,18 +93,18 @@ def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week() -> None:
     assert max(kept) <= timedelta(weeks=12)
 
 
-def test_the_newest_three_are_kept_however_old_and_large_they_are() -> None:
+def test_the_newest_three_are_kept_however_old_and_large_they_are():
     found = [made(timedelta(days=1000 + day), size_bytes=9) for day in range(5)]
     assert to_drop(found, now=NOW, largest_total_bytes=1) == tuple(found[3:])
 
 
-def test_the_oldest_go_where_they_take_too_much_room() -> None:
+def test_the_oldest_go_where_they_take_too_much_room():
     found = [made(timedelta(hours=hours), size_bytes=10) for hours in range(8)]
     assert to_drop(found, now=NOW, largest_total_bytes=55) == tuple(found[5:])
 
 
 @given(st.lists(st.timedeltas(timedelta(days=-1), timedelta(days=300)), unique=True))
-def test_thinning_keeps_the_newest_and_is_done_at_once(some: list[timedelta]) -> None:
+def test_thinning_keeps_the_newest_and_is_done_at_once(some):
     found = [made(age) for age in some]
     dropped = to_drop(found, now=NOW)
     kept = [backup for backup in found if backup not in dropped]
@@ -115,7 +114,7 @@ def test_thinning_keeps_the_newest_and_is_done_at_once(some: list[timedelta]) ->
     assert all(age > timedelta(days=2) for age in ages(dropped))
 
 
-def test_thinning_really_deletes(store: Store, clock: Clock) -> None:
+def test_thinning_really_deletes(store, clock):
     for _ in range(40):
         clock.now += timedelta(hours=3)
         assert store.back_up_if_due().result()

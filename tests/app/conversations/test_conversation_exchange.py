@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,19 +55,19 @@ def openai(value: Any) -> ExportedChat:
 
 
 @given(chats())
-def test_our_own_json_comes_back_as_it_was(chat: ExportedChat) -> None:
+def test_our_own_json_comes_back_as_it_was(chat):
     assert parse(to_json(chat).encode()) == (chat,)
 
 
 @given(chats())
-def test_others_read_the_branch_in_our_json(chat: ExportedChat) -> None:
+def test_others_read_the_branch_in_our_json(chat):
     messages = json.loads(to_json(chat))["messages"]
     prompt = [{"role": "system", "content": chat.system_prompt}] if chat.system_prompt else []
     shown = [{"role": entry.role, "content": entry.content} for entry in chat.branch()]
     assert messages == prompt + shown
 
 
-def test_a_chat_goes_out_of_a_store_and_into_another(store: Store, tmp_path: Path) -> None:
+def test_a_chat_goes_out_of_a_store_and_into_another(store, tmp_path):
     question = asked(store, "One?")
     answered(store, question, "One.")
     edited = store.edit(question.id, "Uno?\ud83d").result()
@@ -89,7 +88,7 @@ def test_a_chat_goes_out_of_a_store_and_into_another(store: Store, tmp_path: Pat
         assert [hit.conversation for hit in other.search("uno").result()] == [added.id]
 
 
-def test_an_import_is_all_or_nothing(store: Store) -> None:
+def test_an_import_is_all_or_nothing(store):
     good = ExportedChat(
         title="good", entries=(Entry(parent=None, role="user", content="x"),), leaf=0
     )
@@ -101,7 +100,7 @@ def test_an_import_is_all_or_nothing(store: Store) -> None:
     assert len(store.add([good, good]).result()) == 2
 
 
-def test_markdown_is_the_branch_that_is_shown(store: Store) -> None:
+def test_markdown_is_the_branch_that_is_shown(store):
     question = asked(store, "Why?")
     answer = store.begin_answer(question.id, target="Qwen3 4-bit", drafter="lookup").result()
     store.finish_answer(answer.id, "It is\n\n- so", (), state="length").result()
@@ -115,7 +114,7 @@ def test_markdown_is_the_branch_that_is_shown(store: Store) -> None:
 
 
 @given(chats())
-def test_any_chat_can_be_written_as_markdown(chat: ExportedChat) -> None:
+def test_any_chat_can_be_written_as_markdown(chat):
     text = to_markdown(chat)
     assert text.startswith("# ")
     assert all(entry.content in text for entry in chat.branch())
@@ -131,7 +130,7 @@ MESSAGES = [
 ]
 
 
-def test_openai_messages_are_read() -> None:
+def test_openai_messages_are_read():
     for wrapped in (MESSAGES, {"messages": MESSAGES}, [MESSAGES]):
         chat = openai(wrapped)
         assert chat.system_prompt == "Be brief."
@@ -143,7 +142,7 @@ def test_openai_messages_are_read() -> None:
         assert len(chat.entries) == 3
 
 
-def test_several_chats_in_one_file(store: Store) -> None:
+def test_several_chats_in_one_file(store):
     value = [{"messages": MESSAGES, "title": "Mine"}, MESSAGES, {"messages": []}]
     found = parse(b"\xef\xbb\xbf" + json.dumps(value).encode())
     assert [chat.title for chat in found] == ["Mine", ""]
@@ -151,13 +150,13 @@ def test_several_chats_in_one_file(store: Store) -> None:
     assert [conversation.title for conversation in added] == ["Mine", "What is"]
 
 
-def test_a_later_system_message_stays_in_its_place() -> None:
+def test_a_later_system_message_stays_in_its_place():
     chat = openai([*MESSAGES, {"role": "developer", "content": "Longer!"}])
     assert chat.branch()[-1].role == "system"
     assert chat.branch()[-1].content == "Longer!"
 
 
-def test_what_cannot_be_read_is_one_clear_line() -> None:
+def test_what_cannot_be_read_is_one_clear_line():
     for data, message in (
         (b"", "not JSON"),
         (b"{", "not JSON"),
@@ -188,13 +187,13 @@ def test_what_cannot_be_read_is_one_clear_line() -> None:
             assert len(line.splitlines()) == 1, message
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(tmp_path):
     for place in (tmp_path / "missing.json", tmp_path):
         with pytest.raises(Problem, match="cannot be read"):
             read_chats(place)
 
 
-def test_a_huge_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("app.conversations.exchange.LARGEST_BYTES", 100)
     file = tmp_path / "huge.json"
     file.write_bytes(b" " * 101)
@@ -222,7 +221,7 @@ jsons = st.recursive(
 
 @example({"messages": [{"role": "user", "content": "x"}]})
 @given(jsons | jsons.map(lambda value: [value]) | jsons.map(lambda value: {"messages": [value]}))
-def test_any_json_gives_chats_or_a_problem(value: Any) -> None:
+def test_any_json_gives_chats_or_a_problem(value):
     data = json.dumps(value).encode()
     try:
         found = parse(data)

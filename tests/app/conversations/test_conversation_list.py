@@ -1,7 +1,6 @@
 """The list of conversations: order, titles, settings, deleting and its undoing."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,6 @@ from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
 from models.in_words import one_line
-from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked
 
 
@@ -28,7 +26,7 @@ def titles(store: Store) -> list[str]:
     return [conversation.title for conversation in store.conversations().result()]
 
 
-def test_pinned_come_first_then_the_latest(store: Store) -> None:
+def test_pinned_come_first_then_the_latest(store):
     ids = {title: store.create(title=title).result().id for title in ("a", "b", "c")}
     assert titles(store) == ["c", "b", "a"]
     store.pin(ids["b"], pinned=True).result()
@@ -38,7 +36,7 @@ def test_pinned_come_first_then_the_latest(store: Store) -> None:
     assert titles(store) == ["a", "c", "b"]
 
 
-def test_renaming_and_choosing_do_not_change_the_order(store: Store) -> None:
+def test_renaming_and_choosing_do_not_change_the_order(store):
     first, _ = store.create(title="a").result(), store.create(title="b").result()
     store.rename(first.id, "A").result()
     store.keep_unsent(first.id, "half a thou").result()
@@ -50,7 +48,7 @@ def test_renaming_and_choosing_do_not_change_the_order(store: Store) -> None:
     assert found.settings == settings
 
 
-def test_everything_is_there_after_a_restart(path: Path, clock: Clock) -> None:
+def test_everything_is_there_after_a_restart(path, clock):
     with Store.open(path, clock=clock) as store:
         answered(store, asked(store))
         store.create(title="Empty", system_prompt="Prompt", settings=Request()).result()
@@ -60,7 +58,7 @@ def test_everything_is_there_after_a_restart(path: Path, clock: Clock) -> None:
         assert store.notice is None
 
 
-def test_the_first_message_gives_the_title_and_a_given_title_stays(store: Store) -> None:
+def test_the_first_message_gives_the_title_and_a_given_title_stays(store):
     untitled, titled = store.create().result(), store.create(title="Mine").result()
     for conversation in (untitled, titled):
         store.say(conversation.id, "\n  Why is the\tsky blue?  \nTell me.").result()
@@ -68,14 +66,14 @@ def test_the_first_message_gives_the_title_and_a_given_title_stays(store: Store)
     assert titles(store) == ["Mine", "Why is the sky blue?"]
 
 
-def test_sending_empties_the_composer(store: Store) -> None:
+def test_sending_empties_the_composer(store):
     conversation = store.create().result()
     store.keep_unsent(conversation.id, "Hello").result()
     store.say(conversation.id, "Hello").result()
     assert store.conversation(conversation.id).result().unsent == ""
 
 
-def test_deleting_can_be_undone(store: Store) -> None:
+def test_deleting_can_be_undone(store):
     question = asked(store)
     answer = answered(store, question)
     before = store.chat(question.conversation).result()
@@ -95,7 +93,7 @@ def test_deleting_can_be_undone(store: Store) -> None:
     assert store.trace(answer.id).result()
 
 
-def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock) -> None:
+def test_purging_takes_only_what_was_deleted_long_ago(store, clock):
     recent, kept = asked(store), asked(store)
     entries = tuple(  # deeper than SQLite lets triggers call each other
         Entry(parent=index - 1 if index else None, role="user", content="on")
@@ -120,21 +118,21 @@ def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock
     assert store.message(kept.id).result() == kept
 
 
-def test_ids_are_not_used_again(path: Path, store: Store) -> None:
+def test_ids_are_not_used_again(path, store):
     question = asked(store)
     store.delete(question.conversation).result()
     assert store.purge(older_than=timedelta(0)).result() == 1
     assert asked(store).id > question.id
 
 
-def test_a_failed_piece_of_work_does_not_stop_the_next(store: Store) -> None:
+def test_a_failed_piece_of_work_does_not_stop_the_next(store):
     failing, working = store.rename(99, "x"), store.create(title="y")
     with pytest.raises(Problem):
         failing.result()
     assert working.result().title == "y"
 
 
-def test_closing_waits_for_what_was_asked_for(path: Path) -> None:
+def test_closing_waits_for_what_was_asked_for(path):
     store = Store.open(path)
     made = [store.create(title=str(number)) for number in range(20)]
     store.close()
@@ -145,7 +143,7 @@ def test_closing_waits_for_what_was_asked_for(path: Path) -> None:
 
 
 @given(st.text())
-def test_a_title_is_one_short_line(content: str) -> None:
+def test_a_title_is_one_short_line(content):
     title = title_from(content)
     assert len(title) <= LONGEST_TITLE
     assert title.splitlines() in ([], [title])
@@ -153,7 +151,7 @@ def test_a_title_is_one_short_line(content: str) -> None:
     assert bool(title) == bool(one_line(content))
 
 
-def test_a_title_has_no_marks_of_markdown() -> None:
+def test_a_title_has_no_marks_of_markdown():
     table = [
         ("Explain **everything** about *boats*", "Explain everything about boats"),
         ("## A heading", "A heading"),
@@ -167,7 +165,7 @@ def test_a_title_has_no_marks_of_markdown() -> None:
     assert [(line, title_from(line)) for line, _ in table] == table
 
 
-def test_the_model_replaces_no_title_that_was_given(store: Store) -> None:
+def test_the_model_replaces_no_title_that_was_given(store):
     named, given, kept, late = (
         store.ask(None, "Why?", target="t", drafter="d").result()[0].id for _ in range(4)
     )
@@ -182,13 +180,13 @@ def test_the_model_replaces_no_title_that_was_given(store: Store) -> None:
     assert found == {named: ("The reason", True), given: ("Mine", True), kept: ("Why?", True)}
 
 
-def test_a_long_title_is_cut_at_a_word() -> None:
+def test_a_long_title_is_cut_at_a_word():
     assert title_from("word " * 30) == "word " * 10 + "word…"
     assert title_from("w" * 100) == "w" * (LONGEST_TITLE - 1) + "…"
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_any_text_becomes_one_that_can_be_stored(text: str) -> None:
+def test_any_text_becomes_one_that_can_be_stored(text):
     cleaned = clean(text)
     assert cleaned.encode().decode() == cleaned
     assert clean(cleaned) == cleaned
@@ -196,7 +194,7 @@ def test_any_text_becomes_one_that_can_be_stored(text: str) -> None:
         assert cleaned == text
 
 
-def test_two_halves_of_a_character_become_one() -> None:
+def test_two_halves_of_a_character_become_one():
     assert clean("\ud83d\ude00 \ud83d") == "😀 �"
 
 
@@ -216,11 +214,11 @@ requests = st.builds(
 
 
 @given(st.none() | requests)
-def test_settings_come_back_as_they_were(settings: Request | None) -> None:
+def test_settings_come_back_as_they_were(settings):
     assert settings_from_json(settings_to_json(settings)) == settings
 
 
-def test_settings_that_are_not_understood_are_the_defaults() -> None:
+def test_settings_that_are_not_understood_are_the_defaults():
     texts = (
         *("{", "[]", "3", "null", "[" * 10**5, '{"command": "quit"}', '{"new": 1}'),
         *('{"max_tokens": 0}', '{"max_tokens": "1"}', '{"stops": [1]}'),
@@ -229,7 +227,7 @@ def test_settings_that_are_not_understood_are_the_defaults() -> None:
     assert [text for text in texts if settings_from_json(text) is not None] == []
 
 
-def test_work_for_a_closed_store_ends_in_a_problem(store: Store) -> None:
+def test_work_for_a_closed_store_ends_in_a_problem(store):
     store.close()
     store.close()
     for late in (store.conversations(), store.create(), store.kept_bytes()):

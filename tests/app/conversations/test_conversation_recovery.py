@@ -46,7 +46,7 @@ def spoil(path: Path, *, share: float = 1.0) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text"])
-def test_the_newest_backup_is_restored(path: Path, clock: Clock, kind: str) -> None:
+def test_the_newest_backup_is_restored(path, clock, kind):
     before = fill(path, clock)
     data = path.read_bytes()
     match kind:
@@ -73,7 +73,7 @@ def test_the_newest_backup_is_restored(path: Path, clock: Clock, kind: str) -> N
     assert titles(path) == ["after", *before[1:]]
 
 
-def test_a_missing_table_is_damage(path: Path, clock: Clock) -> None:
+def test_a_missing_table_is_damage(path, clock):
     before = fill(path, clock)
     with raw(path) as connection:
         connection.execute("DROP TABLE traces")
@@ -83,7 +83,7 @@ def test_a_missing_table_is_damage(path: Path, clock: Clock) -> None:
     assert titles(path) == before[1:]
 
 
-def test_a_bad_backup_is_passed_over(path: Path, clock: Clock) -> None:
+def test_a_bad_backup_is_passed_over(path, clock):
     before = fill(path, clock)
     newest, _ = backups(backups_of(path))
     spoil(newest.path)
@@ -94,7 +94,7 @@ def test_a_bad_backup_is_passed_over(path: Path, clock: Clock) -> None:
     assert found == before[2:]
 
 
-def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path: Path) -> None:
+def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
     path.parent.mkdir()
     path.write_bytes(b"nonsense" * 1000)
     with Store.open(path) as store:
@@ -108,9 +108,7 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path: Path) -> 
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_a_lost_file_is_restored_and_its_log_not_played_over_it(
-    path: Path, clock: Clock, emptied: bool
-) -> None:
+def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, emptied):
     before = fill(path, clock)
     with raw(path) as connection:
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
@@ -129,7 +127,7 @@ def test_a_lost_file_is_restored_and_its_log_not_played_over_it(
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_recovery_that_was_killed_is_made_up_for(path: Path, clock: Clock) -> None:
+def test_a_recovery_that_was_killed_is_made_up_for(path, clock):
     before = fill(path, clock)
     # As it stands after the damaged file was put aside and before the backup was in its place.
     path.rename(path.with_name("conversations-damaged-x.sqlite"))
@@ -137,9 +135,7 @@ def test_a_recovery_that_was_killed_is_made_up_for(path: Path, clock: Clock) -> 
     assert titles(path) == before[1:]
 
 
-def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(
-    path: Path, clock: Clock
-) -> None:
+def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(path, clock):
     fill(path, clock, words=20_000)  # more than is kept in memory
     with Store.open(path) as store:
         spoil(path)
@@ -155,7 +151,7 @@ def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(
         assert len(store.conversations().result()) == 41
 
 
-def test_a_chat_with_a_reference_to_nowhere_is_exported(path: Path) -> None:
+def test_a_chat_with_a_reference_to_nowhere_is_exported(path):
     with Store.open(path) as store:
         question = asked(store, "whole")
         store.say(question.conversation, "lost").result()
@@ -169,7 +165,7 @@ def test_a_chat_with_a_reference_to_nowhere_is_exported(path: Path) -> None:
         assert chat.leaf is None
 
 
-def test_no_damage_that_is_found_makes_the_opening_fail(path: Path, clock: Clock) -> None:
+def test_no_damage_that_is_found_makes_the_opening_fail(path, clock):
     fill(path, clock)
     sound = path.read_bytes()
     for seed in range(examples(100)):

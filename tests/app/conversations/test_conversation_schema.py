@@ -16,7 +16,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_a_new_file_has_the_newest_version_and_is_private(path: Path) -> None:
+def test_a_new_file_has_the_newest_version_and_is_private(path):
     Store.open(path).close()
     with raw(path) as connection:
         assert schema.version(connection) == schema.VERSION
@@ -34,8 +34,8 @@ def test_a_new_file_has_the_newest_version_and_is_private(path: Path) -> None:
     ],
 )
 def test_a_file_of_another_version_is_refused_and_not_touched(
-    path: Path, killed: bool, version: int, message: str, remedy: str
-) -> None:
+    path, killed, version, message, remedy
+):
     with Store.open(path) as store:
         asked(store)
     with raw(path) as connection:
@@ -55,7 +55,7 @@ def test_a_file_of_another_version_is_refused_and_not_touched(
         }
 
 
-def test_an_older_file_can_be_moved_away_whatever_its_backups(path: Path) -> None:
+def test_an_older_file_can_be_moved_away_whatever_its_backups(path):
     with Store.open(path) as store:
         asked(store)
         assert store.back_up_if_due().result()
@@ -70,7 +70,7 @@ def test_an_older_file_can_be_moved_away_whatever_its_backups(path: Path) -> Non
     assert backups(backups_of(path)) == (backup,)
 
 
-def test_another_programs_file_is_refused_and_not_touched(path: Path) -> None:
+def test_another_programs_file_is_refused_and_not_touched(path):
     path.parent.mkdir()
     with raw(path) as connection:
         connection.execute("CREATE TABLE bookmarks (url)")
@@ -80,7 +80,7 @@ def test_another_programs_file_is_refused_and_not_touched(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_second_slipstream_is_told(path: Path) -> None:
+def test_a_second_slipstream_is_told(path):
     with Store.open(path) as store:
         question = asked(store)
         with pytest.raises(Problem, match="another Slipstream"):
@@ -90,7 +90,7 @@ def test_a_second_slipstream_is_told(path: Path) -> None:
         assert store.message(question.id).result() == question
 
 
-def test_no_reference_leads_out_of_its_conversation(path: Path) -> None:
+def test_no_reference_leads_out_of_its_conversation(path):
     with Store.open(path) as store:
         first, second = asked(store), asked(store)
     with raw(path) as connection:

@@ -1,10 +1,8 @@
 """Search: what is found, what is not, and that anything may be typed."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from app.conversations.records import Entry, ExportedChat, Hit, SearchFilter
 from app.conversations.store import Store
 from engine.events import Text
 from engine.stretches import Stretch
-from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 
 
@@ -33,14 +30,14 @@ def shown(hit: Hit) -> str:
 
 
 @pytest.fixture
-def sky(store: Store) -> int:
+def sky(store):
     question = asked(store, 'Why is the "blue" sky\nso: very blue?')
     answered(store, question, "Rayleigh scattering, naïvely. 🎉 日本語の空は青い. x == y -- 100%")
     store.rename(question.conversation, "Weather and colours").result()
     return question.conversation
 
 
-def test_messages_are_found(store: Store, sky: int) -> None:
+def test_messages_are_found(store, sky):
     texts = (
         *("blue", "BLUE", "sky blue", "blue sky", "blu", "why bl", "very, blue!", "  so\tvery  "),
         *('"blue"', "'sky'", '"', "sky*", "blue\0", "(blue) + sky"),
@@ -52,7 +49,7 @@ def test_messages_are_found(store: Store, sky: int) -> None:
     assert places == {text: [(sky, True)] for text in texts}
 
 
-def test_words_are_found_with_and_without_points(store: Store) -> None:
+def test_words_are_found_with_and_without_points(store):
     for text, words, excerpt in (
         ("אֶת הַדִּירָה רָאִיתִי", "הדירה", "אֶת [הַדִּירָה] רָאִיתִי"),
         ("את הדירה ראיתי", "הַדִּירָה", "את [הדירה] ראיתי"),
@@ -68,7 +65,7 @@ def test_words_are_found_with_and_without_points(store: Store) -> None:
     assert found(store, "कम") == found(store, "\u00ad") == found(store, "ـ") == []
 
 
-def test_nothing_typed_is_an_operator(store: Store, sky: int) -> None:
+def test_nothing_typed_is_an_operator(store, sky):
     texts = (
         *("", " ", "\0", "green", "green sky", "NOT blue", "blue OR green", "_", "1_%0", "%%"),
         *("content:blue", "NEAR(blue sky)", "^blue NOT", "-blue green", "(", "*", "\ud800", "🚀"),
@@ -76,7 +73,7 @@ def test_nothing_typed_is_an_operator(store: Store, sky: int) -> None:
     assert {text: hits for text in texts if (hits := found(store, text))} == {}
 
 
-def test_titles_come_first(store: Store, sky: int) -> None:
+def test_titles_come_first(store, sky):
     later = asked(store, "What weather!")
     hits = store.search("weather").result()
     assert [(hit.conversation, hit.message) for hit in hits] == [
@@ -87,13 +84,13 @@ def test_titles_come_first(store: Store, sky: int) -> None:
     assert shown(hits[1]) == "[Weather] and colours"
 
 
-def test_the_newest_messages_come_first_up_to_the_limit(store: Store) -> None:
+def test_the_newest_messages_come_first_up_to_the_limit(store):
     ids = [asked(store, f"same {number}").id for number in range(5)]
     messages = [hit.message for hit in store.search("same", limit=3).result() if hit.message]
     assert messages == ids[:1:-1]
 
 
-def test_an_excerpt_has_no_marks_of_markdown(store: Store) -> None:
+def test_an_excerpt_has_no_marks_of_markdown(store):
     for text, word, expected in (
         (
             "### The needle\n\n**Bold** and `code` words.",
@@ -112,7 +109,7 @@ def test_an_excerpt_has_no_marks_of_markdown(store: Store) -> None:
     assert "*" not in shown(store.search("nadel").result()[-1])
 
 
-def test_an_excerpt_marks_what_was_found(store: Store) -> None:
+def test_an_excerpt_marks_what_was_found(store):
     asked(store, "first line\n" + "filler " * 50 + "the needle,\n\nagain needles " + "more " * 50)
     (hit,) = store.search("needle").result()
     assert "the [needle], again [needles] more" in shown(hit)
@@ -121,7 +118,7 @@ def test_an_excerpt_marks_what_was_found(store: Store) -> None:
     assert len(shown(hit)) < 200
 
 
-def test_the_marks_of_a_template_are_no_words(path: Path, store: Store) -> None:
+def test_the_marks_of_a_template_are_no_words(path, store):
     question = asked(store, "<think> is a mark")
     begun = store.begin_answer(question.id, target="t", drafter="d").result()
     text = "<|channel>Näh.<channel|>Four 日本."
@@ -145,7 +142,7 @@ def test_the_marks_of_a_template_are_no_words(path: Path, store: Store) -> None:
         _check(connection)
 
 
-def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
+def test_an_excerpt_of_what_stands_inside_a_word(store):
     asked(store, "a\n" + "filler " * 50 + "unbelievable 100%! " + "more " * 50)
     (hit,) = store.search("LIEV %!").result()
     assert "unbe[liev]able 100[%!] more" in shown(hit)
@@ -153,7 +150,7 @@ def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
     assert shown(hit).endswith("…")
 
 
-def test_what_is_deleted_is_not_found_until_it_is_restored(store: Store, sky: int) -> None:
+def test_what_is_deleted_is_not_found_until_it_is_restored(store, sky):
     before = found(store, "blue")
     deletion = store.delete(sky).result()
     for text in ("blue", "weather", "🎉"):
@@ -163,7 +160,7 @@ def test_what_is_deleted_is_not_found_until_it_is_restored(store: Store, sky: in
 
 
 @pytest.mark.parametrize("text", ["blue", "🎉"])  # by the index, and through the texts
-def test_a_search_is_narrowed_by_age_and_model(store: Store, clock: Clock, text: str) -> None:
+def test_a_search_is_narrowed_by_age_and_model(store, clock, text):
     old = asked(store, f"old {text}")
     answer = answered(store, old, f"an answer, {text}")
     clock.now += timedelta(days=10)
@@ -184,13 +181,13 @@ def test_a_search_is_narrowed_by_age_and_model(store: Store, clock: Clock, text:
     assert store.targets().result() == ("Qwen3",)
 
 
-def test_what_is_archived_is_found(store: Store, sky: int) -> None:
+def test_what_is_archived_is_found(store, sky):
     before = found(store, "blue")
     store.archive(sky, archived=True).result()
     assert found(store, "blue") == before != []
 
 
-def test_the_index_follows_every_change(path: Path, store: Store) -> None:
+def test_the_index_follows_every_change(path, store):
     question = asked(store, "question")
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
     store.flush_answer(answer.id, "zebra", ()).result()
@@ -210,7 +207,7 @@ def test_the_index_follows_every_change(path: Path, store: Store) -> None:
         _check(connection)
 
 
-def test_a_broken_index_is_made_anew(path: Path) -> None:
+def test_a_broken_index_is_made_anew(path):
     with Store.open(path) as store:
         question = asked(store, "needle")
     with raw(path) as connection:
@@ -229,7 +226,7 @@ def test_a_broken_index_is_made_anew(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[sqlite3.Connection]:
+def filled():
     """A database in memory, so that many queries can be tried."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         schema.make(connection)
@@ -247,13 +244,13 @@ pieces = st.sampled_from(
 
 
 @given(text=st.text(st.characters(exclude_categories=[])) | st.lists(pieces).map("".join))
-def test_anything_may_be_typed(filled: sqlite3.Connection, text: str) -> None:
+def test_anything_may_be_typed(filled, text):
     for hit in search.search(filled, text, limit=9, among=SearchFilter()):
         assert all(part.text and not set("\x02\x03") & set(part.text) for part in hit.excerpts)
 
 
 @given(text=st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=20))
-def test_a_message_is_found_by_its_own_words(filled: sqlite3.Connection, text: str) -> None:
+def test_a_message_is_found_by_its_own_words(filled, text):
     filled.execute("BEGIN")
     try:
         chat = conversation_table.create(
@@ -267,6 +264,6 @@ def test_a_message_is_found_by_its_own_words(filled: sqlite3.Connection, text: s
         filled.execute("ROLLBACK")
 
 
-def test_a_very_long_query_is_cut(store: Store, sky: int) -> None:
+def test_a_very_long_query_is_cut(store, sky):
     assert store.search("blue " * 100_000).result()
     assert store.search("%" * 100_000).result() == ()

@@ -1,7 +1,6 @@
 """Messages: nothing is overwritten, answers are saved as they grow, branches are switched."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
 
-def test_a_chat_is_shown_in_its_order(store: Store) -> None:
+def test_a_chat_is_shown_in_its_order(store):
     question = asked(store, "One?")
     answer = answered(store, question, "One.")
     second = store.say(question.conversation, "Two?").result()
@@ -25,7 +24,7 @@ def test_a_chat_is_shown_in_its_order(store: Store) -> None:
     assert store.branch(store.create().result().id).result() == ()
 
 
-def test_editing_makes_a_sibling_and_both_branches_stay(store: Store) -> None:
+def test_editing_makes_a_sibling_and_both_branches_stay(store):
     question = asked(store, "One?")
     answered(store, question, "One.")
     edited = store.edit(question.id, "Uno?").result()
@@ -36,7 +35,7 @@ def test_editing_makes_a_sibling_and_both_branches_stay(store: Store) -> None:
     assert store.message(question.id).result().siblings == 2
 
 
-def test_a_question_and_its_answer_are_begun_together(store: Store) -> None:
+def test_a_question_and_its_answer_are_begun_together(store):
     record, branch = store.ask(None, "Why?", target="Qwen3", drafter="lookup").result()
     assert (record.title, record.leaf, record.titled) == ("Why?", branch[-1].id, False)
     assert [(m.role, m.content, m.state, m.target) for m in branch] == [
@@ -53,9 +52,7 @@ def test_a_question_and_its_answer_are_begun_together(store: Store) -> None:
     assert branch[0].siblings == 2
 
 
-def test_a_queued_message_leaves_the_queue_with_its_answer_or_not_at_all(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queued_message_leaves_the_queue_with_its_answer_or_not_at_all(store, monkeypatch):
     question = asked(store, "One?")
     answered(store, question)
     conversation = question.conversation
@@ -79,9 +76,7 @@ def test_a_queued_message_leaves_the_queue_with_its_answer_or_not_at_all(
         (Unsent("Two?", 1, "Won?"), Unsent("", 1, "Won?")),
     ],
 )
-def test_what_waited_to_be_sent_takes_only_itself_along(
-    store: Store, unsent: Unsent, left: Unsent
-) -> None:
+def test_what_waited_to_be_sent_takes_only_itself_along(store, unsent, left):
     question = asked(store, "One?")
     answer = answered(store, question)
     store.keep_queued(question.conversation, ("Two?", "Three?")).result()
@@ -98,15 +93,13 @@ def test_what_waited_to_be_sent_takes_only_itself_along(
     assert isinstance(store.ask(question.conversation, "Two?", **more).exception(), Problem)
 
 
-def test_where_the_answer_cannot_be_begun_nothing_is_stored(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_answer_cannot_be_begun_nothing_is_stored(store, monkeypatch):
     monkeypatch.setattr("app.conversations.tree.begin", None)
     assert store.ask(None, "Why?", target="t", drafter="d").exception() is not None
     assert store.conversations().result() == ()
 
 
-def test_another_answer_is_a_sibling(store: Store) -> None:
+def test_another_answer_is_a_sibling(store):
     question = asked(store)
     first = answered(store, question, "First.")
     answered(store, question, "Second.")
@@ -119,7 +112,7 @@ def test_another_answer_is_a_sibling(store: Store) -> None:
     assert store.conversation(question.conversation).result().leaf == second.id + 1
 
 
-def test_going_on_with_a_cut_answer_leaves_it_as_it_was(store: Store) -> None:
+def test_going_on_with_a_cut_answer_leaves_it_as_it_was(store):
     question = asked(store)
     cut = store.begin_answer(question.id, target="t", drafter="d").result()
     cut = store.finish_answer(cut.id, "It is", (), state="length").result()
@@ -129,7 +122,7 @@ def test_going_on_with_a_cut_answer_leaves_it_as_it_was(store: Store) -> None:
     assert store.message(cut.id).result().state == "length"
 
 
-def test_an_answer_is_saved_as_it_grows(path: Path, store: Store) -> None:
+def test_an_answer_is_saved_as_it_grows(path, store):
     question = asked(store)
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
     events: list[Event] = []
@@ -149,7 +142,7 @@ def test_an_answer_is_saved_as_it_grows(path: Path, store: Store) -> None:
     assert parts == [(0, 12)]
 
 
-def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store: Store) -> None:
+def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store):
     answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
     events = list(round_of(0))
     flushed = store.flush_answer(answer.id, "a", events)
@@ -158,7 +151,7 @@ def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store: Store
     assert store.trace(answer.id).result() == round_of(0)
 
 
-def test_a_finished_answer_is_never_written_again(store: Store) -> None:
+def test_a_finished_answer_is_never_written_again(store):
     states: tuple[MessageState, ...] = (
         *("complete", "failed", "cancelled", "length", "interrupted"),
     )
@@ -175,21 +168,21 @@ def test_a_finished_answer_is_never_written_again(store: Store) -> None:
         assert store.trace(answer.id).result() == round_of(0)
 
 
-def test_a_user_message_is_never_written_again(store: Store) -> None:
+def test_a_user_message_is_never_written_again(store):
     question = asked(store)
     with pytest.raises(Problem, match="finished"):
         store.flush_answer(question.id, "other", ()).result()
     assert store.message(question.id).result() == question
 
 
-def test_finishing_as_streaming_is_a_mistake(store: Store) -> None:
+def test_finishing_as_streaming_is_a_mistake(store):
     answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
     with pytest.raises(ValueError, match="streaming"):
         store.finish_answer(answer.id, "x", (), state="streaming").result()
     assert store.message(answer.id).result() == answer
 
 
-def test_an_answer_that_was_being_written_is_interrupted_after_a_restart(path: Path) -> None:
+def test_an_answer_that_was_being_written_is_interrupted_after_a_restart(path):
     with Store.open(path) as store:
         question = asked(store)
         done = answered(store, question)
@@ -204,7 +197,7 @@ def test_an_answer_that_was_being_written_is_interrupted_after_a_restart(path: P
         assert (again.place, again.siblings) == (3, 3)
 
 
-def test_what_is_not_there_is_a_problem(store: Store) -> None:
+def test_what_is_not_there_is_a_problem(store):
     for attempt in (
         store.message(7),
         store.siblings(7),
@@ -220,7 +213,7 @@ def test_what_is_not_there_is_a_problem(store: Store) -> None:
     assert store.trace(7).result() == ()
 
 
-def test_any_text_comes_back(path: Path) -> None:
+def test_any_text_comes_back(path):
     contents = ("", "a\0b", "\r\n \t", "\u202etxet", "é" * 10**6, "\ud800")
     with Store.open(path) as store:
         ids = [asked(store, content).id for content in contents]
@@ -229,7 +222,7 @@ def test_any_text_comes_back(path: Path) -> None:
             assert store.message(id).result().content == content.replace("\ud800", "�")
 
 
-def test_a_long_branch_is_read_and_switched(store: Store) -> None:
+def test_a_long_branch_is_read_and_switched(store):
     entries = (
         Entry(parent=index - 1 if index else None, role="user", content=str(index))
         for index in range(5000)
@@ -243,7 +236,7 @@ def test_a_long_branch_is_read_and_switched(store: Store) -> None:
     assert store.switch(branch[0].id).result()[-1] == branch[-1]
 
 
-def test_a_damaged_trace_leaves_the_answer(path: Path) -> None:
+def test_a_damaged_trace_leaves_the_answer(path):
     with Store.open(path) as store:
         answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
         store.flush_answer(answer.id, "a", round_of(0)).result()
@@ -255,7 +248,7 @@ def test_a_damaged_trace_leaves_the_answer(path: Path) -> None:
             store.trace(answer.id).result()
 
 
-def test_an_answer_keeps_its_speed_up(path: Path) -> None:
+def test_an_answer_keeps_its_speed_up(path):
     """It once changed with every later answer."""
     events = [event for number in range(1, 9) for event in round_of(number)]
     stats = replace(tally(events), reference_seconds=(0.0071, 0.0072, 0.0073, 0.009) * 2)

@@ -13,7 +13,6 @@ from app.conversations.records import Entry, ExportedChat, Undo
 from app.conversations.store import Store
 from engine import earlier_answers
 from models.errors import Problem
-from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import asked
 
 SAID = (Entry(parent=None, role="user", content="on"),)
@@ -30,7 +29,7 @@ def filed(store: Store) -> dict[int, tuple[int | None, bool]]:
     return {c.id: (c.folder, c.archived) for c in store.conversations().result()}
 
 
-def test_folders_hold_conversations_and_are_sorted_by_name(store: Store) -> None:
+def test_folders_hold_conversations_and_are_sorted_by_name(store):
     one, two, three = made(store, 3)
     work, home = store.make_folder("work").result(), store.make_folder("Home").result()
     store.move(one, three, folder=work.id).result()
@@ -44,7 +43,7 @@ def test_folders_hold_conversations_and_are_sorted_by_name(store: Store) -> None
     assert filed(store)[one] == (None, False)
 
 
-def test_a_deleted_folder_leaves_its_conversations(store: Store) -> None:
+def test_a_deleted_folder_leaves_its_conversations(store):
     one, two = made(store, 2)
     folder = store.make_folder("Work").result()
     store.move(one, two, folder=folder.id).result()
@@ -56,7 +55,7 @@ def test_a_deleted_folder_leaves_its_conversations(store: Store) -> None:
     assert store.folders().result() == (folder,)
 
 
-def test_a_folder_keeps_what_new_conversations_begin_with(store: Store) -> None:
+def test_a_folder_keeps_what_new_conversations_begin_with(store):
     folder = store.make_folder("Work").result()
     assert (folder.instruction, folder.files) == ("", ())
     store.set_up_folder(folder.id, instruction="Be brief.", files=["/a b.txt", "/ü.pdf"]).result()
@@ -71,7 +70,7 @@ def test_a_folder_keeps_what_new_conversations_begin_with(store: Store) -> None:
         store.set_up_folder(99, instruction="", files=()).result()
 
 
-def test_a_new_message_takes_a_conversation_out_of_the_archive(store: Store) -> None:
+def test_a_new_message_takes_a_conversation_out_of_the_archive(store):
     conversation = asked(store).conversation
     store.archive(conversation, archived=True).result()
     assert filed(store) == {conversation: (None, True)}
@@ -79,7 +78,7 @@ def test_a_new_message_takes_a_conversation_out_of_the_archive(store: Store) -> 
     assert filed(store) == {conversation: (None, False)}
 
 
-def test_2001_are_deleted_and_restored_at_once(store: Store) -> None:
+def test_2001_are_deleted_and_restored_at_once(store):
     ids = made(store, 2_001)
     deletion = store.delete(*ids).result()
     assert store.conversations().result() == ()
@@ -89,7 +88,7 @@ def test_2001_are_deleted_and_restored_at_once(store: Store) -> None:
     assert all(conversation.pinned for conversation in store.conversations().result())
 
 
-def test_a_change_of_many_is_made_whole_or_not_at_all(store: Store) -> None:
+def test_a_change_of_many_is_made_whole_or_not_at_all(store):
     ids = made(store, 3)
     with pytest.raises(Problem):
         store.move(*ids, folder=99).result()
@@ -103,7 +102,7 @@ def test_a_change_of_many_is_made_whole_or_not_at_all(store: Store) -> None:
             attempt.result()
 
 
-def test_the_names_of_folders_are_any_text(store: Store) -> None:
+def test_the_names_of_folders_are_any_text(store):
     folder = store.make_folder("\ud800 <b>").result()
     assert folder.name == "\ufffd <b>"
     for attempt in (
@@ -115,7 +114,7 @@ def test_the_names_of_folders_are_any_text(store: Store) -> None:
             attempt.result()
 
 
-def test_folder_and_archive_are_exported(store: Store, tmp_path: Path) -> None:
+def test_folder_and_archive_are_exported(store, tmp_path):
     (one,) = made(store, 1)
     store.move(one, folder=store.make_folder("Work").result().id).result()
     store.archive(one, archived=True).result()
@@ -141,8 +140,8 @@ changes = st.lists(
 
 @given(changes)
 def test_changes_undone_in_reverse_leave_everything_as_it_was(
-    wanted: list[tuple[str, list[int], int | None]],
-) -> None:
+    wanted,
+):
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.open(Path(folder) / "c.sqlite") as store,
@@ -169,7 +168,7 @@ def test_changes_undone_in_reverse_leave_everything_as_it_was(
         assert (store.conversations().result(), store.folders().result()) == before
 
 
-def test_deleting_forgets_what_was_learned_from_answers(store: Store) -> None:
+def test_deleting_forgets_what_was_learned_from_answers(store):
     kept, other = asked(store, "One?").conversation, asked(store, "Two?").conversation
     store.delete(kept).result()
     assert not store.earlier_answers.exists(), "nothing is made where nothing was kept"
@@ -185,7 +184,7 @@ def test_deleting_forgets_what_was_learned_from_answers(store: Store) -> None:
     assert list(store.earlier_answers.iterdir()) == []
 
 
-def test_what_cannot_be_forgotten_is_not_deleted(store: Store) -> None:
+def test_what_cannot_be_forgotten_is_not_deleted(store):
     conversation = asked(store, "One?").conversation
     with (
         mock.patch.object(earlier_answers, "forget", side_effect=OSError(13, "no")),
@@ -195,9 +194,7 @@ def test_what_cannot_be_forgotten_is_not_deleted(store: Store) -> None:
     assert [one.id for one in store.conversations().result()] == [conversation]
 
 
-def test_all_that_is_deleted_is_listed_restored_and_erased_after_a_restart(
-    path: Path, clock: Clock
-) -> None:
+def test_all_that_is_deleted_is_listed_restored_and_erased_after_a_restart(path, clock):
     with Store.open(path, clock=clock) as store:
         one, two, three, four = made(store, 4)
         folder = store.make_folder("Work").result()
@@ -235,7 +232,7 @@ def test_all_that_is_deleted_is_listed_restored_and_erased_after_a_restart(
         assert store.deleted().result() == ()
 
 
-def test_a_restored_conversation_is_where_it_was(store: Store) -> None:
+def test_a_restored_conversation_is_where_it_was(store):
     one, two = made(store, 2)
     folder = store.make_folder("Work").result()
     store.move(one, folder=folder.id).result()

@@ -6,7 +6,6 @@ from markdown_it import MarkdownIt
 from app.conversations.exchange import to_markdown
 from app.conversations.markdown_part import part
 from app.conversations.records import Entry, ExportedChat
-from engine.request import Role
 
 LOADING = [
     "![x](https://e.org/p.png)",
@@ -32,7 +31,7 @@ LOADING = [
 
 
 @pytest.mark.parametrize("text", LOADING)
-def test_nothing_is_loaded(text: str) -> None:
+def test_nothing_is_loaded(text):
     page = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(part(text)).lower()
     for sign in ("<img", "<source", "<svg", "<style", "<iframe", "<td b", "<span style"):
         assert sign not in page
@@ -56,13 +55,13 @@ def test_nothing_is_loaded(text: str) -> None:
         ("<pre>\nopen", "&lt;pre>\nopen"),
     ],
 )
-def test_the_rest_is_as_it_was_written(text: str, expected: str) -> None:
+def test_the_rest_is_as_it_was_written(text, expected):
     assert part(text) == expected
 
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 @pytest.mark.parametrize("text", ["```", "~~~~ x", "<!--", "<script>", "# Two\n```\nx"])
-def test_every_message_keeps_its_own_heading(role: Role, text: str) -> None:
+def test_every_message_keeps_its_own_heading(role, text):
     said = (Entry(None, role, text), Entry(0, "assistant", "after"))
     written = to_markdown(ExportedChat("T ![x](y)", said, leaf=1, system_prompt=text))
     tokens = MarkdownIt("commonmark").parse(written)

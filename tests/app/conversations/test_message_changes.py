@@ -1,7 +1,6 @@
 """Messages are deleted and put back, answers edited, and conversations copied."""
 
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ Branch = tuple[Message, ...]
 
 
 @pytest.fixture
-def branch(store: Store) -> Branch:
+def branch(store):
     """Two questions with their answers."""
     question = asked(store, "One?")
     answer = answered(store, question, "One.")
@@ -34,7 +33,7 @@ def everything(store: Store, branch: Branch) -> tuple[ExportedChat, Branch, list
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_message_goes_alone_and_comes_back(store: Store, branch: Branch, place: int) -> None:
+def test_a_message_goes_alone_and_comes_back(store, branch, place):
     before = everything(store, branch)
     change = store.delete_message(branch[place].id).result()
     left = ["One?", "One.", "Two?", "Two."]
@@ -49,9 +48,7 @@ def test_a_message_goes_alone_and_comes_back(store: Store, branch: Branch, place
     assert everything(store, branch) == before
 
 
-def test_one_of_several_versions_goes_with_what_was_said_to_it(
-    store: Store, branch: Branch
-) -> None:
+def test_one_of_several_versions_goes_with_what_was_said_to_it(store, branch):
     before = everything(store, branch)
     other = store.edit(branch[1].id, "Uno.").result()
     store.switch(branch[3].id).result()
@@ -66,7 +63,7 @@ def test_one_of_several_versions_goes_with_what_was_said_to_it(
     assert chat.entries == before[0].entries
 
 
-def test_deletions_are_undone_in_turn_down_to_nothing(store: Store, branch: Branch) -> None:
+def test_deletions_are_undone_in_turn_down_to_nothing(store, branch):
     before = everything(store, branch)
     changes = [store.delete_message(message.id).result() for message in branch]
     assert shown(store, branch) == []
@@ -75,14 +72,14 @@ def test_deletions_are_undone_in_turn_down_to_nothing(store: Store, branch: Bran
     assert everything(store, branch) == before
 
 
-def test_what_is_written_is_not_deleted(store: Store, branch: Branch) -> None:
+def test_what_is_written_is_not_deleted(store, branch):
     answer = store.begin_answer(branch[2].id, target="t", drafter="d").result()
     with pytest.raises(Problem, match="being written"):
         store.delete_message(answer.id).result()
     assert shown(store, branch)[-1] == ""
 
 
-def test_an_undo_of_what_is_gone_is_refused_whole(store: Store, branch: Branch) -> None:
+def test_an_undo_of_what_is_gone_is_refused_whole(store, branch):
     change = store.delete_message(branch[1].id).result()
     store.delete_message(branch[0].id).result()
     with pytest.raises(Problem):
@@ -90,7 +87,7 @@ def test_an_undo_of_what_is_gone_is_refused_whole(store: Store, branch: Branch) 
     assert shown(store, branch) == ["Two?", "Two."]
 
 
-def test_an_edited_answer_is_marked_and_claims_no_rounds(store: Store, branch: Branch) -> None:
+def test_an_edited_answer_is_marked_and_claims_no_rounds(store, branch):
     edited = store.edit(branch[3].id, "<think>hm</think>Two, I say.").result()
     assert (edited.role, edited.edited, edited.place) == ("assistant", True, 2)
     assert (edited.target, edited.figures) == ("Qwen3", None)
@@ -103,7 +100,7 @@ def test_an_edited_answer_is_marked_and_claims_no_rounds(store: Store, branch: B
     assert store.chat(copy.id).result().entries == chat.entries
 
 
-def test_a_conversation_is_copied_whole_or_up_to_a_message(store: Store, branch: Branch) -> None:
+def test_a_conversation_is_copied_whole_or_up_to_a_message(store, branch):
     conversation = branch[0].conversation
     store.edit(branch[3].id, "Two!").result()
     copy = store.duplicate(conversation).result()
@@ -123,8 +120,8 @@ def test_a_conversation_is_copied_whole_or_up_to_a_message(store: Store, branch:
 @pytest.mark.parametrize("again", [*permutations(range(3))], ids=str)
 @pytest.mark.parametrize("gone", [(0, 1, 2), (1, 2, 3), (2, 1, 3), (3, 2, 0)], ids=str)
 def test_deleted_messages_are_restored_in_any_order_after_a_restart(
-    store: Store, path: Path, branch: Branch, gone: tuple[int, ...], again: tuple[int, ...]
-) -> None:
+    store, path, branch, gone, again
+):
     before = everything(store, branch)
     for place in gone:
         store.delete_message(branch[place].id).result()
@@ -140,9 +137,7 @@ def test_deleted_messages_are_restored_in_any_order_after_a_restart(
         assert later.deleted().result() == ()
 
 
-def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(
-    store: Store, branch: Branch
-) -> None:
+def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(store, branch):
     answer = store.delete_message(branch[3].id).result()
     question = store.delete_message(branch[2].id).result()
     refusal = store.undo(answer).exception()
@@ -154,9 +149,7 @@ def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(
     assert isinstance(store.undo(question).exception(), Problem)
 
 
-def test_what_was_said_since_stays_shown_when_a_message_is_restored(
-    store: Store, branch: Branch
-) -> None:
+def test_what_was_said_since_stays_shown_when_a_message_is_restored(store, branch):
     change = store.delete_message(branch[1].id).result()
     store.say(branch[0].conversation, "Three?").result()
     store.undo(change).result()

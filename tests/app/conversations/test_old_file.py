@@ -20,12 +20,12 @@ OLD = Path(__file__).parents[1] / "data" / "old_conversations.sqlite"
 
 
 @pytest.fixture
-def old(path: Path) -> Path:
+def old(path):
     path.parent.mkdir()
     return shutil.copy(OLD, path)
 
 
-def test_an_old_answer_is_shown_with_its_text_and_figures(old: Path) -> None:
+def test_an_old_answer_is_shown_with_its_text_and_figures(old):
     with Store.open(old) as store:
         listed = [each for each in store.conversations().result() if each.id < 10]
         branches = [store.branch(conversation.id).result() for conversation in listed]
@@ -40,7 +40,7 @@ def test_an_old_answer_is_shown_with_its_text_and_figures(old: Path) -> None:
         assert own or isinstance(against_plain(stats), NoRatio), "only from its own plain rounds"
 
 
-def test_all_is_there(old: Path) -> None:
+def test_all_is_there(old):
     with Store.open(old) as store:
         assert store.notice is None
         (folder,) = store.folders().result()
@@ -71,7 +71,7 @@ def test_all_is_there(old: Path) -> None:
         assert store.purge(older_than=timedelta(0)).result() == 0
 
 
-def test_its_tables_are_those_of_a_new_file(old: Path, tmp_path: Path) -> None:
+def test_its_tables_are_those_of_a_new_file(old, tmp_path):
     Store.open(tmp_path / "new.sqlite").close()
     tables = []
     for file in (old, tmp_path / "new.sqlite"):

@@ -13,7 +13,6 @@ import pytest
 
 from app.conversations import exchange
 from app.conversations.records import Entry, ExportedChat
-from app.conversations.store import Store
 from models.errors import Problem
 
 MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
@@ -45,7 +44,7 @@ def zipped(files: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
-def test_lm_studio(tmp_path: Path) -> None:
+def test_lm_studio(tmp_path):
     path = tmp_path / "1.conversation.json"
     path.write_text(json.dumps(LM_STUDIO))
     (chat,) = exchange.read_chats(path)
@@ -63,7 +62,7 @@ def test_lm_studio(tmp_path: Path) -> None:
     assert parsed(other).entries[3].parent == 2, "what follows belongs to the selected version"
 
 
-def test_claude() -> None:
+def test_claude():
     chat = parsed([CLAUDE])
     assert (chat.title, chat.created, chat.updated) == ("Primes", MADE, MADE)
     question = "[file: plan.txt]\nThe plan.\n\n[file: photo.png]\n\nWhich primes?"
@@ -82,7 +81,7 @@ def test_claude() -> None:
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_other_programs_write_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+def test_what_other_programs_write_is_refused_in_one_line(tmp_path, name):
     path = tmp_path / name
     path.write_text(UNKNOWN[name])
     for read in (lambda: exchange.read_chats(path), lambda: exchange.parse(zipped(UNKNOWN))):
@@ -91,7 +90,7 @@ def test_what_other_programs_write_is_refused_in_one_line(tmp_path: Path, name: 
         assert "\n" not in said
 
 
-def test_what_was_imported_survives_our_own_export(store: Store) -> None:
+def test_what_was_imported_survives_our_own_export(store):
     for value in (LM_STUDIO, [CLAUDE]):
         (record,) = store.add([parsed(value)]).result()
         stored = store.chat(record.id).result()
@@ -133,7 +132,7 @@ def refusal(read: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("value", [LM_STUDIO, [CLAUDE]])
-def test_damaged_files_give_what_is_whole_or_one_clear_line(value: Any) -> None:
+def test_damaged_files_give_what_is_whole_or_one_clear_line(value):
     for damaged in spoilt(value):
         data = json.dumps(damaged).encode()
         assert "\n" not in refusal(lambda data=data: exchange.parse(data))

@@ -14,7 +14,7 @@ from engine.stretches import Stretch, divided, joined, said
 from tests.support.app.markdown_texts import reasoning
 
 
-def test_reasoning_is_found_by_its_marks() -> None:
+def test_reasoning_is_found_by_its_marks():
     for text, inside, answer in (
         ("<think>\na\n</think>\n\nb", "a", "b"),
         ("\n<think>a</think>b", "a", "b"),
@@ -32,7 +32,7 @@ def test_reasoning_is_found_by_its_marks() -> None:
 
 
 @given(text=reasoning)
-def test_each_character_has_a_place(text: str) -> None:
+def test_each_character_has_a_place(text):
     stretches = stretches_in(text)
     assert "".join(part for _, part in divided(text, stretches)) == text
     assert not stretches or sum(one.length for one in stretches) == len(text)
@@ -42,7 +42,7 @@ def test_each_character_has_a_place(text: str) -> None:
 
 
 @given(kinds=st.lists(st.sampled_from(["content", "reasoning", "mark"]), min_size=1))
-def test_what_is_spelled_says_the_same(kinds: list[str]) -> None:
+def test_what_is_spelled_says_the_same(kinds):
     text = "ab." * len(kinds)
     stretches = joined(Stretch(kind, 3) for kind in kinds)  # type: ignore[arg-type]
     again = spelled(text, stretches)
@@ -50,6 +50,6 @@ def test_what_is_spelled_says_the_same(kinds: list[str]) -> None:
         assert said(again, stretches_in(again), kind) == said(text, stretches, kind)  # type: ignore[arg-type]
 
 
-def test_an_answer_with_its_reasoning_before_it() -> None:
+def test_an_answer_with_its_reasoning_before_it():
     assert thought(" a\n", "b") == "<think>\na\n</think>\n\nb"
     assert thought(" ", "b") == "b"

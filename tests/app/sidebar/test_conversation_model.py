@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import HIT, SECTION, SHOWN, ConversationModel, HitModel
@@ -16,19 +15,19 @@ ACCESSIBLE = Qt.ItemDataRole.AccessibleTextRole
 
 
 @pytest.fixture
-def model(qapp: QApplication) -> ConversationModel:
+def model(qapp):
     model = ConversationModel()
     model.set_conversations(SEVERAL, NOW)
     return model
 
 
-def test_each_section_has_one_heading(model: ConversationModel) -> None:
+def test_each_section_has_one_heading(model):
     headings = [model.data(model.index(row), SECTION) for row in range(5)]
     assert headings == ["Pinned", "Today", "", "Past week", "Older"]
 
 
 @given(days=st.floats(0, 1000))
-def test_sections_follow_the_days(qapp: QApplication, days: float) -> None:
+def test_sections_follow_the_days(qapp, days):
     model = ConversationModel()
     model.set_conversations((conversation(1, "x", days=days),), NOW)
     order = ["Today", "Yesterday", "Past week", "Past month", "Older"]
@@ -37,7 +36,7 @@ def test_sections_follow_the_days(qapp: QApplication, days: float) -> None:
     assert days <= [1, 2, 8, 31, 1000][place]
 
 
-def test_a_screen_reader_gets_what_is_drawn(model: ConversationModel) -> None:
+def test_a_screen_reader_gets_what_is_drawn(model):
     model.set_shown(1)
     heard = [model.data(model.index(row), ACCESSIBLE) for row in range(5)]
     assert heard == [
@@ -49,13 +48,13 @@ def test_a_screen_reader_gets_what_is_drawn(model: ConversationModel) -> None:
     ]
 
 
-def test_hostile_titles_are_one_harmless_line(qapp: QApplication) -> None:
+def test_hostile_titles_are_one_harmless_line(qapp):
     model = ConversationModel()
     model.set_conversations((conversation(1, "a\n\u202eb\x1b <b>c"),), NOW)
     assert model.data(model.index(0)) == "a b <b>c"
 
 
-def test_a_new_title_is_shown_and_emitted(model: ConversationModel) -> None:
+def test_a_new_title_is_shown_and_emitted(model):
     told: list[tuple[int, str]] = []
     model.renamed.connect(lambda *renamed: told.append(renamed))
     index = model.index_of(2)
@@ -65,7 +64,7 @@ def test_a_new_title_is_shown_and_emitted(model: ConversationModel) -> None:
 
 
 @pytest.mark.parametrize("title", ["", "  \n", "Parsers"])
-def test_no_title_and_the_same_title_change_nothing(model: ConversationModel, title: str) -> None:
+def test_no_title_and_the_same_title_change_nothing(model, title):
     told: list[int] = []
     model.renamed.connect(told.append)
     assert not model.setData(model.index_of(2), title)
@@ -73,7 +72,7 @@ def test_no_title_and_the_same_title_change_nothing(model: ConversationModel, ti
     assert told == []
 
 
-def test_the_same_list_again_resets_nothing(model: ConversationModel) -> None:
+def test_the_same_list_again_resets_nothing(model):
     resets: list[int] = []
     model.modelReset.connect(lambda: resets.append(1))
     model.set_conversations(SEVERAL, NOW)
@@ -84,7 +83,7 @@ def test_the_same_list_again_resets_nothing(model: ConversationModel) -> None:
     assert resets == [1, 1]
 
 
-def test_the_shown_conversation_is_marked_in_any_place(model: ConversationModel) -> None:
+def test_the_shown_conversation_is_marked_in_any_place(model):
     model.set_shown(3)
     model.set_conversations(SEVERAL[2:], NOW)
     assert [model.data(model.index(row), SHOWN) for row in range(3)] == [False, True, False]
@@ -93,7 +92,7 @@ def test_the_shown_conversation_is_marked_in_any_place(model: ConversationModel)
     assert not model.index_of(99).isValid()
 
 
-def test_a_screen_reader_gets_hits_in_one_line(qapp: QApplication) -> None:
+def test_a_screen_reader_gets_hits_in_one_line(qapp):
     model = HitModel()
     message = Hit(1, 5, "Boats", (Excerpt("the\n", False), Excerpt("sea", True)))
     model.set_hits((message, Hit(1, None, "Boats", (Excerpt("Boats", True),))))

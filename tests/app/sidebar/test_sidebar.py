@@ -1,6 +1,5 @@
 """Everything in the sidebar can be done by keyboard, and says what it wants done once."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +26,6 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
     QWidget,
 )
-from pytestqt.qtbot import QtBot
 
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
@@ -45,7 +43,7 @@ HITS = (
 
 
 @pytest.fixture
-def sidebar(qtbot: QtBot) -> Iterator[Sidebar]:
+def sidebar(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     window.resize(280, 500)
@@ -113,19 +111,19 @@ def click(sidebar: Sidebar, place: QPoint) -> None:
     QTest.mouseClick(conversations(sidebar).viewport(), Qt.MouseButton.LeftButton, pos=place)
 
 
-def test_a_click_chooses(sidebar: Sidebar) -> None:
+def test_a_click_chooses(sidebar):
     chosen = listen(sidebar.chosen)
     click(sidebar, middle(sidebar, 2))
     assert chosen == [2]
 
 
-def test_a_click_on_a_heading_does_not(sidebar: Sidebar) -> None:
+def test_a_click_on_a_heading_does_not(sidebar):
     chosen = listen(sidebar.chosen)
     click(sidebar, conversations(sidebar).visualRect(index(sidebar, 3)).topLeft() + QPoint(20, 4))
     assert chosen == []
 
 
-def test_arrows_move_and_enter_chooses(sidebar: Sidebar) -> None:
+def test_arrows_move_and_enter_chooses(sidebar):
     chosen = listen(sidebar.chosen)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -136,7 +134,7 @@ def test_arrows_move_and_enter_chooses(sidebar: Sidebar) -> None:
     assert chosen == [3]
 
 
-def test_a_title_is_edited_in_place(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_title_is_edited_in_place(sidebar, qtbot):
     renamed, chosen = listen(sidebar.renamed), listen(sidebar.chosen)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -151,7 +149,7 @@ def test_a_title_is_edited_in_place(sidebar: Sidebar, qtbot: QtBot) -> None:
     assert chosen == [], "Enter ends the title, and opens nothing"
 
 
-def test_escape_discards_a_new_title(sidebar: Sidebar) -> None:
+def test_escape_discards_a_new_title(sidebar):
     renamed = listen(sidebar.renamed)
     sidebar.begin_rename(2)
     editor = part(sidebar, QLineEdit, "New title")
@@ -161,7 +159,7 @@ def test_escape_discards_a_new_title(sidebar: Sidebar) -> None:
     assert index(sidebar, 2).data() == "Parsers"
 
 
-def test_a_new_list_waits_until_a_title_is_edited(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_new_list_waits_until_a_title_is_edited(sidebar, qtbot):
     sidebar.begin_rename(2)
     editor = part(sidebar, QLineEdit, "New title")
     QTest.keyClicks(editor, "Zig")
@@ -172,7 +170,7 @@ def test_a_new_list_waits_until_a_title_is_edited(sidebar: Sidebar, qtbot: QtBot
     qtbot.waitUntil(lambda: conversations(sidebar).model().rowCount() == 6)
 
 
-def test_a_deletion_can_be_undone(sidebar: Sidebar) -> None:
+def test_a_deletion_can_be_undone(sidebar):
     deleted, restored = listen(sidebar.deleted), listen(sidebar.undone)
     bar, shown = part(sidebar, UndoBar), conversations(sidebar)
     assert not bar.isVisible()
@@ -204,8 +202,8 @@ def test_a_deletion_can_be_undone(sidebar: Sidebar) -> None:
 
 
 def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(
-    sidebar: Sidebar,
-) -> None:
+    sidebar,
+):
     pinned = listen(sidebar.pinned)
     new = conversation(99, title="New")
     sidebar.set_shown(None)
@@ -219,7 +217,7 @@ def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(
     assert selected.data(Qt.ItemDataRole.DisplayRole) == "New"
 
 
-def test_an_undo_can_be_closed(sidebar: Sidebar) -> None:
+def test_an_undo_can_be_closed(sidebar):
     bar = part(sidebar, UndoBar)
     sidebar.offer_undo(change(1, 2, 3), "Moved")
     assert bar.text.count("3 conversations")
@@ -227,7 +225,7 @@ def test_an_undo_can_be_closed(sidebar: Sidebar) -> None:
     assert not bar.isVisible()
 
 
-def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> None:
+def test_pinning_and_exports_are_about_the_current_line(sidebar):
     pinned, exported = listen(sidebar.pinned), listen(sidebar.export_asked)
     shown = conversations(sidebar)
     sidebar.pin_action.trigger()  # the list has no focus: the one that is shown
@@ -248,7 +246,7 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> Non
 
 @pytest.mark.qt_log_ignore("This plugin does not support")  # raising and grabbing
 @pytest.mark.parametrize("how", ["right button", "sign"])
-def test_the_menu_is_about_the_line_pointed_at(sidebar: Sidebar, how: str, qtbot: QtBot) -> None:
+def test_the_menu_is_about_the_line_pointed_at(sidebar, how, qtbot):
     pinned = listen(sidebar.pinned)
     if how == "sign":
         line = middle(sidebar, 2)
@@ -266,7 +264,7 @@ def test_the_menu_is_about_the_line_pointed_at(sidebar: Sidebar, how: str, qtbot
 CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 
 
-def test_ctrl_and_shift_select_several_and_open_none(sidebar: Sidebar) -> None:
+def test_ctrl_and_shift_select_several_and_open_none(sidebar):
     chosen, deleted = listen(sidebar.chosen), listen(sidebar.deleted)
     view = conversations(sidebar).viewport()
     click(sidebar, middle(sidebar, 1))
@@ -282,7 +280,7 @@ def test_ctrl_and_shift_select_several_and_open_none(sidebar: Sidebar) -> None:
     assert chosen == [1, 2]
 
 
-def test_commands_for_several_at_once(sidebar: Sidebar) -> None:
+def test_commands_for_several_at_once(sidebar):
     pinned, exported = listen(sidebar.pinned), listen(sidebar.export_many_asked)
     archived = listen(sidebar.archived)
     shown = conversations(sidebar)
@@ -303,7 +301,7 @@ def test_commands_for_several_at_once(sidebar: Sidebar) -> None:
     assert not sidebar.rename_action.isEnabled()
 
 
-def test_a_new_list_keeps_what_is_selected(sidebar: Sidebar) -> None:
+def test_a_new_list_keeps_what_is_selected(sidebar):
     deleted = listen(sidebar.deleted)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -316,9 +314,7 @@ def test_a_new_list_keeps_what_is_selected(sidebar: Sidebar) -> None:
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")  # raising and grabbing
-def test_the_button_for_more_is_about_the_conversation_that_is_shown(
-    sidebar: Sidebar, qtbot: QtBot
-) -> None:
+def test_the_button_for_more_is_about_the_conversation_that_is_shown(sidebar, qtbot):
     pinned = listen(sidebar.pinned)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -332,7 +328,7 @@ def test_the_button_for_more_is_about_the_conversation_that_is_shown(
     qtbot.waitUntil(lambda: not menu_of(sidebar))
 
 
-def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar: Sidebar) -> None:
+def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar):
     deleted = listen(sidebar.deleted)
     conversations(sidebar).go_to(index(sidebar, 3))
     sidebar.set_shown(None)  # a new conversation
@@ -342,7 +338,7 @@ def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar: Sideba
     assert deleted == [(9,)]
 
 
-def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar: Sidebar) -> None:
+def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar):
     pinned = listen(sidebar.pinned)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -352,7 +348,7 @@ def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar: Sideba
     assert pinned == [((1,), True)]
 
 
-def test_a_folder_opens_and_closes(sidebar: Sidebar) -> None:
+def test_a_folder_opens_and_closes(sidebar):
     opened = listen(sidebar.folder_opened)
     filed = tuple(replace(one, folder=5) if one.id in (2, 3) else one for one in SEVERAL)
     sidebar.set_conversations(filed, (Folder(5, "Work"), Folder(6, "Zoo")), now=NOW)
@@ -373,7 +369,7 @@ def test_a_folder_opens_and_closes(sidebar: Sidebar) -> None:
     assert opened == [(5, False), (5, True), (5, False), (5, True), (5, False)]
 
 
-def test_a_folder_is_renamed_and_deleted(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_folder_is_renamed_and_deleted(sidebar, qtbot):
     renamed, gone = listen(sidebar.folder_renamed), listen(sidebar.folder_deleted)
     deleted = listen(sidebar.deleted)
     sidebar.set_conversations(SEVERAL, (Folder(5, "Work"),), now=NOW)
@@ -397,7 +393,7 @@ def test_a_folder_is_renamed_and_deleted(sidebar: Sidebar, qtbot: QtBot) -> None
     menu.deleteLater()
 
 
-def test_archived_ones_stand_at_the_end_and_are_closed(sidebar: Sidebar) -> None:
+def test_archived_ones_stand_at_the_end_and_are_closed(sidebar):
     archived = listen(sidebar.archived)
     put = tuple(replace(one, archived=one.id in (1, 7)) for one in SEVERAL)
     sidebar.set_conversations(put, now=NOW)
@@ -424,7 +420,7 @@ def drop(sidebar: Sidebar, rows: list[int], place: QPoint) -> None:
     QApplication.sendEvent(view, QDropEvent(QPointF(place), action, data, button, none))
 
 
-def test_conversations_are_dragged_into_folders_and_out_of_them(sidebar: Sidebar) -> None:
+def test_conversations_are_dragged_into_folders_and_out_of_them(sidebar):
     moved, archived = listen(sidebar.moved), listen(sidebar.archived)
     filed = tuple(
         replace(one, folder=5 if one.id == 2 else None, archived=one.id == 4) for one in SEVERAL
@@ -441,7 +437,7 @@ def test_conversations_are_dragged_into_folders_and_out_of_them(sidebar: Sidebar
     assert archived == [((1,), True)]
 
 
-def test_the_menu_moves_to_a_folder(sidebar: Sidebar) -> None:
+def test_the_menu_moves_to_a_folder(sidebar):
     moved, wanted = listen(sidebar.moved), listen(sidebar.folder_wanted)
     sidebar.set_conversations(SEVERAL, (Folder(5, "R&D"),), now=NOW)
     menu = sidebar.menu()
@@ -456,14 +452,14 @@ def test_the_menu_moves_to_a_folder(sidebar: Sidebar) -> None:
     assert wanted == [(1,)]
 
 
-def test_the_neighbour_of_what_is_gone(sidebar: Sidebar) -> None:
+def test_the_neighbour_of_what_is_gone(sidebar):
     assert sidebar.neighbour([1]) == 2
     assert sidebar.neighbour([1, 2]) == 3
     assert sidebar.neighbour([1, 2, 3, 4]) == 7
     assert sidebar.neighbour([1, 2, 3, 4, 7]) is None
 
 
-def test_new_and_import_are_requested(sidebar: Sidebar) -> None:
+def test_new_and_import_are_requested(sidebar):
     new, imported = listen(sidebar.new_asked), listen(sidebar.import_asked)
     (button,) = (
         one for one in sidebar.findChildren(QAbstractButton) if one.text() == "New conversation"
@@ -475,7 +471,7 @@ def test_new_and_import_are_requested(sidebar: Sidebar) -> None:
     assert len(imported) == 1
 
 
-def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, qtbot):
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
     hits = found(sidebar).model()
     sidebar.find_action.trigger()
@@ -508,7 +504,7 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtb
     assert field.text() == ""
 
 
-def test_a_search_is_narrowed_by_age_and_model(sidebar: Sidebar) -> None:
+def test_a_search_is_narrowed_by_age_and_model(sidebar):
     age, model = (part(sidebar, QComboBox, name) for name in ("How old", "Which model"))
     assert not age.isVisible()
     asked = listen(sidebar.search_changed)
@@ -528,7 +524,7 @@ def test_a_search_is_narrowed_by_age_and_model(sidebar: Sidebar) -> None:
     assert not age.isVisible()
 
 
-def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
+def test_empty_lists_are_explained(sidebar):
     search(sidebar).setText("<b>nothing")
     sidebar.set_hits("<b>nothing", ())
     assert found(sidebar).accessibleDescription().count("“<b>nothing”")
@@ -539,7 +535,7 @@ def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
     sidebar.delete_action.trigger()
 
 
-def test_a_new_list_keeps_the_scroll_position(sidebar: Sidebar) -> None:
+def test_a_new_list_keeps_the_scroll_position(sidebar):
     many = tuple(conversation(n, f"Number {n}") for n in range(10, 210))
     sidebar.set_conversations(many, now=NOW)
     shown = conversations(sidebar)
@@ -561,7 +557,7 @@ class CountingRows(ConversationRows):
         super().paint(painter, option, index)
 
 
-def test_of_two_thousand_lines_only_the_visible_ones_are_drawn(sidebar: Sidebar) -> None:
+def test_of_two_thousand_lines_only_the_visible_ones_are_drawn(sidebar):
     shown = conversations(sidebar)
     rows = CountingRows(shown)
     shown.setItemDelegate(rows)
@@ -571,7 +567,7 @@ def test_of_two_thousand_lines_only_the_visible_ones_are_drawn(sidebar: Sidebar)
     assert 0 < rows.drawn < 40
 
 
-def test_a_match_is_bold(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_match_is_bold(sidebar, qtbot):
     """By weight, which is seen without colours: the ink of the same word."""
 
     def ink(match: bool) -> int:
@@ -590,7 +586,7 @@ def test_a_match_is_bold(sidebar: Sidebar, qtbot: QtBot) -> None:
     assert ink(True) > 1.2 * ink(False)
 
 
-def test_an_excerpt_ends_within_its_lines(qapp: QApplication) -> None:
+def test_an_excerpt_ends_within_its_lines(qapp):
     words = "of the first numbers \U0001f600\U0001f600 and of whatever else there is to add."
     parts = (Excerpt("a question about the **", False), Excerpt("sum", True), Excerpt(words, False))
     whole = "".join(part.text for part in parts)
@@ -606,7 +602,7 @@ def test_an_excerpt_ends_within_its_lines(qapp: QApplication) -> None:
         assert lines[-1].textStart() + lines[-1].textLength() == units, width
 
 
-def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar: Sidebar) -> None:
+def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar):
     chosen, wanted = listen(sidebar.chosen), listen(sidebar.window_asked)
     shown = conversations(sidebar)
     sidebar.set_elsewhere({2})
@@ -628,7 +624,7 @@ def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar: Si
     assert not marked.data(ELSEWHERE)
 
 
-def test_shortcuts_of_the_list_work_only_in_it(sidebar: Sidebar) -> None:
+def test_shortcuts_of_the_list_work_only_in_it(sidebar):
     context = Qt.ShortcutContext.WidgetShortcut
     of_list: list[QAction] = conversations(sidebar).actions()
     assert [one.shortcutContext() for one in of_list] == [context] * 3
@@ -640,7 +636,7 @@ def test_shortcuts_of_the_list_work_only_in_it(sidebar: Sidebar) -> None:
     assert deleted == []
 
 
-def test_everything_has_a_name(sidebar: Sidebar) -> None:
+def test_everything_has_a_name(sidebar):
     buttons = [
         one for one in sidebar.findChildren(QAbstractButton) if one.parent() != search(sidebar)
     ]
@@ -649,7 +645,7 @@ def test_everything_has_a_name(sidebar: Sidebar) -> None:
     assert {one.textFormat() for one in labels} <= {Qt.TextFormat.PlainText}
 
 
-def test_it_follows_a_dark_window_and_a_larger_font(sidebar: Sidebar) -> None:
+def test_it_follows_a_dark_window_and_a_larger_font(sidebar):
     height = conversations(sidebar).visualRect(index(sidebar, 2)).height()
     palette = QPalette()
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))

@@ -1,6 +1,5 @@
 """What is asked for in the sidebar is done in the store, and can be undone."""
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -26,14 +25,14 @@ from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.undo_bar import UndoBar
 from app.window import Window
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until) -> Window:
+def window(open_window, until):
     """A window with the conversations 1 to 5; 5 is the newest, and 3 is open."""
     window = open_window("ready take load take")
     fill(window, 5)
@@ -62,7 +61,7 @@ def stored(window: Window) -> dict[int, Conversation]:
     return {record.id: record for record in window.store.conversations().result()}
 
 
-def test_the_neighbour_is_opened_after_a_deletion(window: Window, until: Until) -> None:
+def test_the_neighbour_is_opened_after_a_deletion(window, until):
     # An empty conversation was.
     window.menus.actions["delete"].trigger()
     until(lambda: shown(window) == 2 and listed(window).model().rowCount() == 4)
@@ -72,7 +71,7 @@ def test_the_neighbour_is_opened_after_a_deletion(window: Window, until: Until) 
     until(lambda: shown(window) is None and not stored(window))
 
 
-def test_control_z_in_the_list_undoes_a_deletion(window: Window, until: Until) -> None:
+def test_control_z_in_the_list_undoes_a_deletion(window, until):
     # The window and the list both had the key, so that neither was called.
     window.activateWindow()
     view = listed(window)
@@ -87,7 +86,7 @@ def test_control_z_in_the_list_undoes_a_deletion(window: Window, until: Until) -
     until(lambda: view.model().rowCount() == 5)
 
 
-def test_archiving_and_moving_can_be_undone(window: Window, until: Until) -> None:
+def test_archiving_and_moving_can_be_undone(window, until):
     folder = window.store.make_folder("Work").result()
     window.sidebar.moved.emit((1, 3), folder.id)
     until(lambda: listed(window).model().index(0, 0).data() == "Work")
@@ -107,7 +106,7 @@ def test_archiving_and_moving_can_be_undone(window: Window, until: Until) -> Non
     until(lambda: stored(window)[1].folder is None)
 
 
-def test_a_new_folder_is_named_at_once(window: Window, until: Until) -> None:
+def test_a_new_folder_is_named_at_once(window, until):
     window.sidebar.folder_wanted.emit((2, 4))
     until(lambda: listed(window).editing)
     (editor,) = (e for e in window.findChildren(QLineEdit) if e.accessibleName() == "New name")
@@ -118,7 +117,7 @@ def test_a_new_folder_is_named_at_once(window: Window, until: Until) -> None:
     assert [id for id, record in stored(window).items() if record.folder == folder.id] == [4, 2]
 
 
-def test_everything_is_exported_as_one_file(window: Window, until: Until, tmp_path: Path) -> None:
+def test_everything_is_exported_as_one_file(window, until, tmp_path):
     path = tmp_path / "all.zip"
     window.sidebar_controller.export_many(None, path)
     until(lambda: str(path) in window.notices.texts.get("done", ""))
@@ -129,9 +128,7 @@ def test_everything_is_exported_as_one_file(window: Window, until: Until, tmp_pa
     until(lambda: len(read_chats(path)) == 2)
 
 
-def test_an_export_that_is_cancelled_leaves_no_file(
-    window: Window, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_that_is_cancelled_leaves_no_file(window, until, tmp_path, monkeypatch):
     monkeypatch.setattr(controller, "_AT_A_TIME", 1)
     fill(window, 50)
     path = tmp_path / "out" / "all.zip"
@@ -146,14 +143,12 @@ def test_an_export_that_is_cancelled_leaves_no_file(
     assert list(path.parent.iterdir()) == []
 
 
-def test_an_export_that_fails_says_so(window: Window, until: Until, tmp_path: Path) -> None:
+def test_an_export_that_fails_says_so(window, until, tmp_path):
     window.sidebar_controller.export_many(None, tmp_path / "missing" / "all.zip")
     until(lambda: "problem" in window.notices.texts)
 
 
-def test_a_conversation_is_exported_in_every_form(
-    window: Window, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monkeypatch):
     forms: dict[Form, bytes] = {
         "markdown": b"# Chat 3", "json": b"{", "html": b"<!DOCTYPE html>", "pdf": b"%PDF",
     }  # fmt: skip
@@ -173,15 +168,12 @@ def test_a_conversation_is_exported_in_every_form(
     until(lambda: "problem" in window.notices.texts)
 
 
-def test_a_conversation_begins_with_its_folders_instruction_and_files(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
+def test_a_conversation_begins_with_its_folders_instruction_and_files(window, until, tmp_path):
     (tmp_path / "plan.txt").write_text("The roof leaks.")
     folder = window.store.make_folder("Work").result()
     window.sidebar.folder_setup_asked.emit(folder)
     (dialog,) = window.findChildren(FolderDialog)
     field = dialog.findChild(QPlainTextEdit)
-    assert field is not None
     field.setPlainText(" Be brief.\n")
     dialog.add([str(tmp_path / "plan.txt"), str(tmp_path / "gone.txt"), str(tmp_path / "plan.txt")])
     dialog.accept()
@@ -198,10 +190,9 @@ def test_a_conversation_begins_with_its_folders_instruction_and_files(
     assert not stored(window)[3].system_prompt, "those that exist stay as they are"
 
 
-def test_the_files_of_a_folder_are_listed_and_removed(window: Window) -> None:
+def test_the_files_of_a_folder_are_listed_and_removed(window):
     dialog = FolderDialog(Folder(1, "Work", files=("/a/x.txt", "/b/y.txt")), window)
     listed_files = dialog.findChild(QListWidget)
-    assert listed_files is not None
     remove = next(one for one in dialog.findChildren(QPushButton) if one.text() == "Remove")
     assert not remove.isEnabled()
     listed_files.setCurrentRow(0)
@@ -235,9 +226,7 @@ def delete_message(window: Window) -> None:
     ],
     ids=["message", "conversations", "archive", "move", "folder"],
 )
-def test_a_failed_undo_keeps_what_it_would_bring_back(
-    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch, change: Callable[[Window], None]
-) -> None:
+def test_a_failed_undo_keeps_what_it_would_bring_back(window, until, monkeypatch, change):
     window.store.make_folder("Work").result()
     window.store.move(2, folder=1).result()
 
@@ -259,7 +248,7 @@ def test_a_failed_undo_keeps_what_it_would_bring_back(
     until(lambda: not undo.isEnabled())
 
 
-def test_what_was_deleted_is_restored_or_erased_in_a_menu(window: Window, until: Until) -> None:
+def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
     delete_message(window)
     until(window.sidebar.undo_action.isEnabled)
     window.store.delete(1, 2).result()
@@ -293,14 +282,11 @@ def test_what_was_deleted_is_restored_or_erased_in_a_menu(window: Window, until:
     press(menu(), Qt.Key.Key_Escape)
 
 
-def test_a_folders_instruction_that_is_refused_stays_in_the_dialog(
-    window: Window, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folders_instruction_that_is_refused_stays_in_the_dialog(window, until, monkeypatch):
     folder = window.store.make_folder("Work").result()
     window.sidebar.folder_setup_asked.emit(folder)
     (dialog,) = window.findChildren(FolderDialog)
     field = dialog.findChild(QPlainTextEdit)
-    assert field is not None
     field.setPlainText("Long thought of.")
     monkeypatch.setattr(window.store, "set_up_folder", refusing)
     dialog.accept()
@@ -315,9 +301,7 @@ def test_a_folders_instruction_that_is_refused_stays_in_the_dialog(
 @pytest.mark.parametrize(
     ("form", "missing"), [("json", ""), ("markdown", "1 message of other versions")]
 )
-def test_an_exports_notice_says_what_is_not_in_it(
-    window: Window, until: Until, tmp_path: Path, form: Form, missing: str
-) -> None:
+def test_an_exports_notice_says_what_is_not_in_it(window, until, tmp_path, form, missing):
     window.store.edit(window.conversation.branch[0].id, "off").result()
     window.sidebar_controller.export(3, form, tmp_path / "chat")
     until(lambda: str(tmp_path / "chat") in window.notices.texts.get("done", ""))
