@@ -18,9 +18,10 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.chat.conversation import DEFAULTS
+from app.chat.prompt_edit import CTRL_ENTER
 from app.conversations.records import settings_from_json
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
-from app.settings import Settings
+from app.settings import DraftsInText, Settings
 from app.settings_dialog import SettingsDialog
 from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
@@ -96,23 +97,6 @@ def test_the_theme_and_the_font_change_at_once(opened):
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
 
 
-def test_notifications_can_be_switched_off(opened):
-    assert opened.settings.notifications
-    opened.field(QCheckBox, "Notifications").click()
-    assert not opened.settings.notifications
-    opened.show()
-    assert not opened.field(QCheckBox, "Notifications").isChecked()
-
-
-def test_answers_at_once(opened):
-    assert opened.settings.parallel == 4
-    opened.choose("Parallel answers", "2")
-    assert opened.settings.parallel == 2
-    assert opened.changes == 1
-    opened.show()
-    assert opened.shown("Parallel answers") == "2"
-
-
 def test_no_line_of_a_note_is_cut_off(opened, qtbot):
     opened.dialog.show()
     notes = [one for one in opened.dialog.findChildren(QLabel) if one.wordWrap() and one.text()]
@@ -121,27 +105,35 @@ def test_no_line_of_a_note_is_cut_off(opened, qtbot):
     qtbot.waitUntil(lambda: all(one.height() >= one.heightForWidth(one.width()) for one in shown))
 
 
-def test_documents_are_kept_until_a_person_wants_it_otherwise(opened):
-    box = opened.field(QCheckBox, "Cache documents on disk")
-    assert opened.settings.keep_documents
-    for changes, on in enumerate((False, True), start=1):
-        box.setChecked(on)
-        assert opened.settings.keep_documents == on
+@pytest.mark.parametrize(
+    ("label", "name", "usual"),
+    [
+        ("Notifications", "notifications", True),
+        ("Cache documents on disk", "keep_documents", True),
+        ("Use past answers to draft faster", "learn", False),
+    ],
+)
+def test_a_box_switches_its_setting(opened, label, name, usual):
+    assert getattr(opened.settings, name) == usual
+    for changes, on in enumerate((not usual, usual), start=1):
+        opened.field(QCheckBox, label).click()
+        assert getattr(opened.settings, name) == on
         assert opened.changes == changes
-
-
-def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened):
-    name = "Use past answers to draft faster"
-    assert not opened.settings.learn
-    box = opened.field(QCheckBox, name)
-    assert not box.isChecked()
-    assert "delet" in box.accessibleDescription()
-    for on in (True, False):
-        opened.field(QCheckBox, name).click()
-        assert opened.settings.learn == on
         opened.show()
-        assert opened.field(QCheckBox, name).isChecked() == on
-    assert opened.changes == 2
+        assert opened.field(QCheckBox, label).isChecked() == on
+
+
+def test_a_choice_sets_its_setting(opened):
+    for label, text, name, value in (
+        ("Parallel answers", "2", "parallel", 2),
+        ("Drafts in the text", "Off", "drafts_in_text", DraftsInText.OFF),
+        ("Send messages with", CTRL_ENTER, "enter_sends", False),
+    ):
+        opened.choose(label, text)
+        assert getattr(opened.settings, name) == value
+        opened.show()
+        assert opened.shown(label) == text
+    assert opened.changes == 3
 
 
 def test_new_conversations_begin_as_is_chosen_here(opened):

@@ -168,42 +168,6 @@ def test_everything_is_there_after_a_restart(open_window, until, tmp_path):
     until(lambda: again.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
 
 
-def test_after_a_deletion_undo_brings_it_back(open_window, until):
-    # Two actions had this key: Qt wrote "Ambiguous shortcut overload", and nothing happened.
-    window = open_window()
-    send(window, "precious")
-    until(answered(window, 2))
-    until(lambda: visible_list(window).model().rowCount() == 1)
-    shown = visible_list(window)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_Delete)
-    until(lambda: shown.model().rowCount() == 0)
-    QTest.keyClick(shown, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    until(lambda: len(texts(window)) == 2)
-    window.menus.actions["delete"].trigger()
-    until(lambda: shown.model().rowCount() == 0)
-    window.composer.setFocus()
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    until(lambda: len(texts(window)) == 2)
-
-
-@pytest.mark.slow
-def test_searching_opens_what_was_found(open_window, until):
-    window = open_window()
-    send(window, "a needle in here")
-    until(answered(window, 2))
-    window.menus.actions["new"].trigger()
-    window.menus.actions["search"].trigger()
-    field = QApplication.focusWidget()
-    assert field is not None
-    QTest.keyClicks(field, "needle")
-    until(lambda: visible_list(window).accessibleName() == "Found")
-    hits = visible_list(window)
-    until(lambda: hits.model().rowCount() >= 1)
-    window.sidebar.hit_chosen.emit(1, 1, "needle")
-    until(lambda: len(texts(window)) == 2)
-
-
 def test_what_was_found_is_led_to_and_marked(open_window, until):
     """Twice the same hit is twice the same place."""
     window = open_window()
@@ -233,32 +197,6 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     assert window.transcript.first_in_sight() in (28, 29)
     window.menus.actions["find"].trigger()
     assert window.presenter.finder.bar.isVisible()
-
-
-def test_deleting_can_be_undone(open_window, until):
-    window = open_window()
-    send(window, "precious")
-    until(answered(window, 2))
-    until(lambda: visible_list(window).model().rowCount() == 1)
-    window.menus.actions["delete"].trigger()
-    until(lambda: visible_list(window).model().rowCount() == 0)
-    assert texts(window) == []
-    window.menus.actions["restore"].trigger()
-    until(lambda: len(texts(window)) == 2)
-
-
-def test_export_and_import(open_window, until, tmp_path):
-    window = open_window()
-    send(window, "carry me")
-    until(answered(window, 2))
-    path = tmp_path / "out.json"
-    window.sidebar_controller.export(1, "json", path)
-    until(path.exists)
-    window.sidebar_controller.import_files([path])
-    until(lambda: visible_list(window).model().rowCount() == 2)
-    until(lambda: texts(window) == ["carry me", "served"])
-    window.sidebar_controller.import_files([tmp_path / "nothing.json"])
-    until(lambda: "problem" in window.notices.texts)
 
 
 def test_a_speed_up_is_of_the_answer_and_never_changes(open_window, until, tmp_path):

@@ -86,26 +86,6 @@ def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     assert (stored.title, stored.system_prompt) == ("one", "Be brief.")
 
 
-def test_a_first_message_is_one_piece_of_work_for_the_store(begin, monkeypatch):
-    # They were three: killed between them, an empty conversation or an unanswered question stayed.
-    talk = begin(SERVE)
-    work: list[str] = []
-    do = talk.store._do
-
-    def spy(what: Any, *arguments: Any, **options: Any) -> Any:
-        work.append(what.__name__)
-        return do(what, *arguments, **options)
-
-    monkeypatch.setattr(talk.store, "_do", spy)
-    talk.conversation.say("one")
-    talk.until_told("begun")
-    assert work == ["ask"]
-    talk.until_told("saved")
-    talk.conversation.edit(talk.conversation.branch[0].id, "other")
-    talk.until_told("begun", 2)
-    assert [name for name in work if name not in ("flush", "finish")] == ["ask", "ask"]
-
-
 def test_a_new_conversation_begins_as_was_chosen(begin):
     talk = begin(SERVE)
     talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))

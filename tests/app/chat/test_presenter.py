@@ -111,29 +111,8 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
     assert shown.transcript.first_in_sight() <= 1
 
 
-def test_reasoning_is_counted_while_it_is_written(tmp_path, formats, qtbot):
-    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
-    for number, part in enumerate(("<think>", "so", " it", " is"), start=1):
-        own = WrittenToken(number, part, 0.5, "plain")
-        events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
-        kind: Kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
-        spans, stretches = (Span(number, 0, len(part)),), (Stretch(kind, len(part)),)
-        events.append(Text("g", part, spans, stretches))
-    path = events_file(tmp_path, events)
-    talk = Talk(tmp_path, f"ready take load take play:{path} take rest", qtbot)
-    shown = Shown(talk, formats)
-    qtbot.addWidget(shown.transcript)
-    talk.conversation.say("go")
-    talk.until_told("begun")
-    talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
-    assert shown.transcript.messages[-1].shown.reasoning is None, "it goes on"
-    talk.close()
-
-
-def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
-    tmp_path, formats, qtbot
-):
-    parts = ("<think>", "so", " it", " is", "</think>", "Yes.")
+def reasoned(*parts: str) -> list[Event]:
+    """The events of an answer that reasons in these parts, a round each, without its end."""
     events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
     for number, part in enumerate(parts, start=1):
         own = WrittenToken(number, part, 0.5, "plain")
@@ -141,12 +120,35 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
         kind: Kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
         spans, stretches = (Span(number, 0, len(part)),), (Stretch(kind, len(part)),)
         events.append(Text("g", part, spans, stretches))
-    path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
-    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
-    shown = Shown(talk, formats)
-    qtbot.addWidget(shown.transcript)
+    return events
+
+
+@pytest.fixture
+def play(begin, formats, qtbot, tmp_path):
+    """Begin a talk whose engine plays these events, and show it."""
+
+    def played(events: list[Event], then: str = "take") -> Shown:
+        path = events_file(tmp_path, events)
+        shown = Shown(begin(f"ready take load take play:{path} {then}"), formats)
+        qtbot.addWidget(shown.transcript)
+        return shown
+
+    return played
+
+
+def test_reasoning_is_counted_while_it_is_written(play):
+    shown = play(reasoned("<think>", "so", " it", " is"), "take rest")
+    shown.talk.conversation.say("go")
+    shown.talk.until_told("begun")
+    shown.talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
+    assert shown.transcript.messages[-1].shown.reasoning is None, "it goes on"
+
+
+def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(play):
+    events = reasoned("<think>", "so", " it", " is", "</think>", "Yes.")
+    shown = play([*events, Done("g", "stop", Stats())])
+    talk, took = shown.talk, TextTally(3, 4.5)
     talk.ask("go")
-    took = TextTally(3, 4.5)
     assert shown.transcript.messages[-1].shown.reasoning == took
     shown.settle()
     told = shown.transcript.messages[-1].view.toPlainText()
@@ -159,7 +161,6 @@ def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     shown.settle()
     assert shown.transcript.messages[-1].shown.reasoning == took
     assert shown.transcript.messages[-1].view.toPlainText() == told
-    talk.close()
 
 
 def test_an_answer_gets_its_figures_when_it_is_saved(shown):
@@ -205,7 +206,7 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown
     assert not any(row.shown.note for row in shown.transcript.messages)
 
 
-def test_marks_that_are_tokens_are_never_shown(tmp_path, formats, qtbot):
+def test_marks_that_are_tokens_are_never_shown(play):
     parts: tuple[tuple[Kind, str], ...] = (
         ("mark", "<|channel>thought\n"),
         ("reasoning", "Two and two."),
@@ -217,17 +218,13 @@ def test_marks_that_are_tokens_are_never_shown(tmp_path, formats, qtbot):
         for kind, part in parts
         for at in range(0, len(part), 9)
     ]
-    path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
-    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
-    shown = Shown(talk, formats)
-    qtbot.addWidget(shown.transcript)
-    talk.ask("go")
+    shown = play([*events, Done("g", "stop", Stats())])
+    shown.talk.ask("go")
     shown.settle()
     row = shown.transcript.messages[-1]
     assert row.view.toPlainText().splitlines()[1:] == ["It is 4"]
     row.copy()
     assert QApplication.clipboard().text() == "It is **4**"
-    talk.close()
 
 
 def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_path):

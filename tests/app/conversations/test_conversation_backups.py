@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from app.conversations import backup
 from app.conversations.backup import Backup, backups, is_due, to_drop
-from app.conversations.store import Store
 from models.errors import Problem
-from tests.support.app.store_samples import answered, asked, raw
+from tests.support.app.store_samples import asked, raw
 
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
 
@@ -48,15 +47,6 @@ def test_a_backup_is_a_whole_private_file(store):
     with raw(found.path) as connection:
         rows = connection.execute("SELECT content FROM messages ORDER BY id").fetchall()
     assert rows == [(question.content,), ("so far",)]
-
-
-def test_a_backup_opens_as_a_store(store, tmp_path):
-    answer = answered(store, asked(store))
-    store.back_up_if_due().result()
-    (found,) = backups(store.backups)
-    shutil.copy(found.path, tmp_path / "copy.sqlite")
-    with Store.open(tmp_path / "copy.sqlite") as copy:
-        assert copy.message(answer.id).result() == answer
 
 
 def test_other_files_are_no_backups(store):

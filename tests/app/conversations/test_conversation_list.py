@@ -19,7 +19,7 @@ from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
 from models.in_words import one_line
-from tests.support.app.store_samples import answered, asked
+from tests.support.app.store_samples import asked
 
 
 def titles(store: Store) -> list[str]:
@@ -48,16 +48,6 @@ def test_renaming_and_choosing_do_not_change_the_order(store):
     assert found.settings == settings
 
 
-def test_everything_is_there_after_a_restart(path, clock):
-    with Store.open(path, clock=clock) as store:
-        answered(store, asked(store))
-        store.create(title="Empty", system_prompt="Prompt", settings=Request()).result()
-        before = store.conversations().result()
-    with Store.open(path, clock=clock) as store:
-        assert store.conversations().result() == before
-        assert store.notice is None
-
-
 def test_the_first_message_gives_the_title_and_a_given_title_stays(store):
     untitled, titled = store.create().result(), store.create(title="Mine").result()
     for conversation in (untitled, titled):
@@ -71,26 +61,6 @@ def test_sending_empties_the_composer(store):
     store.keep_unsent(conversation.id, "Hello").result()
     store.say(conversation.id, "Hello").result()
     assert store.conversation(conversation.id).result().unsent == ""
-
-
-def test_deleting_can_be_undone(store):
-    question = asked(store)
-    answer = answered(store, question)
-    before = store.chat(question.conversation).result()
-    deletion = store.delete(question.conversation).result()
-    assert store.conversations().result() == ()
-    for attempt in (
-        store.conversation(question.conversation),
-        store.branch(question.conversation),
-        store.say(question.conversation, "more"),
-        store.edit(question.id, "otherwise"),
-        store.delete(question.conversation),
-    ):
-        with pytest.raises(Problem, match="no longer exists"):
-            attempt.result()
-    store.undo(deletion).result()
-    assert store.chat(question.conversation).result() == before
-    assert store.trace(answer.id).result()
 
 
 def test_purging_takes_only_what_was_deleted_long_ago(store, clock):

@@ -1,13 +1,10 @@
 """Messages: nothing is overwritten, answers are saved as they grow, branches are switched."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.conversations.records import Entry, ExportedChat, MessageState, Unsent
 from app.conversations.store import Store
-from engine.conversation.stats import against_plain, tally
-from engine.events import Done, Event
+from engine.events import Event
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
@@ -22,17 +19,6 @@ def test_a_chat_is_shown_in_its_order(store):
     assert [message.role for message in branch] == ["user", "assistant", "user"]
     assert (answer.target, answer.drafter, answer.state) == ("Qwen3", "lookup", "complete")
     assert store.branch(store.create().result().id).result() == ()
-
-
-def test_editing_makes_a_sibling_and_both_branches_stay(store):
-    question = asked(store, "One?")
-    answered(store, question, "One.")
-    edited = store.edit(question.id, "Uno?").result()
-    assert contents(store.branch(question.conversation).result()) == ["Uno?"]
-    assert (edited.parent, edited.role, edited.place, edited.siblings) == (None, "user", 2, 2)
-    assert contents(store.siblings(edited.id).result()) == ["One?", "Uno?"]
-    assert contents(store.switch(question.id).result()) == ["One?", "One."]
-    assert store.message(question.id).result().siblings == 2
 
 
 def test_a_question_and_its_answer_are_begun_together(store):
@@ -99,29 +85,6 @@ def test_where_the_answer_cannot_be_begun_nothing_is_stored(store, monkeypatch):
     assert store.conversations().result() == ()
 
 
-def test_another_answer_is_a_sibling(store):
-    question = asked(store)
-    first = answered(store, question, "First.")
-    answered(store, question, "Second.")
-    store.say(question.conversation, "Thanks").result()
-    assert contents(store.branch(question.conversation).result())[1:] == ["Second.", "Thanks"]
-    assert contents(store.switch(first.id).result())[1:] == ["First."]
-    # Back to the second: down to what followed it.
-    second = store.siblings(first.id).result()[1]
-    assert contents(store.switch(second.id).result())[1:] == ["Second.", "Thanks"]
-    assert store.conversation(question.conversation).result().leaf == second.id + 1
-
-
-def test_going_on_with_a_cut_answer_leaves_it_as_it_was(store):
-    question = asked(store)
-    cut = store.begin_answer(question.id, target="t", drafter="d").result()
-    cut = store.finish_answer(cut.id, "It is", (), state="length").result()
-    longer = store.begin_answer(question.id, target="t", drafter="d", content="It is").result()
-    store.finish_answer(longer.id, "It is so.", (), state="complete").result()
-    assert contents(store.siblings(cut.id).result()) == ["It is", "It is so."]
-    assert store.message(cut.id).result().state == "length"
-
-
 def test_an_answer_is_saved_as_it_grows(path, store):
     question = asked(store)
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
@@ -168,33 +131,11 @@ def test_a_finished_answer_is_never_written_again(store):
         assert store.trace(answer.id).result() == round_of(0)
 
 
-def test_a_user_message_is_never_written_again(store):
-    question = asked(store)
-    with pytest.raises(Problem, match="finished"):
-        store.flush_answer(question.id, "other", ()).result()
-    assert store.message(question.id).result() == question
-
-
 def test_finishing_as_streaming_is_a_mistake(store):
     answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
     with pytest.raises(ValueError, match="streaming"):
         store.finish_answer(answer.id, "x", (), state="streaming").result()
     assert store.message(answer.id).result() == answer
-
-
-def test_an_answer_that_was_being_written_is_interrupted_after_a_restart(path):
-    with Store.open(path) as store:
-        question = asked(store)
-        done = answered(store, question)
-        answer = store.begin_answer(question.id, target="t", drafter="d").result()
-        store.flush_answer(answer.id, "As far as", round_of(0)).result()
-    with Store.open(path) as store:
-        found = store.message(answer.id).result()
-        assert (found.content, found.state) == ("As far as", "interrupted")
-        assert store.trace(answer.id).result() == round_of(0)
-        assert store.message(done.id).result().state == "complete"
-        again = store.begin_answer(question.id, target="t", drafter="d").result()
-        assert (again.place, again.siblings) == (3, 3)
 
 
 def test_what_is_not_there_is_a_problem(store):
@@ -246,19 +187,3 @@ def test_a_damaged_trace_leaves_the_answer(path):
         assert store.message(answer.id).result().content == "a"
         with pytest.raises(Problem, match="cannot be shown"):
             store.trace(answer.id).result()
-
-
-def test_an_answer_keeps_its_speed_up(path):
-    """It once changed with every later answer."""
-    events = [event for number in range(1, 9) for event in round_of(number)]
-    stats = replace(tally(events), reference_seconds=(0.0071, 0.0072, 0.0073, 0.009) * 2)
-    events.append(Done("g", "stop", stats))
-    shown = against_plain(tally(events))
-    assert isinstance(shown, float)
-    with Store.open(path) as store:
-        question = asked(store)
-        answer = store.begin_answer(question.id, target="Qwen3", drafter="lookup").result()
-        store.finish_answer(answer.id, "token " * 16, tuple(events), state="complete").result()
-        answered(store, question)
-    with Store.open(path) as store:
-        assert against_plain(tally(store.trace(answer.id).result())) == shown

@@ -230,16 +230,3 @@ def test_all_that_is_deleted_is_listed_restored_and_erased_after_a_restart(path,
         clock.now += timedelta(days=31)
         assert store.purge().result() == 1
         assert store.deleted().result() == ()
-
-
-def test_a_restored_conversation_is_where_it_was(store):
-    one, two = made(store, 2)
-    folder = store.make_folder("Work").result()
-    store.move(one, folder=folder.id).result()
-    store.archive(two, archived=True).result()
-    before = filed(store)
-    store.delete(one).result()
-    store.delete(two).result()
-    for entry in store.deleted().result():
-        store.undo(entry.change).result()
-    assert filed(store) == before

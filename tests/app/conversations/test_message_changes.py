@@ -63,28 +63,11 @@ def test_one_of_several_versions_goes_with_what_was_said_to_it(store, branch):
     assert chat.entries == before[0].entries
 
 
-def test_deletions_are_undone_in_turn_down_to_nothing(store, branch):
-    before = everything(store, branch)
-    changes = [store.delete_message(message.id).result() for message in branch]
-    assert shown(store, branch) == []
-    for change in reversed(changes):
-        store.undo(change).result()
-    assert everything(store, branch) == before
-
-
 def test_what_is_written_is_not_deleted(store, branch):
     answer = store.begin_answer(branch[2].id, target="t", drafter="d").result()
     with pytest.raises(Problem, match="being written"):
         store.delete_message(answer.id).result()
     assert shown(store, branch)[-1] == ""
-
-
-def test_an_undo_of_what_is_gone_is_refused_whole(store, branch):
-    change = store.delete_message(branch[1].id).result()
-    store.delete_message(branch[0].id).result()
-    with pytest.raises(Problem):
-        store.undo(change).result()
-    assert shown(store, branch) == ["Two?", "Two."]
 
 
 def test_an_edited_answer_is_marked_and_claims_no_rounds(store, branch):

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
     QComboBox,
-    QLabel,
     QLineEdit,
     QMenu,
     QStyleOptionViewItem,
@@ -311,31 +310,6 @@ def test_a_new_list_keeps_what_is_selected(sidebar):
     sidebar.set_shown(1)
     sidebar.delete_action.trigger()
     assert deleted == [(1, 2)]
-
-
-@pytest.mark.qt_log_ignore("This plugin does not support")  # raising and grabbing
-def test_the_button_for_more_is_about_the_conversation_that_is_shown(sidebar, qtbot):
-    pinned = listen(sidebar.pinned)
-    shown = conversations(sidebar)
-    shown.setFocus()
-    shown.go_to(index(sidebar, 3))
-    QTest.mouseClick(part(sidebar, QAbstractButton, "More commands"), Qt.MouseButton.LeftButton)
-    (menu,) = menu_of(sidebar)
-    (pin,) = (one for one in menu.actions() if one.text() == "Pin")
-    menu.setActiveAction(pin)
-    QTest.keyClick(menu, Qt.Key.Key_Return)
-    assert pinned == [((1,), True)]
-    qtbot.waitUntil(lambda: not menu_of(sidebar))
-
-
-def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar):
-    deleted = listen(sidebar.deleted)
-    conversations(sidebar).go_to(index(sidebar, 3))
-    sidebar.set_shown(None)  # a new conversation
-    sidebar.set_shown(9)  # its first message is stored, and the list is read again
-    sidebar.set_conversations((*SEVERAL, conversation(9, "New")), now=NOW)
-    sidebar.delete_action.trigger()
-    assert deleted == [(9,)]
 
 
 def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar):
@@ -634,15 +608,6 @@ def test_shortcuts_of_the_list_work_only_in_it(sidebar):
     QTest.keyClicks(field, "x")
     QTest.keyClick(field, Qt.Key.Key_Delete)
     assert deleted == []
-
-
-def test_everything_has_a_name(sidebar):
-    buttons = [
-        one for one in sidebar.findChildren(QAbstractButton) if one.parent() != search(sidebar)
-    ]
-    assert all(one.accessibleName() or one.text() for one in buttons)
-    labels = [one for one in sidebar.findChildren(QLabel) if one.text()]
-    assert {one.textFormat() for one in labels} <= {Qt.TextFormat.PlainText}
 
 
 def test_it_follows_a_dark_window_and_a_larger_font(sidebar):

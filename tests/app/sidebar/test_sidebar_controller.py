@@ -22,7 +22,6 @@ from app.conversations.records import Conversation, Entry, ExportedChat, Folder
 from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
-from app.sidebar.undo_bar import UndoBar
 from app.window import Window
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
@@ -84,26 +83,6 @@ def test_control_z_in_the_list_undoes_a_deletion(window, until):
     QTest.keyClick(view, Qt.Key.Key_Z, CTRL)
     until(lambda: len(stored(window)) == 5)
     until(lambda: view.model().rowCount() == 5)
-
-
-def test_archiving_and_moving_can_be_undone(window, until):
-    folder = window.store.make_folder("Work").result()
-    window.sidebar.moved.emit((1, 3), folder.id)
-    until(lambda: listed(window).model().index(0, 0).data() == "Work")
-    window.sidebar.archived.emit((3,), True)
-    until(lambda: shown(window) == 1)  # the folder is above the others
-    assert stored(window)[3].archived
-    window.sidebar.folder_deleted.emit(folder.id)
-    bar, undo = window.findChild(UndoBar), window.menus.actions["restore"]
-    assert isinstance(bar, UndoBar)
-    until(lambda: "folder" in bar.text)
-    assert window.store.folders().result() == ()
-    undo.trigger()
-    until(lambda: window.store.folders().result() == (folder,))
-    undo.trigger()
-    until(lambda: not stored(window)[3].archived and shown(window) == 3)
-    undo.trigger()
-    until(lambda: stored(window)[1].folder is None)
 
 
 def test_a_new_folder_is_named_at_once(window, until):
