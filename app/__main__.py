@@ -1,4 +1,4 @@
-"""`python -m app` opens the window, or chats in the terminal if there is no display.
+"""`python -m app` opens the window, or without a display, a chat in the terminal.
 
 Does not import Qt before a display is known to exist: without one, Qt may not even load.
 """
@@ -21,7 +21,7 @@ def main() -> int:
         print(problem.report, file=sys.stderr)
         return 1
     if not display:
-        print("There is no display here, so Slipstream chats in the terminal.", flush=True)
+        print("No display was found. Chatting in the terminal instead.", flush=True)
         os.execv(sys.executable, [sys.executable, "-m", "engine", "chat"])
     from app.start import run_window
 
@@ -33,7 +33,7 @@ def _do(arguments: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(
         prog="Slipstream",
-        description="Open Slipstream's window. The commands are those of `python -m engine`.",
+        description="Open Slipstream's window. For commands, see `python -m engine`.",
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument(

@@ -72,16 +72,16 @@ class AboutDialog(Dialog):
                 ("License", package["License-Expression"] or "see LICENSE"),
                 ("Data folder", str(places.data)),
                 ("Conversations", str(places.conversations)),
-                ("Log", str(places.log or "No log can be written.")),
+                ("Log", str(places.log or "The log cannot be written.")),
             )
         ):
             facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
             facts.addWidget(label(value), row, 1)
         actions = QHBoxLayout()
-        self._add(actions, "Show the data folder", lambda: self.shown.emit(places.data))
-        log = self._add(actions, "Show the log", lambda: self.shown.emit(places.log))
+        self._add(actions, "Show data folder", lambda: self.shown.emit(places.data))
+        log = self._add(actions, "Show log", lambda: self.shown.emit(places.log))
         log.setEnabled(places.log is not None)
-        self._add(actions, "Copy the facts for a report", self.facts_asked.emit)
+        self._add(actions, "Copy system information", self.facts_asked.emit)
         if README.is_file():
             self._add(actions, "Read me", lambda: self.shown.emit(README))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
@@ -159,13 +159,13 @@ def facts_text(answer: object) -> str:
 
 
 def open_path(path: Path | None) -> None:
-    """Open a folder or file with the system's program for it. `path` is None if there is no log.
+    """Open a folder or file with the system's program for it. `path` is None without a log.
 
     Raises Problem.
     """
     if path is None:
-        raise Problem("There is no log.", "Check that you may write to the folder for logs.")
+        raise Problem("The log cannot be found.", "Check that you may write to the log folder.")
     if not path.exists():
         raise Problem(f"{path} does not exist.", "It appears with the first entry.")
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
-        raise Problem(f"No program here opens {path}.", "Open it by hand.")
+        raise Problem(f"No program can open {path}.", "Open it in another program.")

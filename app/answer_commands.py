@@ -16,7 +16,7 @@ from app.menus import Menus
 
 
 class AnswerCommands(QObject):
-    """Carries out the commands, and disables those that have nothing to act on."""
+    """Carries out the commands, and disables commands without an object."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class AnswerCommands(QObject):
             self._composer.edit(message.id)
 
     def _delete(self) -> None:
-        """Delete the message with the focus, or else the last one."""
+        """Delete message with the focus, or else the last one."""
         if branch := self._conversation.branch:
             self._conversation.delete_message(self._presenter.focused or branch[-1].id)
 

@@ -15,7 +15,7 @@ from app.chat.writing import Writing
 
 _SHOWN_MS = 10_000
 _ENDINGS = {
-    "complete": "The answer is finished.",
+    "complete": "The answer is ready.",
     "length": "The answer stopped at the token limit.",
     "failed": "The answer failed.",
 }
@@ -40,8 +40,8 @@ class Attention(QObject):
         wanted: Callable[[], bool] = lambda: True,
         parent: QObject | None = None,
     ) -> None:
-        """`windows` returns the open windows; the first is marked. `wanted` returns whether a
-        person wants notifications."""
+        """`windows` returns the open windows; the first is marked. `wanted` returns whether the
+        user wants notifications."""
         super().__init__(parent)
         self._windows, self._wanted = windows, wanted
         self._conversation = 0
@@ -57,7 +57,7 @@ class Attention(QObject):
         self._notify(writing, _ENDINGS.get(writing.state))
 
     def _on_asked(self, writing: Writing) -> None:
-        self._notify(writing, "May a tool run?")
+        self._notify(writing, "Allow a tool to run?")
 
     def _notify(self, writing: Writing, line: str | None) -> None:
         windows = [window for window in self._windows() if window.isVisible()]
@@ -68,7 +68,7 @@ class Attention(QObject):
         self._ended.append(writing.title or "Slipstream")
         title = self._ended[0]
         if len(self._ended) > 1:  # a new message replaces the last one
-            title, line = f"News of {len(self._ended)} answers", ", ".join(self._ended)
+            title, line = f"{len(self._ended)} answers are ready", ", ".join(self._ended)
         self.show_message(title, line, writing.message.conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:

@@ -123,7 +123,7 @@ class CommandRunner(QObject):
 class Question[T](QObject):
     """A question for commands, asked again and again. Only the latest answer counts.
 
-    Attributes: `value`, the latest answer; `problem`, why there is no newer one; `asking`;
+    Attributes: `value`, the latest answer; `problem`, why the latest question failed; `asking`;
     `answered`, whether there was an answer since `forget`.
 
     Signals: `changed()`: any of these changed.

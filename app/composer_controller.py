@@ -29,9 +29,8 @@ from models.errors import Problem
 _KEEP_MS = 600
 _GLANCE_MS = 200  # between two looks at whether an answer still reasons
 _EDITS = {
-    "user": "Sending writes another version of your message. The earlier one is kept.",
-    "assistant": "Sending keeps this as another version of the answer, marked as edited by you. "
-    "The model’s own version is kept.",
+    "user": "Sending adds a new version. The earlier one is kept.",
+    "assistant": "Sending adds a version marked as edited by you. The model’s answer is kept.",
 }
 _WAITS = {
     "complete": "Not sent yet:",
@@ -59,7 +58,7 @@ class ComposerController(QObject):
         self._of: int | None = 0  # the conversation of the text, None for a new one; 0 at first
         self._aside = ""  # the text of the new message, while a message is edited
         self._edited: Message | None = None
-        self._returned: list[tuple[str, Problem, Place]] = []  # of what is not shown
+        self._returned: list[tuple[str, Problem, Place]] = []  # of conversations that are not shown
         self._composer, self._conversation = composer, conversation
         self._notices, self._settings = notices, settings
         self._answers = answers = application.answers
@@ -126,11 +125,11 @@ class ComposerController(QObject):
             return
         busy = self._conversation.busy or found.state == "streaming"  # its end is not stored yet
         if found.role == "assistant" and busy:
-            self._conversation.remarked.emit("An answer is being written. Stop it, then edit.")
+            self._conversation.remarked.emit("An answer is in progress. Stop it, then edit.")
             return
         if not self.editing:
             self._aside = self._composer.text
-        self.compose(found.spelled, version_of=message)
+        self.compose(found.tagged, version_of=message)
 
     def end_edit(self) -> None:
         """Stop editing. The message stays as it is; to undo this brings the edit back."""
@@ -150,7 +149,7 @@ class ComposerController(QObject):
         templates leave out. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        said = (one.content for each in branch for one in each.as_chat)
+        said = (line.content for message in branch for line in message.as_chat)
         texts = (system_prompt, self._answers.offered(self._conversation.permissions), *said)
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
@@ -166,7 +165,7 @@ class ComposerController(QObject):
         self._show(Unsent(self._aside))
         if found.role == "user":
             self._conversation.edit(found.id, text)
-        elif text != found.spelled:
+        elif text != found.tagged:
             self._conversation.edit_answer(found.id, text)
         self._keep()
 
@@ -178,11 +177,11 @@ class ComposerController(QObject):
 
     @property
     def _unsent(self) -> Unsent:
-        """What is in the composer, and what waits there for the end of an edit."""
+        """The composer’s text, and the text that waits for the end of an edit."""
         text, found = self._composer.text, self._edited
         if found is None:
             return Unsent(text)
-        changed = text not in ("", found.spelled)
+        changed = text not in ("", found.tagged)
         return Unsent(self._aside, found.id, text) if changed else Unsent(self._aside)
 
     def _keep(self) -> None:
@@ -205,8 +204,8 @@ class ComposerController(QObject):
             sent = unsent.text == self._conversation.on_its_way
             self._show(replace(unsent, text="") if sent else unsent)
             returned, self._returned = self._returned, []
-            for one in returned:
-                self._give_back(*one)
+            for text, problem, place in returned:
+                self._give_back(text, problem, place)
         self._show_queue()
         self._show_thinking()
         self._show_tools()
@@ -237,7 +236,8 @@ class ComposerController(QObject):
             self._notices.say("edit", _EDITS[found.role], offer=cancel, lasting=True)
 
     def _give_back(self, text: str, problem: Problem, place: Place) -> None:
-        """Put a text that could not be stored back into its conversation, before what is there."""
+        """Put a text that could not be stored back into its conversation, before the present
+        text."""
         if self._conversation.is_here(place) or place.conversation is self._of is None:
             self._show(self._unsent.joined(text, place.message))
             self._soon.start()
@@ -309,7 +309,7 @@ class ComposerController(QObject):
         self.compose("\n\n".join(filter(None, (text, self._composer.text))))
 
     def _send_queued(self) -> None:
-        """Send the first queued message. What is attached belongs to the message in the field."""
+        """Send the first queued message. Attached documents belong to the message in the field."""
         if (queued := self._conversation.queued) and not self._conversation.busy:
             sent = self.documents.sent(queued[0], attached=False)
             self._conversation.say(queued[0], queued=True, sent=sent)
@@ -328,7 +328,7 @@ class ComposerController(QObject):
         self._composer.queues = not self.editing and not self.documents.attachments.all
         state = branch[-1].state if branch else "complete"
         if conversation.busy or state == "streaming":
-            reason = "Sent when the answer ends:"
+            reason = "Sent after this answer:"
         else:
             reason = _WAITS[state]
         self._composer.queued.show_queue(conversation.queued, reason, sends=not conversation.busy)
@@ -349,7 +349,7 @@ class ComposerController(QObject):
         if limit is not None and count is not None and text.strip():
             system_prompt, _ = self._conversation.configured
             kept = (system_prompt, *self.documents.texts, text)  # never left out
-            least = sum(count(each) + AROUND_A_MESSAGE for each in kept if each)
+            least = sum(count(text) + AROUND_A_MESSAGE for text in kept if text)
             excess = max(0, (least if leaves_out else tokens) - limit)
         attachable = count is not None and 0 < excess < count(text)
         self._composer.set_excess(excess, attachable=attachable)

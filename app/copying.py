@@ -11,7 +11,7 @@ _WIDEST = 640  # pixels of an address
 
 
 class CopyField(QWidget):
-    """A text with a copy button. Dots stand for a `secret` until the user shows it."""
+    """A text with a copy button. Dots replace a `secret` until the user shows it."""
 
     def __init__(self, name: str, *, secret: bool = False) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The window's commands: one table, from which menus, shortcuts and the list of keys are made.
 
-Knows the name and the keys of a command, not what it does.
+Knows the name and the keys of a command, not its effect.
 """
 
 import sys
@@ -58,7 +58,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("File", "export_html", "Export as a web page…"),
     Command("File", "export_pdf", "Export as PDF…"),
     Command("File", "export_all", "Export all conversations…"),
-    Command("File", "export_trace", "Export the rounds of the answer…"),
+    Command("File", "export_trace", "Export answer trace…"),
     Command("File", "export_print", "Print…", _KEY.Print),
     "File",
     Command("File", "settings", "Settings…", "Ctrl+,", role=QAction.MenuRole.PreferencesRole),
@@ -78,20 +78,20 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
-    Command("View", "rounds", "Figures of an answer", "Ctrl+Shift+R", checkable=True),
-    Command("View", "provenance", "Tokens of all answers", "Ctrl+T", checkable=True),
-    Command("View", "words", "Words from documents", "Ctrl+D", checkable=True),
+    Command("View", "rounds", "Answer statistics", "Ctrl+Shift+R", checkable=True),
+    Command("View", "provenance", "Show tokens", "Ctrl+T", checkable=True),
+    Command("View", "words", "Highlight words from documents", "Ctrl+D", checkable=True),
     Command("View", "document", "Document panel", "Ctrl+Shift+D", checkable=True),
     "View",
     Command("View", "next_conversation", "Next conversation", "Ctrl+PgDown"),
     Command("View", "previous_conversation", "Previous conversation", "Ctrl+PgUp"),
-    Command("View", "go_to_conversations", "Go to the conversations", "Ctrl+1"),
-    Command("View", "go_to_messages", "Go to the messages", "Ctrl+2"),
-    Command("View", "go_to_composer", "Go to the message field", "Ctrl+3"),
+    Command("View", "go_to_conversations", "Go to conversations", "Ctrl+1"),
+    Command("View", "go_to_messages", "Go to messages", "Ctrl+2"),
+    Command("View", "go_to_composer", "Go to message field", "Ctrl+3"),
     "View",
     Command("View", "larger", "Larger text", (_KEY.ZoomIn, "Ctrl+=")),
     Command("View", "smaller", "Smaller text", _KEY.ZoomOut),
-    Command("View", "own_size", "Normal text size", "Ctrl+0"),
+    Command("View", "own_size", "Actual text size", "Ctrl+0"),
     "View",
     Command("View", "full_screen", "Full screen", _KEY.FullScreen, checkable=True),
     Command("Conversation", "rename", "Rename"),
@@ -103,22 +103,22 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Conversation", "delete", "Delete"),
     Command("Conversation", "restore", "Undo delete or move"),
     Command("Conversation", "deleted", "Recently deleted…"),
-    Command("Answer", "send", "Send the message", "Ctrl+Return"),
-    Command("Answer", "stop", "Stop the answer", "Ctrl+."),
-    Command("Answer", "answer_now", "Answer now, without more thinking", "Ctrl+Shift+."),
-    Command("Answer", "edit", "Edit the last message", "Ctrl+E"),
-    Command("Answer", "edit_answer", "Edit the last answer", "Ctrl+Shift+E"),
-    Command("Answer", "delete_message", "Delete the message"),
-    Command("Answer", "regenerate", "Regenerate the last answer", "Ctrl+R"),
-    Command("Answer", "go_on", "Continue the last answer", "Ctrl+Shift+Return"),
-    Command("Answer", "copy_answer", "Copy the last answer", "Ctrl+Shift+C"),
+    Command("Answer", "send", "Send message", "Ctrl+Return"),
+    Command("Answer", "stop", "Stop answer", "Ctrl+."),
+    Command("Answer", "answer_now", "Answer now", "Ctrl+Shift+."),
+    Command("Answer", "edit", "Edit last message", "Ctrl+E"),
+    Command("Answer", "edit_answer", "Edit last answer", "Ctrl+Shift+E"),
+    Command("Answer", "delete_message", "Delete message"),
+    Command("Answer", "regenerate", "Regenerate last answer", "Ctrl+R"),
+    Command("Answer", "go_on", "Continue last answer", "Ctrl+Shift+Return"),
+    Command("Answer", "copy_answer", "Copy last answer", "Ctrl+Shift+C"),
     "Answer",
     Command("Answer", "previous_version", "Previous version", "Alt+PgUp"),
     Command("Answer", "next_version", "Next version", "Alt+PgDown"),
     "Answer",
-    Command("Answer", "before", "Figures of the previous answer", "Ctrl+["),
-    Command("Answer", "after", "Figures of the next answer", "Ctrl+]"),
-    Command("Answer", "replay", "Replay the answer…", "Ctrl+Shift+Y"),
+    Command("Answer", "before", "Statistics of previous answer", "Ctrl+["),
+    Command("Answer", "after", "Statistics of next answer", "Ctrl+]"),
+    Command("Answer", "replay", "Replay answer…", "Ctrl+Shift+Y"),
     Command("Answer", "race", "Race with and without drafts…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
@@ -126,10 +126,10 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     "Engine",
     Command("Engine", "load", "Load a model folder…", "Ctrl+Shift+O"),
     Command("Engine", "load_file", "Load a GGUF file…"),
-    Command("Engine", "starter", "Load the starter model"),
+    Command("Engine", "starter", "Load starter model"),
     "Engine",
     Command("Engine", "memory", "Context and memory…"),
-    Command("Engine", "measure", "Measure the speed again"),
+    Command("Engine", "measure", "Measure speed again"),
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
@@ -139,12 +139,12 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Window", "minimize", "Minimize", "Ctrl+M"),
     Command("Window", "zoom", "Zoom"),
     "Window",
-    Command("Help", "keys", "Keyboard", _KEY.HelpContents),
+    Command("Help", "keys", "Keyboard shortcuts", _KEY.HelpContents),
     Command("Help", "explain_rounds", "What am I looking at?"),
     "Help",
     Command("Help", "readme", "Read me"),
-    Command("Help", "data_folder", "Show the data folder"),
-    Command("Help", "log", "Show the log"),
+    Command("Help", "data_folder", "Show data folder"),
+    Command("Help", "log", "Show log"),
     Command("Help", "report", "Report a problem"),
     "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
@@ -158,7 +158,7 @@ _WITH_NAVIGATION = (  # otherwise Tab stops at fields and lists only
 _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
-    ("In the message", "Stop the answer", "Esc"),
+    ("In the message", "Stop answer", "Esc"),
     ("In the conversation", "Scroll by a page", "PgUp, PgDown"),
     ("In the conversation", "Scroll to its start or end", "Home, End"),
     ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
@@ -221,14 +221,16 @@ class Menus:
         """List the open windows by title, with a check at the window of this menu."""
         for action in self._listed:
             self._windows.removeAction(action)
-        every = [each for each in QApplication.topLevelWidgets() if isinstance(each, QMainWindow)]
-        shown = sorted(filter(QWidget.isVisible, every), key=QWidget.windowTitle)
-        titles = [each.windowTitle().replace("&", "&&") for each in shown]
+        windows = [
+            window for window in QApplication.topLevelWidgets() if isinstance(window, QMainWindow)
+        ]
+        shown = sorted(filter(QWidget.isVisible, windows), key=QWidget.windowTitle)
+        titles = [window.windowTitle().replace("&", "&&") for window in shown]
         self._listed = [self._windows.addAction(title) for title in titles]
-        for action, each in zip(self._listed, shown, strict=True):
+        for action, window in zip(self._listed, shown, strict=True):
             action.setCheckable(True)
-            action.setChecked(each is self._bar.window())
-            action.triggered.connect(lambda checked=False, window=each: come_forward(window))
+            action.setChecked(window is self._bar.window())
+            action.triggered.connect(lambda checked=False, window=window: come_forward(window))
 
     def _undo(self) -> None:
         """Undo in the text field with the focus, or else undo the last deletion."""
@@ -291,7 +293,7 @@ class KeysDialog(Dialog):
 
     def __init__(self, menus: Menus, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Keyboard")
+        self.setWindowTitle("Keyboard shortcuts")
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
         grid.setVerticalSpacing(5)

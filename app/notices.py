@@ -168,7 +168,7 @@ class Notice(Card):
         if dismissal:
             close = _quiet_button()
             close.setText(dismissal)
-            close.setAccessibleDescription("Removes this notice")
+            close.setAccessibleDescription("Dismiss this notice")
             close.clicked.connect(lambda: dismiss())
             row.addWidget(close)
             self.buttons.append(close)

@@ -130,7 +130,7 @@ class Settings(_Keys):
     learn = _switch("learn")
     """Whether answers are kept, so that later answers can be drafted from them."""
     keep_documents = _switch("keep_documents", True)
-    """Whether the engine keeps on disk what it has read of documents."""
+    """Whether the engine caches documents on disk."""
 
     server_port = _number("server/port", USUAL_PORT, least=LEAST_PORT, most=MOST_PORT)
     """The port of the local server."""
@@ -244,7 +244,7 @@ class Settings(_Keys):
         return tuple(filter(None, value.split("\n"))) if isinstance(value, str) else ()
 
     def opened_paths(self, kind: str) -> tuple[str, ...]:
-        """Return those of `paths` that still exist."""
+        """Return the `paths` that still exist."""
         return tuple(path for path in self.paths(kind) if Path(path).exists())
 
     def remember_path(self, kind: str, path: str) -> None:

@@ -151,7 +151,7 @@ class SettingsDialog(Dialog):
         chosen = find_preset(self._new.sampling, presets)
         form.choose(
             "Sampling",
-            tuple(Choice(one.name, one.name, one.line or "Your preset") for one in presets),
+            tuple(Choice(own.name, own.name, own.line or "Your preset") for own in presets),
             chosen.name if chosen else "",
             lambda name: self._keep_new(sampling=samplings[name]),
         )

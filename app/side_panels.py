@@ -30,8 +30,8 @@ class SidePanels(QObject):
     ) -> None:
         """`columns` contains `middle` and the `sides`, the more useful side first.
 
-        `actions` show and hide the sides of the same names. The `hidden` sides stay hidden until a
-        person shows them.
+        `actions` show and hide the sides of the same names. The `hidden` sides stay hidden until
+        the user shows them.
         """
         super().__init__(columns)
         self._columns, self._sides, self._settings = columns, dict(sides), settings

@@ -87,14 +87,14 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     second_starts = SecondStarts(home, parent=windows)
     second_starts.asked.connect(windows.come_forward)
     qt.aboutToQuit.connect(second_starts.close)
-    window.painted.connect(lambda: keep_quick(windows))
+    window.painted.connect(lambda: run_idle_work(windows))
     qt.aboutToQuit.connect(leave_texts)
-    for one in reversed(windows.all):
-        one.show()
+    for window in reversed(windows.all):
+        window.show()
     return qt.exec()
 
 
-def keep_quick(windows: Windows) -> GcScheduler:
+def run_idle_work(windows: Windows) -> GcScheduler:
     """Do slow work while no one waits: collect garbage, load the lexers of common languages."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     answers = windows.application.answers

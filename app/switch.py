@@ -1,4 +1,4 @@
-"""A switch. Knows whether it is on; not what it switches."""
+"""A switch. Knows whether it is on; not its purpose."""
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen

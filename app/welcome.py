@@ -155,33 +155,31 @@ class Welcome(QScrollArea):
         elif loader.fetching:
             self._on_fetch()
         else:
-            self._model.setText("The engine is being started.")
+            self._model.setText("Starting the engine.")
 
     def _on_fetch(self) -> None:
-        self._model.setText("Looking for the starter model. You can write meanwhile.")
+        self._model.setText("Looking for the starter model. You can start writing.")
 
     def _on_progress(self, done: int, total: int) -> None:
         verb, what = ("Downloading", "the starter model") if self._loader.starter else (
             "Importing", target_name(self._loader.pair.target)
         )  # fmt: skip
-        self._model.setText(
-            f"{verb} {what}: {in_words.share(done, total)}. You can write meanwhile."
-        )
+        self._model.setText(f"{verb} {what}: {in_words.share(done, total)}. You can start writing.")
 
     def _on_asked(self) -> None:
-        self._model.setText("Loading the model. You can write meanwhile.")
+        self._model.setText("Loading the model. You can start writing.")
 
     def _on_loaded(self, loaded: Loaded) -> None:
         name = in_words.short_model(target_name(loaded.target))
-        tail = ", a small model to begin with" if self._loader.starter else ""
+        tail = ", a small starter model" if self._loader.starter else ""
         self._model.setText(f"{name}{tail}, is ready." if tail else f"{name} is ready.")
 
     def _on_rested(self) -> None:
-        self._model.setText("The model is unloaded. The next message loads it again.")
+        self._model.setText("The model is unloaded. Your next message reloads it.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:
-            self._model.setText("There is no model yet.")
+            self._model.setText("No model is loaded.")
 
     def _follow_theme(self) -> None:
         shown, colours = self._theme.interface_font, self._theme.colours

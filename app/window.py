@@ -205,8 +205,8 @@ class Window(QMainWindow):
         self._column.addWidget(self.presenter.finder.bar)
         self._column.addWidget(self.transcript, 1)
         self._column.addLayout(under)
-        self._figures.setAccessibleName("Figures of an answer")
-        self._figures.setToolTip(f"Figures of an answer ({key_text(self.menus.actions['rounds'])})")
+        self._figures.setAccessibleName("Answer statistics")
+        self._figures.setToolTip(f"Answer statistics ({key_text(self.menus.actions['rounds'])})")
         self.pair_bar.add_button(self._figures)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
@@ -325,11 +325,11 @@ class Window(QMainWindow):
         self.welcome.library_asked.connect(self.open_library)
 
     def _connect_commands(self) -> None:
-        for one in COMMANDS:
-            if isinstance(one, Command) and (
-                one.menu == "Answer" or one.name in _OF_THE_CONVERSATION
+        for command in COMMANDS:
+            if isinstance(command, Command) and (
+                command.menu == "Answer" or command.name in _OF_THE_CONVERSATION
             ):
-                self.menus.actions[one.name].triggered.connect(self.leave_library)
+                self.menus.actions[command.name].triggered.connect(self.leave_library)
         self.menus.connect_commands(
             {
                 "new_window": lambda: self.window_asked.emit(None),
@@ -477,10 +477,10 @@ class Window(QMainWindow):
     # Notices
 
     def offer_pair(self, pair: Pair) -> None:
-        """Offer to use a pair that has finished downloading."""
+        """Offer to use a pair that has has finished downloading."""
         use = Offer("Use it", lambda: self.application.pairs.use(pair))
         self.notices.say(
-            "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
+            "library", f"{target_name(pair.target)} has finished downloading.", "good", offer=use
         )
 
     def _show_blocked(self) -> None:

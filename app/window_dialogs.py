@@ -111,7 +111,7 @@ class WindowDialogs(QObject):
     def show_call(self, call: StepCall) -> None:
         """Show all of a call, and of what the model got of its result."""
         whole = "\n\n".join(f"{title}:\n\n{text}" for title, text in texts_of(call))
-        remark = "What the model wrote, and what it got back, as text."
+        remark = "The model’s call and its result."
         dialog = TextDialog(one_line(line(call)), whole, remark=remark, parent=self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
@@ -135,13 +135,13 @@ class WindowDialogs(QObject):
         self._race_wanted = None
         application, loader = self._application, self._application.loader
         if not lines:
-            self.failed.emit(Problem("There is nothing to race with.", "Write a message first."))
+            self.failed.emit(Problem("The race needs a message.", "Write a message first."))
         elif loader.resting:
             self._race_wanted = lines, settings
             loader.wake()
-            self._notices.say("race", "The model is being loaded. Then the race starts.")
+            self._notices.say("race", "The race starts when the model has loaded.")
         elif loader.loaded is None:
-            self.failed.emit(Problem("There is no model yet.", "Race when the model is ready."))
+            self.failed.emit(Problem("No model is loaded.", "Race when a model is loaded."))
         elif application.race.running:
             self.failed.emit(Problem("A race is running.", "Wait until it ends, or stop it."))
         elif application.answers.busy:
@@ -308,9 +308,7 @@ class WindowDialogs(QObject):
             self.failed.emit(problem)
 
     def _on_copied(self, facts: str) -> None:
-        self._notices.say(
-            "report", "The facts of this machine are copied. Paste them into your report."
-        )
+        self._notices.say("report", "System information copied. Paste it into your report.")
 
     def _on_loaded(self, loaded: Loaded) -> None:
         """Start the race that waited for its model."""

@@ -159,7 +159,7 @@ class Windows(QObject):
 
     def _showing(self, conversation: int) -> Window | None:
         """Return the window that shows this conversation, or None."""
-        found = (one for one in self._windows if one.conversation.shown == conversation)
+        found = (window for window in self._windows if window.conversation.shown == conversation)
         return next(found, None)
 
     def _open_beside(self, asking: Window, conversation: int | None) -> None:
@@ -177,13 +177,13 @@ class Windows(QObject):
         """Show a neighbour, or an empty conversation, in place of each of these."""
         for window in self.all:
             if window.conversation.shown in conversations:
-                taken = {shown for one in self._windows if (shown := one.conversation.shown)}
+                taken = {shown for other in self._windows if (shown := other.conversation.shown)}
                 window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
 
     def _mark(self) -> None:
         """Mark in each sidebar what the other windows show."""
         for window in self._windows:
-            others = (one.conversation.shown for one in self._windows if one is not window)
+            others = (other.conversation.shown for other in self._windows if other is not window)
             window.sidebar.set_elsewhere({shown for shown in others if shown is not None})
 
     def _remember(self) -> None:
@@ -233,8 +233,7 @@ class Windows(QObject):
         """Show a notice if no model can be loaded on several Macs."""
         macs = self.application.macs
         text = (
-            "No model could be loaded on several Macs. To continue with this Mac alone, "
-            "switch Several Macs off."
+            "No model could be loaded on several Macs. To use only this Mac, turn off Several Macs."
         )
         failed = macs.used and macs.finding is not None
         show = Offer("Several Macs\u2026", lambda: self.current.dialogs.show_macs())

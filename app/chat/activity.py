@@ -84,7 +84,7 @@ Activity = (
 
 
 def progress(prefill: Prefill) -> Reading | BeingWritten:
-    """Return the state that a prefill event stands for."""
+    """Return the state that a prefill event means."""
     if prefill.processed >= prefill.total:
         return BeingWritten()
     return Reading(prefill.processed, prefill.total, prefill.reused, prefill.seconds)
@@ -94,16 +94,15 @@ def long_status(activity: Activity) -> str:
     """Describe a state in a line, with figures: "Reading the prompt: 512 of 2,048 tokens"."""
     match activity:
         case AwaitingModel(calibrated=0.0):
-            return "Waiting for the model to be loaded"
+            return "Waiting for the model to load"
         case AwaitingModel(calibrated=calibrated):
             return f"Waiting for the model: calibrating, {calibrated:.0%}"
         case AwaitingTurn(ahead=None):
             return "Waiting for the engine"
         case AwaitingTurn(ahead=0):
-            return "Waiting for its turn: it is next"
+            return "Queued: next"
         case AwaitingTurn(ahead=ahead):
-            others = "1 other begins" if ahead == 1 else f"{ahead:,} others begin"
-            return f"Waiting for its turn: {others} first"
+            return f"Queued: {ahead:,} {'answer' if ahead == 1 else 'answers'} ahead"
         case Reading(processed=processed, total=total, left_seconds=seconds):
             if processed >= total - 1:  # the first round reads the last token
                 return "The drafter is reading the prompt"

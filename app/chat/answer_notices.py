@@ -48,7 +48,7 @@ class AnswerNotices(QObject):
 
     def _show_hidden(self, count: int, last: int) -> None:
         shown, self._hidden = self._conversation.shown or 0, last
-        which = f"{count:,} messages after it belong" if count > 1 else "message after it belongs"
+        which = f"{count:,} later messages belong" if count > 1 else "later message belongs"
         show = Offer("Show", lambda: self._conversation.open(shown, at=last))
         self._notices.say(_HIDDEN, f"The {which} to the earlier version.", offer=show)
 
@@ -67,7 +67,9 @@ class AnswerNotices(QObject):
         if writing.message.id != self._loops and writing.loops:
             self._loops = writing.message.id
             offer = Offer("Stop", self._conversation.stop)
-            self._notices.say(_LOOP, "The answer repeats itself.", offer=offer, dismissal="Go on")
+            self._notices.say(
+                _LOOP, "The answer repeats itself.", offer=offer, dismissal="Continue"
+            )
 
     def _show_left_out(self, prefill: Prefill) -> None:
         gap = (prefill.left_out_from, prefill.left_out)
@@ -78,8 +80,8 @@ class AnswerNotices(QObject):
             where = "at the beginning" if prefill.left_out_from <= 1 else "in the middle"
             self._notices.say(
                 _LEFT_OUT,
-                f"{prefill.left_out:,} messages {where} are not read any more: "
-                f"the context holds {prefill.context:,} tokens.",
+                f"{prefill.left_out:,} messages {where} no longer fit "
+                f"into the context of {prefill.context:,} tokens.",
             )
         else:
             self._notices.take_back(_LEFT_OUT)

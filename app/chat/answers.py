@@ -1,10 +1,10 @@
 """Writes answers: takes the engine's events, and stores them about once a second.
 
 An answer goes on whichever conversation is shown. The store begins it before the engine is asked,
-so that it exists whatever happens. It stays in memory until its end is saved: a full disk delays
+so that it exists even after a crash. It stays in memory until its end is saved: a full disk delays
 that and loses nothing. Several answers are written at once, independently.
 
-An answer that calls tools is written by several generations, of which each continues the last: the
+An answer that calls tools is written by several generations, each continuing the last: the
 calls are `app.chat.tool_steps`'. Knows no widget.
 """
 
@@ -48,7 +48,7 @@ class Answers(QObject):
         happened(Writing, EventOrRound): it has a new event or round.
         activity_changed(Writing): its activity changed or ended.
         stepped(Writing): a call began, went on or ended, or waits for the user.
-        asked(Writing): its step ended with calls, of which some wait for the user.
+        asked(Writing): its step ended with calls, and some wait for the user.
         permitted(int, Permissions): what the user allows tools in this conversation.
         finished(Writing): its last event has come.
         saved(Message): its end is stored.
@@ -117,10 +117,10 @@ class Answers(QObject):
     @property
     def unfinished(self) -> tuple[Writing, ...]:
         """The answers that have not ended, in the order of the requests."""
-        return tuple(one for one in self._writings.values() if one.state == "streaming")
+        return tuple(writing for writing in self._writings.values() if writing.state == "streaming")
 
     def activities(self) -> dict[int, Activity]:
-        """The activity of each conversation: that of its first answer that has not ended."""
+        """The activity of each conversation: of its first answer that has not ended."""
         activities: dict[int, Activity] = {}
         for writing in self.unfinished:
             if writing.activity is not None:
@@ -141,8 +141,8 @@ class Answers(QObject):
         """Have the engine write the answer `message`, which the store has begun.
 
         `lines` are the chat; `title` and `permissions` are the conversation's. `continued` are the
-        messages of the answer that this one continues, and `before` is its trace. Calls on which a
-        person had not decided are asked about again.
+        messages of the answer that this one continues, and `before` is its trace. Calls without a
+        decision of the user are asked about again.
         """
         question = lines[-1].content[lines[-1].attached :] if lines else ""
         writing = Writing(
@@ -207,7 +207,7 @@ class Answers(QObject):
         yield self._store.permit(conversation, permissions)
 
     def cancel_in(self, conversations: Collection[int]) -> None:
-        """Stop the answers in these conversations."""
+        """Stop answers in these conversations."""
         for writing in self.unfinished:
             if writing.message.conversation in conversations:
                 self.cancel(writing.message.id)
@@ -345,7 +345,7 @@ class Answers(QObject):
 
     def _writing_with(self, calling: Calling) -> Writing | None:
         """Return the answer with these calls, unless it has ended."""
-        return next((one for one in self.unfinished if one.calling is calling), None)
+        return next((writing for writing in self.unfinished if writing.calling is calling), None)
 
     def _end(self, writing: Writing, state: MessageState) -> None:
         self._tool_steps.stop(writing.calling)

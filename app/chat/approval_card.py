@@ -1,7 +1,7 @@
 """A card in an answer that asks the user whether a call may run, and with which arguments.
 
-What it shows is the model's and the server's: plain text, whatever it says. Knows a call; not how
-it runs.
+Its words come from the model and the server, and are shown as plain text. Knows a call; not how it
+runs.
 """
 
 import math
@@ -23,10 +23,10 @@ from models.in_words import clean, one_line
 _MOST_LINES = 10  # of the arguments, before they scroll
 _PADDING = 8  # pixels: of the field, with its edge
 _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab key
-    ("once", "Run once", "Run this call, and ask again about the next"),
-    ("refuse", "Refuse", "Do not run this call. The model goes on without it"),
-    ("always", "Always in this conversation", "Run all calls of this tool in this conversation"),
-    ("never", "Never", "Refuse all calls of this tool in this conversation"),
+    ("once", "Run once", "Run this call; ask again next time"),
+    ("refuse", "Refuse", "Skip this call; the model continues without it"),
+    ("always", "Always allow here", "Run every call of this tool in this conversation"),
+    ("never", "Never", "Refuse every call of this tool in this conversation"),
 )
 
 
@@ -45,7 +45,7 @@ class Approval:
 
 class ApprovalCard(Card):
     """Attributes: `arguments`, the field; `buttons`, by their decisions; `fault`, the line that
-    says what is wrong with the arguments.
+    names the fault in the arguments.
 
     Signals: `decided(str, str, str)`: on the call with this id the user decided so, with these
     arguments.
@@ -89,11 +89,11 @@ class ApprovalCard(Card):
         before, self._approval = self._approval, approval
         call = approval.call
         name = one_line(call.tool or call.name)
-        self._title.say(f"May the model call {name}?")
+        self._title.say(f"Allow the model to call {name}?")
         more = f"{approval.among - 1} more after this" if approval.among > 1 else ""
-        reads = "says that this changes nothing" if approval.read_only else ""
-        again = "this call ran before" if approval.repeats else ""
-        server = f"A tool of the server {one_line(call.server)}"
+        reads = "marked as read-only by its server" if approval.read_only else ""
+        again = "ran before with the same arguments" if approval.repeats else ""
+        server = f"Server: {one_line(call.server)}"
         self._about.say(" · ".join(filter(None, (server, reads, again, more))))
         self.setAccessibleName(f"The model wants to call {name}")
         if before is None or before.call.id != call.id:
@@ -108,7 +108,7 @@ class ApprovalCard(Card):
             self._fit()
 
     def _check(self) -> None:
-        """Say what is wrong with the arguments. Then the call can only be refused."""
+        """Show the fault in the arguments, if any. Such a call can only be refused."""
         if self._approval is None:
             return
         fault = self._approval.fault(self.arguments.toPlainText())

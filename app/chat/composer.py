@@ -48,7 +48,7 @@ class Composer(QWidget):
 
     Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
     for the end of an answer; `thinking` and `tools`, the buttons for how the model
-    thinks and what it may call; `drop_hint`, shown
+    thinks and its tools; `drop_hint`, shown
     over the composer while files are dragged; `answering`, whether an answer is being written;
     `blocked`, why no message can be sent, or empty; `unready`, why the documents cannot be sent,
     or empty; `queues`, whether a message can
@@ -99,10 +99,10 @@ class Composer(QWidget):
         self._tokens = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
         self._attach = SignButton("attach")
         self._attach.setAccessibleName("Attach files or a folder")
-        self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
+        self._attach.setToolTip("Attach files or a folder, or drop them here")
         self.thinking, self.tools = ThinkingButton(), ToolsButton()
         self._answer_now = QPushButton("Answer now")
-        self._answer_now.setToolTip("End the thinking, so that the answer begins")
+        self._answer_now.setToolTip("Stop thinking and answer")
         self._answer_now.hide()
         self._button = RoundButton()
         self._arrange()
@@ -161,7 +161,7 @@ class Composer(QWidget):
     def set_enter_sends(self, on: bool) -> None:
         """Choose whether Enter sends. If not, it starts a line, and `CTRL_ENTER` sends."""
         self.field.enter_sends = on
-        keys = "Enter sends, Shift+Enter starts a line."
+        keys = "Enter sends. Shift+Enter starts a new line."
         self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
 
     def set_text(self, text: str, version_of: int = 0) -> None:
@@ -210,7 +210,7 @@ class Composer(QWidget):
         if not self.excess:
             return ""
         plural = "" if self.excess == 1 else "s"
-        return f"{self.excess:,} token{plural} too many for the model’s context."
+        return f"{self.excess:,} token{plural} over the model’s context limit."
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """Show the tokens of the conversation with this message, and the limit.
@@ -236,9 +236,9 @@ class Composer(QWidget):
         self._tokens.setText(text)
         self._tokens.setVisible(bool(text))
         self._tokens.setToolTip(
-            "The start of the conversation will not fit. Shorten the message or start a new one."
+            "The conversation is too long. Shorten the message or start a new conversation."
             if full and not leaves_out
-            else "How much of the model's context the conversation fills with this message"
+            else "Tokens used by the conversation and this message"
         )
         self._recolour()
 
@@ -255,10 +255,7 @@ class Composer(QWidget):
         if not self.text.strip():
             return
         if self.answering:
-            self._notify(
-                "An answer is being written. Stop it (Esc) or wait, then send: only a message of "
-                "words can wait here."
-            )
+            self._notify("Attachments cannot be queued. Stop the answer (Esc), or send them later.")
         elif self.blocked:
             self._announce(self.blocked)
             if self._remedy.isVisible():
@@ -319,7 +316,7 @@ class Composer(QWidget):
         menu.addAction("Files…", self.attach_asked.emit)
         menu.addAction("A folder…", self.folder_asked.emit)
         if sys.platform == "darwin":
-            menu.addAction("A part of the screen…", self.screenshot_asked.emit)
+            menu.addAction("Part of the screen…", self.screenshot_asked.emit)
         return menu
 
     def _ask_what_to_attach(self) -> None:
@@ -363,16 +360,14 @@ class Composer(QWidget):
     def _refresh(self) -> None:
         empty = self.field.document().isEmpty()
         blocked = bool(self.blocked or self.excess)
-        attaches = "Attach it as a document" if self._attachable else ""
+        attaches = "Attach as a document" if self._attachable else ""
         self._remedy.setText(self._blocking_remedy if self.blocked else attaches)
         self._notice.setVisible(bool(self._notice.text()))
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
         self._button.show_sign("stop" if self.answering else "send")
         self._button.setEnabled(self.answering or not (empty or blocked))
         asked = "Ask about it" if self.documents.chips else "Write a message"
-        self.field.setPlaceholderText(
-            "Write the next message meanwhile" if self.answering else asked
-        )
+        self.field.setPlaceholderText("Write your next message" if self.answering else asked)
         self._recolour()
 
     def _recolour(self) -> None:
@@ -453,8 +448,8 @@ class RoundButton(SignButton):
         """Become the button to send, or the button to stop."""
         self._sign = sign
         stop = sign == "stop"
-        self.setAccessibleName("Stop the answer" if stop else "Send the message")
-        self.setToolTip("Stop the answer (Esc)" if stop else "Send (Enter)")
+        self.setAccessibleName("Stop answer" if stop else "Send message")
+        self.setToolTip("Stop answer (Esc)" if stop else "Send (Enter)")
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

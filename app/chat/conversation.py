@@ -27,15 +27,14 @@ from engine.tools.turn import Permissions
 from models.errors import Problem
 
 DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
-"""How a conversation is answered for which nothing was chosen: as the model's makers recommend.
+"""Settings of a conversation without its own: sampling as the model's makers recommend.
 
-Of a long one the first turn stays, which often says what all is about, and the cache still holds
-all up to it; the latest turns matter most for what comes next.
+When the context is full, the middle is left out: the first turn usually states the task and is
+still in the cache, and the latest turns matter most for the next answer.
 """
 
 _SAME_WORDS = (
-    "With the preset “Exact (greedy)” a model gives the same answer every time. "
-    "Another preset varies it."
+    "The preset “Exact (greedy)” always gives the same answer. Choose another preset to vary it."
 )
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
@@ -43,7 +42,7 @@ _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a command is given, to which it is bound. A new `conversation`, None, is known by its
-    `visit`. `message` is the one of which another version is sent, 0 for none."""
+    `visit`. `message` is the message that gets another version, 0 for none."""
 
     visit: int
     conversation: int | None
@@ -64,8 +63,8 @@ class OpenConversation(QObject):
         changed(int): the branch changed; this many messages at its beginning are the same.
         described(): the record changed: its title, its settings or its queue.
         refused(str, Problem, Place): a text could not be stored. Give it back there.
-        hid(int, int): so many messages after the one that has a newer version now are no longer
-            shown; and the id of the last one.
+        hid(int, int): the number of messages after an earlier version that are no longer shown,
+            and the id of the last of them.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
         deleted(DeletedMessages): messages were deleted. A window offers to undo it.
@@ -145,7 +144,7 @@ class OpenConversation(QObject):
         return next((message for message in self.branch if message.id == id), None)
 
     def sent(self, message: int, place: int) -> tuple[Sent, int] | None:
-        """Return what was sent with a message, and the number of its document at this place."""
+        """Return the sent part of a message, and the number of its document at this place."""
         found = self.message(message)
         sent = None if found is None else found.sent
         return None if sent is None else (sent, sent.documents[place].number)
@@ -196,7 +195,7 @@ class OpenConversation(QObject):
     def open(self, conversation: int, *, at: int | None = None, words: str = "") -> None:
         """Show another conversation, on the branch with the message `at`; then `reached` is sent.
 
-        `words` are those that a search found in that message.
+        `words` are the hits of a search in that message.
         """
         self._asked += 1
         self._coming, asked = conversation, self._asked
@@ -251,7 +250,8 @@ class OpenConversation(QObject):
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """The messages that wait for the end of an answer, without one that is on its way."""
+        """The messages that wait for the end of an answer, without the message that is being
+        sent."""
         waiting = self.record.queued if self.record is not None else ()
         return waiting[1:] if waiting[:1] == (self.on_its_way,) else waiting
 
@@ -282,7 +282,7 @@ class OpenConversation(QObject):
         self._send(self.place, steps, text, back=not queued)
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message beside it, with the same documents, and have it
+        """Send another version of a message with the same documents, and have it
         answered."""
         place, found = replace(self.place, message=message), self.message(message)
         before = None if found is None else found.sent
@@ -290,7 +290,7 @@ class OpenConversation(QObject):
         self._send(place, steps, text, back=True)
 
     def edit_answer(self, message: int, text: str) -> None:
-        """Store another version of an answer beside it, marked as edited by the user."""
+        """Store another version of an answer, marked as edited by the user."""
         place = replace(self.place, message=message)
 
         def steps() -> Steps:
@@ -305,7 +305,7 @@ class OpenConversation(QObject):
     def delete_message(self, message: int) -> None:
         """Delete a message, unless an answer is being written."""
         if self.busy:
-            self.remarked.emit("An answer is being written. Stop it, then delete the message.")
+            self.remarked.emit("An answer is in progress. Stop it, then delete the message.")
             return
         place = self.place
 
@@ -313,14 +313,12 @@ class OpenConversation(QObject):
             change: DeletedMessages = yield self._store.delete_message(message)
             yield from self._show_stored(place, change.conversation)
             self.deleted.emit(change)
-            self.remarked.emit(
-                f"{change.in_words}. Undo in the Edit menu brings back what is gone."
-            )
+            self.remarked.emit(f"{change.in_words}. To restore, choose Undo in the Edit menu.")
 
         self._run(steps())
 
     def regenerate(self, message: int) -> None:
-        """Write another answer beside this one, or the first answer to a message without any."""
+        """Write another version of an answer, or the first answer to a message."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy:
             return
@@ -342,7 +340,7 @@ class OpenConversation(QObject):
         self._send(self.place, steps())
 
     def go_on(self, message: int) -> None:
-        """Continue an answer that was cut off, in another answer beside it."""
+        """Continue an answer that was cut off, as another version of it."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy or not can_go_on(found):
             return
@@ -381,9 +379,9 @@ class OpenConversation(QObject):
     def delete_document(self, number: int) -> None:
         """Delete a document for good. In all messages, a line takes its place."""
         record, place = self.record, self.place
-        writing = {one.message.conversation for one in self._answers.unfinished}
+        writing = {writing.message.conversation for writing in self._answers.unfinished}
         if record is None or self.on_its_way is not None or record.id in writing:
-            self.remarked.emit("An answer is being written. Stop it, then delete the document.")
+            self.remarked.emit("An answer is in progress. Stop it, then delete the document.")
             return
 
         def steps() -> Steps:
@@ -393,7 +391,7 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def stop(self) -> None:
-        """Stop the answer that is being written."""
+        """Stop answer that is being written."""
         if self.branch:
             self._answers.cancel(self.branch[-1].id)
 
@@ -544,7 +542,7 @@ class OpenConversation(QObject):
                 self.failed.emit(problem)
 
         if self.busy:
-            fail(Problem("An answer is still being written.", "Wait for it, or stop it."))
+            fail(Problem("An answer is in progress.", "Wait for it, or stop it."))
         else:
             self.sends[place] = text
             self._stepper.run(sending(), failed=fail)
@@ -583,7 +581,8 @@ class OpenConversation(QObject):
         self.changed.emit(kept)
 
     def _show_newer(self, branch: tuple[Message, ...]) -> None:
-        """Show a branch that may have a newer version of a message, and say what it hides."""
+        """Show a branch that may have a newer version of a message, and report the messages that it
+        hides."""
         ids = {message.id for message in branch}
         hidden = [message for message in self.branch if message.id not in ids]
         self._show(branch)
@@ -672,7 +671,7 @@ def _with_stretches(events: Sequence[Event], stretches: Sequence[Stretch]) -> li
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:
-    """Return the request, changed to keep on disk what is read, if a document is given whole.
+    """Return the request, changed to cache the prompt on disk, if a document is given whole.
     Prompts with passages rarely begin alike."""
     given = [document for message in branch if message.sent for document in message.sent.documents]
     if not any(document.whole for document in given):

@@ -1,7 +1,7 @@
-"""Shows the draft of a round in the answer, where its words would stand.
+"""Shows the draft of a round in the answer, where its words would appear.
 
 The words lie over the message, after its last line: nothing of the text is changed or moved for
-them. Of a tree the most promising branch is shown. Before the first round, says what is done.
+them. A tree is shown as its most promising branch. Before the first round, shows a status line.
 Knows rounds and a view; not when a round is shown (`app.rounds.pace`).
 """
 
@@ -46,7 +46,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*\Z")  # that ends a code block
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """The end of the text: where the next word would stand, and how lines go on there.
+    """The end of the text: where the next word would appear, and how lines continue.
 
     `first` is the rest of the last line, `rest` the first line below it; both are as high as a
     line. `breaks`: the line ends at the end of the text that are not shown yet. `gap` is the pixels
@@ -63,7 +63,7 @@ class _Edge:
 
 
 class DraftAhead(QWidget):
-    """Lies over a message while its answer is written. The pointer reaches what is below it.
+    """Lies over a message while its answer is written. The pointer reaches the text below it.
 
     Attributes: `line`, the words before the first round; `round`, the round whose draft is shown,
     or None; `calm`: nothing moves.
@@ -106,7 +106,7 @@ class DraftAhead(QWidget):
         self.follow()
 
     def show_round(self, round: Round | None) -> None:
-        """Show the draft of a round; after its verdict, what was not accepted."""
+        """Show the draft of a round; after its verdict, the tokens that were not accepted."""
         self.line, self._share = "", None
         self.round, self._since = round, self._clock()
         self.follow()
@@ -220,7 +220,7 @@ class DraftAhead(QWidget):
         self, words: list[tuple[str, Fate]], edge: _Edge
     ) -> tuple[str, list[QTextLayout.FormatRange], set[int]]:
         """Return the words as they are laid out, their formats, and the places in it at which
-        paragraphs begin: an empty line is no line there, but a gap."""
+        paragraphs begin: an empty line becomes a gap."""
         text, breaks = self._lead(words[0][0], edge), edge.breaks
         formats, paragraphs = list[QTextLayout.FormatRange](), set[int]()
         begun = bool(self._view.document().lastBlock().text()) or edge.gap is None

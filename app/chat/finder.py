@@ -93,8 +93,8 @@ class Finder(QObject):
         self._go_to(places[at])
 
     def show_words(self, row: MessageRow, words: str) -> bool:
-        """Mark all of these words in one message, and go to where all of them stand, or else to the
-        rarest. Returns whether any was found."""
+        """Mark all of these words in one message, and go to the place with all of them, or else to
+        the rarest. Returns whether any was found."""
         words = words.translate(_NO_QUOTES)
         wanted = pattern_of_any(words)
         self._unmark()
@@ -152,7 +152,7 @@ class Finder(QObject):
             self._slices.stop()
 
     def _follow(self) -> None:
-        """Search what is new: another branch, or more of an answer."""
+        """Search new text: another branch, or more of an answer."""
         if self._wanted is None or not self.bar.isVisible():
             return
         rows = self._transcript.messages

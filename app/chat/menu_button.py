@@ -1,4 +1,4 @@
-"""A button of the composer that opens a menu. Knows how it looks; not what it is about."""
+"""A button of the composer that opens a menu. Knows how it looks; not its choices."""
 
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent

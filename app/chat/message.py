@@ -105,7 +105,7 @@ class MessageWidget(QWidget):
         self.view.tip = lambda place: self.word_marks.tip(place) or self.provenance.tip(place)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
-        self.documents = DocumentChips(removal="Delete the document…")
+        self.documents = DocumentChips(removal="Delete document…")
         self._title = plain_label(clean(name))
         self._ending = plain_label()
         self._ending.setWordWrap(True)
@@ -122,7 +122,7 @@ class MessageWidget(QWidget):
             "Continue", parent=self, font=formats.font, colours=formats.colours
         )
         self.go_on.set_raised()
-        self.go_on.setAccessibleName("Continue this answer where it ends")
+        self.go_on.setAccessibleName("Continue this answer")
         self.go_on.clicked.connect(lambda: commands.go_on(id))
         self.go_on.hide()
         self.figures_line = PartsLabel()
@@ -153,7 +153,7 @@ class MessageWidget(QWidget):
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
-        """The buttons of the message: above its text, or below that of an answer."""
+        """The buttons of the message: below its text."""
         return self._actions.buttons
 
     @property
@@ -174,12 +174,12 @@ class MessageWidget(QWidget):
         return self.view.text.given
 
     def append(self, delta: str) -> None:
-        """Add text. `step` shows it, and then what is ahead of it."""
+        """Add text. `step` shows it, and then the draft after it."""
         self.view.text.append(delta)
         self._look_ahead()
 
     def show_view(self, view: MessageView) -> None:
-        """Show the message so. The next steps write what is in the text."""
+        """Show the message so. The next steps write the changes in the text."""
         before, self.shown = self.shown, view
         text = self.view.text
         if view.stretches != before.stretches:
@@ -360,10 +360,8 @@ class MessageWidget(QWidget):
         address = self.view.anchorAt(point)
         if address:
             clipboard = QGuiApplication.clipboard()
-            menu.addAction(
-                "Copy the link\u2019s address", lambda: clipboard.setText(clean(address))
-            )
-        menu.addAction("Copy the answer" if answer else "Copy the message", self.copy)
+            menu.addAction("Copy link address", lambda: clipboard.setText(clean(address)))
+        menu.addAction("Copy answer" if answer else "Copy message", self.copy)
         menu.addSeparator()
         commands, id = self._commands, self.id
         if answer:
@@ -371,7 +369,7 @@ class MessageWidget(QWidget):
             if not self.go_on.isHidden():
                 menu.addAction("Continue", lambda: commands.go_on(id))
         menu.addAction("Edit", lambda: commands.edit(id))
-        menu.addAction("Duplicate the conversation up to here", lambda: commands.duplicate(id))
+        menu.addAction("Duplicate conversation up to here", lambda: commands.duplicate(id))
         menu.addAction("Delete", lambda: commands.delete(id))
         menu.addSeparator()
         menu.addAction("Select all", self.view.selectAll)

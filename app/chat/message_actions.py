@@ -1,5 +1,5 @@
-"""The buttons of a message in a row: its versions, copy, and edit or regenerate; of an answer, also
-those that show how it was written.
+"""The buttons of a message in a row: its versions, copy, and edit or regenerate; an answer also has
+buttons that show how it was written.
 
 Knows buttons and the commands that they give.
 """
@@ -33,13 +33,13 @@ class MessageActions(QWidget):
         self._id, self._commands = id, commands
         self._number = 1  # of the version
         self._formats = formats
-        self._back = self._button("\u2039", "Version before", partial(self._turn, -1))
-        self._forth = self._button("\u203a", "Version after", partial(self._turn, 1))
+        self._back = self._button("\u2039", "Previous version", partial(self._turn, -1))
+        self._forth = self._button("\u203a", "Next version", partial(self._turn, 1))
         self._versions = plain_label()
         self._copy = self._button("Copy", f"Copy the message by {name}", copy)
         change = self._button(
             "Regenerate" if answer else "Edit",
-            "Write this answer again" if answer else "Edit this message and send it again",
+            "Write this answer again" if answer else "Edit and resend this message",
             lambda: (commands.regenerate if answer else commands.edit)(id),
         )
         self.show_buttons = self._make_show_buttons() if answer else ()
@@ -107,7 +107,7 @@ class MessageActions(QWidget):
             "Replay", "Replay this answer, round by round", lambda: commands.replay(id)
         )
         race = self._button(
-            "Race", "Write it twice: with drafts and without", lambda: commands.race(id)
+            "Race", "Compare speed with and without drafts", lambda: commands.race(id)
         )
         return tokens, replay, race
 

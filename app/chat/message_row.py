@@ -26,7 +26,7 @@ _ASIDE = 32  # of each of its asides
 class MessageRow:
     """A message with or without a widget.
 
-    Attributes: `id`, `role`, `name`, `model`, `created`; `shown`, what it shows apart from its
+    Attributes: `id`, `role`, `name`, `model`, `created`; `shown`, its state apart from its
     text; `widget`, None while it is not built; `top` and `height`, its place in the page; and
     `measured`, False while `height` is an estimate.
     """
@@ -90,7 +90,7 @@ class MessageRow:
             self.widget.append(delta)
 
     def show(self, view: MessageView) -> bool:
-        """Show the message so. The next steps write what is in its text. Returns whether its
+        """Show the message so. The next steps write the changes in its text. Returns whether its
         height may change."""
         before, self.shown = self.shown, view
         resized = view.beside_text != before.beside_text

@@ -30,8 +30,8 @@ _ENDINGS: dict[MessageState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an answer ended. After a failure, `message` says what is wrong, and `remedy` what
-    to do."""
+    """How an answer ended. After a failure, `message` names the fault, and `remedy` the way
+    out."""
 
     state: MessageState = "complete"
     message: str = ""
@@ -52,7 +52,7 @@ class MessageView:
     ending: None while the message is written.
     branch: the number of the version, and the number of versions.
     approval: a call that the user is asked about.
-    pieces, reasoning: the tokens, and those of the reasoning with their time; None if not known.
+    pieces, reasoning: the tokens; the number and time of reasoning tokens; None if not known.
     reasoned: the number of reasoning tokens so far, while the reasoning is written.
     marks: the hits of a search.
     words: the words of an answer that documents have or lack; `marked`, whether they are marked.

@@ -126,7 +126,7 @@ class ConversationPresenter(QObject):
             row.copy()
 
     def _follow(self, kept: int) -> None:
-        """Show the current branch, of which `kept` messages are shown already."""
+        """Show the current branch; its first `kept` messages are shown already."""
         self._transcript.cut(kept)
         self._shown = self._shown[:kept]
         if self._writing and self._writing.message.id not in [m.id for m in self._shown]:
@@ -172,7 +172,7 @@ class ConversationPresenter(QObject):
         if self._drafts is not DraftsInText.OFF:
             keeps = self._calm or self._drafts is DraftsInText.KEEP
             fades_after = math.inf if keeps else _MARKED_SECONDS
-            known = writing.pieces if writing.text else None  # of which nothing is new
+            known = writing.pieces if writing.text else None  # none of them is new
             view = replace(view, pieces=known, fades_after=fades_after, calm=self._calm)
         row.show(view)
         self._show_steps(writing)
@@ -195,7 +195,7 @@ class ConversationPresenter(QObject):
             self._conversation.trace(id, _last, partial(self._show_failure, row))
 
     def _chips(self, sent: Sent) -> tuple[Chip, ...]:
-        return tuple(chip_of_sent(one, self._answers.pictures) for one in sent.documents)
+        return tuple(chip_of_sent(document, self._answers.pictures) for document in sent.documents)
 
     # The answer that is being written
 
@@ -258,7 +258,7 @@ class ConversationPresenter(QObject):
             before = row.shown.approval
             if before is None or before.call.id != call.id:
                 self._announcer.finish()
-                self._announcer.say(f"May the model call {call.name}?")
+                self._announcer.say(f"Allow the model to call {call.name}?")
         asides = _asides(calling.steps, progress)
         self._transcript.show_view(row, replace(row.shown, asides=asides, approval=approval))
 
@@ -388,7 +388,7 @@ class ConversationPresenter(QObject):
             behind = figures.left_out_from + figures.left_out - bool(system_prompt)
             counts = accumulate(len(message.as_chat) for message in self._shown)
             last = sum(count <= behind for count in counts) - 1
-            note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
+            note = f"{figures.left_out:,} messages above were left out of the latest answer."
         for place, row in enumerate(self._transcript.messages):
             said = note if place == last else ""
             if said != row.shown.note:
@@ -415,8 +415,8 @@ def _author(message: Message) -> str:
 def _asides(
     steps: Sequence[Step], progress: Mapping[str, Progress] | None = None
 ) -> tuple[Aside, ...]:
-    """Return the calls of an answer as its text shows them; those of an answer that has ended,
-    without `progress`."""
+    """Return the calls of an answer as its text shows them; without
+    `progress`, for an answer that has ended."""
     return tuple(
         Aside(
             step.place,

@@ -1,7 +1,7 @@
-"""The text field of the composer: plain text that grows with what is written in it.
+"""The text field of the composer: plain text in a field that grows with it.
 
 Knows keys, pasting and its own height. A line that is too long to be laid out at every key is
-kept in several blocks; `text` and what is copied have it whole.
+kept in several blocks; `text` and the clipboard have it whole.
 """
 
 import math
@@ -87,7 +87,7 @@ class PromptEdit(QPlainTextEdit):
 
     @property
     def version_of(self) -> int:
-        """The message of which the text is another version, 0 for none. The document has it, so
+        """The message that gets this text as another version, 0 for none. The document has it, so
         that it is undone with the text."""
         return int(self.document().rootFrame().frameFormat().property(_VERSION_OF) or 0)
 
@@ -209,7 +209,7 @@ class PromptEdit(QPlainTextEdit):
         self.files_held.emit(False)
         super().dropEvent(event)
         if files_in(event.mimeData()) or _is_of_picture(event.mimeData()):
-            event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete what was dropped
+            event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete the dropped files
 
     def createMimeDataFromSelection(self) -> QMimeData:
         cursor = self.textCursor()
@@ -226,7 +226,7 @@ class PromptEdit(QPlainTextEdit):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self.viewport().setFont(self.font())  # drawn behind the placeholder
+            self.viewport().setFont(self.font())  # used by the placeholder
             self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -299,8 +299,10 @@ class PromptEdit(QPlainTextEdit):
         first = self.document().firstBlock()
         # From the layout, which rounds differently from the font.
         line = first.layout().lineAt(0)
-        each = line.height() if line.isValid() else self.fontMetrics().lineSpacing()
-        return math.ceil(min(lines, self._most_lines) * each + 2 * self.document().documentMargin())
+        pitch = line.height() if line.isValid() else self.fontMetrics().lineSpacing()
+        return math.ceil(
+            min(lines, self._most_lines) * pitch + 2 * self.document().documentMargin()
+        )
 
     def _fit(self) -> None:
         """Be as high as the text, up to a limit. Beyond it, scroll."""
@@ -325,7 +327,7 @@ def _is_of_picture(source: QMimeData) -> bool:
 
 
 def types(event: QKeyEvent) -> bool:
-    """Return whether a key writes a character, and is no shortcut."""
+    """Return whether a key writes a character, and is not a shortcut."""
     modifiers = event.modifiers()
     shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (
         modifiers & Qt.KeyboardModifier.AltModifier  # together they are AltGr

@@ -1,7 +1,7 @@
 """Shows the provenance of each token of an answer, over its rendered text.
 
 Colours and lines mark the kinds of tokens (see `app.theme.palette`). Rejected and discarded tokens
-stand where they would have been, small and struck out, as characters that are not copied. While an
+are shown at their places, small and struck out, as characters that are not copied. While an
 answer is written, only its newest tokens are marked, and their colours fade into the text.
 
 The marks are layout formats, as `app.markdown.highlight` uses them: Qt would take some five times
@@ -36,7 +36,7 @@ from app.theme.palette import Palette, line_of, mixed
 _Stretch = tuple[int, int, PieceKind]  # start and end in the document
 _Laid = tuple[int, int, PieceKind, int]  # the same in a block, and how far it has faded
 _LAID = 1  # the state of blocks with marks; new blocks have another
-_LONGEST = 1_000  # characters; a longer piece is no token but text of unknown origin
+_LONGEST = 1_000  # characters; a longer piece is text of unknown origin, not a token
 _MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
 _BETWEEN_ROWS = 6
@@ -57,7 +57,7 @@ _MEANINGS: dict[PieceKind, str] = {
 def describe(piece: Piece) -> str:
     """Describe a token in plain lines: how it came, its probabilities, its round."""
     if not piece.round:
-        return "Text from before the first round: its tokens are not known."
+        return "This text has no token data."
     lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
     place = f", place {piece.position} of the draft" if piece.position else ""
     lines.append(f"round {piece.round}{place}")
@@ -67,16 +67,16 @@ def describe(piece: Piece) -> str:
     if piece.q is not None:
         figures.append(f"q = {piece.q:.3g} (drafter)")
     if piece.confidence is not None:
-        figures.append(f"the drafter's own confidence {piece.confidence:.0%}")
+        figures.append(f"drafter confidence {piece.confidence:.0%}")
     if piece.chance is not None:
         figures.append(f"chance of acceptance {piece.chance:.0%}")
     lines.append("   ".join(figures))
     if piece.chance and piece.q and piece.chance > 1.01 * (piece.p or 0.0) / piece.q:
-        lines.append("(the tokens of a draft are judged together, so it can be above p / q)")
+        lines.append("(drafts are verified together, so it can exceed p / q)")
     if piece.drafter:
         lines.append(f"drafter: {piece.drafter}")
     if piece.alternatives:
-        lines.append("tried in its place and rejected:")
+        lines.append("rejected alternatives:")
     for token in piece.alternatives[:_MOST_ALTERNATIVES]:
         lines.append(f"    {_visible(token.text)}  p = {token.p:.3g}   q = {token.q:.3g}")
     if (more := len(piece.alternatives) - _MOST_ALTERNATIVES) > 0:
@@ -88,7 +88,7 @@ class Provenance(QObject):
     """The provenance of one message's tokens, shown over its text while `shown`.
 
     Attribute: `fades_after`: while it is not shown, each new token is marked for this number of
-    seconds, at the end of which its colour fades. Tokens from before are not new. Signal:
+    seconds; then its colour fades. Tokens from before are not new. Signal:
     `kinds_chosen` with the hidden kinds, which the user has chosen: the text must be written again.
     """
 
@@ -112,7 +112,7 @@ class Provenance(QObject):
         self._rejected: list[RejectedSpan] = []
         self._length = 0  # of the pieces' text
         self._kept: dict[int, list[_Stretch]] = {}  # by token
-        self._laid: dict[int, list[_Laid]] = {}  # what was coloured, by the start of its block
+        self._laid: dict[int, list[_Laid]] = {}  # coloured stretches, by the start of a block
         self._formats: dict[tuple[PieceKind, int], QTextCharFormat] = {}
         self._rewritten = 0  # the number of rewrites of the text when tokens were kept
         self._shown = False
@@ -172,7 +172,7 @@ class Provenance(QObject):
             self._view.text.set_rejected(self._visible_rejected())
 
     def set_colours(self, colours: Palette) -> None:
-        """Use other colours. The text is written anew."""
+        """Use other colours. The text is written again."""
         self._colours = colours
         self._start_over()
 
@@ -391,7 +391,7 @@ class Legend(QWidget):
             word.updateGeometry()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Use a second row if there is no room for all words in one."""
+        """Use a second row if one is too short for all words."""
         super().resizeEvent(event)
         words = [word for word in self.words.values() if not word.isHidden()]
         needed = sum(word.sizeHint().width() + _APART for word in words) + _ROOM_FOR_MORE

@@ -1,8 +1,8 @@
 """Sends queued messages of conversations that no window shows, as their answers end.
 
-A window sends those of its own conversation. A message that would need passages of documents waits
-until a window shows the conversation: only there it is known which. Knows the store and the
-answers; no window.
+A window sends the queued messages of its own conversation. A message that would need passages of
+documents waits until a window shows the conversation: only there it is known which. Knows the store
+and the answers; no window.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from app.steps import Stepper, Steps
 
 
 class QueueSender(QObject):
-    """Listens to the answers, and sends what is queued after them."""
+    """Listens to the answers, and sends the messages queued after them."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class QueueSender(QObject):
 
     def _steps(self, message: Message) -> Steps:
         record, branch = yield self._store.shown(message.conversation)
-        documents = [one for said in branch if said.sent for one in said.sent.documents]
+        documents = [document for said in branch if said.sent for document in said.sent.documents]
         ends_here = bool(branch) and branch[-1].id == message.id
         if (
             not record.queued
             or not ends_here
-            or any(one.among for one in documents)
+            or any(document.among for document in documents)
             or self._shown(record.id)
         ):
             return

@@ -29,15 +29,14 @@ from engine.events import Stats
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _NOT_HERE = (
-    "This answer has no rounds: it was stopped before the first, imported, or written by a "
-    "person.\n\n"
-    "Regenerate writes another version here, with its rounds."
+    "This answer has no statistics: it was stopped early, imported, or edited.\n\n"
+    "Regenerate it to see how it is written."
 )
-_HINT = "When there is an answer, this panel shows how much faster drafting made it, and why."
+_HINT = "Statistics appear here: how much faster drafting made each answer, and why."
 
 
 class RoundsSide(QWidget):
-    """Attributes: `panel`; `hint`, shown in place of the panel while there is no answer; `answer`,
+    """Attributes: `panel`; `hint`, shown in place of the panel before the first answer; `answer`,
     the id of the answer that is shown, 0 for none.
 
     Signals: `stepped(int)`: this answer is shown now, the next or the previous one.
@@ -59,7 +58,7 @@ class RoundsSide(QWidget):
         self._arrange()
         self._recolour()
         self._fit()
-        self.setAccessibleName("Figures of an answer")
+        self.setAccessibleName("Answer statistics")
         answers.happened.connect(self._receive)
         answers.finished.connect(self._on_finished)
         self.show_answer(0)

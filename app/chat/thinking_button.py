@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMenu
 from app.chat.menu_button import MenuButton
 from engine.request import Thinking
 
-_MAKERS = "As the model’s makers set it"
+_MAKERS = "Model default"
 _NAMES: dict[Thinking, str] = {
     "": _MAKERS,
     "on": "On",
@@ -30,7 +30,7 @@ _NAMES: dict[Thinking, str] = {
 class ThinkingButton(MenuButton):
     """Hidden for a model that offers no choice.
 
-    Attributes: `choices`, those of the model, beside its makers' way; `thinking`, the chosen way.
+    Attributes: `choices`, the model's, without its default; `thinking`, the chosen one.
     Signals: `chosen(str)`: the user chose this.
     """
 
@@ -40,7 +40,7 @@ class ThinkingButton(MenuButton):
         super().__init__()
         self.choices: tuple[Thinking, ...] = ()
         self.thinking: Thinking = ""
-        self.setToolTip("Whether the model thinks before it answers, and how much")
+        self.setToolTip("How much the model thinks before answering")
         self.show_choices((), "")
 
     def show_choices(self, choices: Sequence[str], thinking: Thinking) -> None:

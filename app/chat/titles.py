@@ -163,7 +163,7 @@ class TitleWriter(QObject):
                 self._generation = ""
 
     def _settle(self, conversation: int, title: str | None) -> Steps:
-        if (yield self._store.settle_title(conversation, title)):
+        if (yield self._store.set_generated_title(conversation, title)):
             self.titled.emit(conversation)
 
     def _run(self, steps: Steps) -> None:

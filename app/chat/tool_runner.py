@@ -28,7 +28,7 @@ class ToolRunner(QObject):
 
     @property
     def trouble(self) -> str:
-        """A line on tools that are on and cannot be used; empty if there are none."""
+        """A line on tools that are on and cannot be used; empty if all can be used."""
         return ""
 
     def offered(self) -> tuple[Offered, ...]:

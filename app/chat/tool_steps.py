@@ -63,15 +63,17 @@ class ToolSteps(QObject):
         )
 
     def allowed(self, permissions: Permissions) -> tuple[GivenTool, ...]:
-        """Return the tools that are switched on, without those that are never allowed here."""
+        """Return the tools that are switched on, except tools that are never allowed here."""
         tools = self._runner.offered()
-        return given_tools(one for one in tools if (one.server, one.name) not in permissions.never)
+        return given_tools(
+            tool for tool in tools if (tool.server, tool.name) not in permissions.never
+        )
 
     def go_on(self, calling: Calling) -> None:
         """Run the calls that may run; `done` is sent if no call waits."""
-        there = {(tool.server, tool.name) for tool in self._runner.offered()}
+        offered = {(tool.server, tool.name) for tool in self._runner.offered()}
         waiting = [call for call in calling.running if call.id not in self._open]
-        if gone := [call for call in waiting if (call.server, call.tool) not in there]:
+        if gone := [call for call in waiting if (call.server, call.tool) not in offered]:
             calling.put(*(replace(call, state="failed", result=_GONE) for call in gone))
             self.changed.emit(calling)
             return

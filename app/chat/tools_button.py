@@ -1,7 +1,7 @@
 """The button of the composer that says which tools the model may call in this conversation, and
 what runs without asking.
 
-Knows tools and what is allowed; not where that is kept.
+Knows tools and permissions; not where they are stored.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from engine.tools.protocol import Offered
 from engine.tools.turn import Permissions
 from models.in_words import one_line
 
-_UNASKED = ": runs without asking"
+_UNASKED = ": runs automatically"
 
 
 class ToolsButton(MenuButton):
     """Hidden if no tools are set up.
 
-    Attributes: `tools`, those that are switched on; `permissions`, of the conversation.
+    Attributes: `tools`, which are switched on; `permissions`, of the conversation.
     Signals: `permitted(Permissions)`: the user chose this; `settings_asked()`: show the settings of
     tools.
     """
@@ -34,19 +34,19 @@ class ToolsButton(MenuButton):
         super().__init__()
         self.tools: tuple[Offered, ...] = ()
         self.permissions = Permissions()
-        self.setToolTip("Which tools the model may call in this conversation")
+        self.setToolTip("Tools for this conversation")
         self.show_tools((), self.permissions, set_up=False)
 
     def show_tools(
         self, tools: Sequence[Offered], permissions: Permissions, *, set_up: bool
     ) -> None:
-        """Show these tools and what is allowed. `set_up`: the user has set up any tools, perhaps
+        """Show these tools and permissions. `set_up`: the user has set up any tools, perhaps
         none that can be used now."""
         self.tools = tuple(sorted(tools, key=lambda tool: (tool.server, tool.name)))
         self.permissions = permissions
         on = sum((tool.server, tool.name) not in permissions.never for tool in self.tools)
         text = f"Tools: {on}" if on else "Tools: off"
-        self.say(text, name=f"Tools: {on} of {len(self.tools)} may be called here")
+        self.say(text, name=f"Tools: {on} of {len(self.tools)} enabled")
         self.setVisible(set_up)
 
     def choices_menu(self) -> QMenu:
@@ -66,10 +66,10 @@ class ToolsButton(MenuButton):
         if self.tools:
             menu.addSeparator()
             everything = frozenset((tool.server, tool.name) for tool in self.tools)
-            off = menu.addAction("Switch all off in this conversation")
+            off = menu.addAction("Turn all off here")
             off.triggered.connect(partial(self.permitted.emit, Permissions(never=everything)))
             off.setEnabled(not everything <= now.never)
-            again = menu.addAction("Ask about all of them again")
+            again = menu.addAction("Ask before every call again")
             again.triggered.connect(partial(self.permitted.emit, Permissions(never=now.never)))
             again.setEnabled(bool(now.always))
         menu.addSeparator()

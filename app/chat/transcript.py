@@ -48,7 +48,7 @@ _ALL = math.inf
 class Transcript(QScrollArea):
     """Messages, newest last.
 
-    Attributes: `commands`, those of the messages' buttons and menus.
+    Attribute: `commands`, of the messages' buttons and menus.
 
     Signals:
         built: a message has a new widget; connect to its signals.
@@ -84,14 +84,14 @@ class Transcript(QScrollArea):
         self._page.changed.connect(self._place)
         self.setWidget(self._page)
         self._empty: QWidget = plain_label(
-            "Nothing here yet. Write something below.", wraps=True, centred=True
+            "No messages yet. Write one below.", wraps=True, centred=True
         )
         self._empty.setParent(self.viewport())
         self._jump = HoverButton(
             "\u2193  Newest", parent=self, font=formats.font, colours=formats.colours
         )
         self._jump.set_raised()
-        self._jump.setAccessibleName("Jump to the newest line")
+        self._jump.setAccessibleName("Jump to the latest")
         self._jump.clicked.connect(self.jump_to_newest)
         self._jump.hide()
         self._timer = QTimer(self)
@@ -198,7 +198,7 @@ class Transcript(QScrollArea):
         self._empty.setVisible(not self._rows)
 
     def set_empty(self, widget: QWidget) -> None:
-        """Set the widget that is shown while there are no messages."""
+        """Set the widget that is shown in an empty conversation."""
         self._empty.hide()
         self._empty.deleteLater()
         self._empty = widget
@@ -316,7 +316,7 @@ class Transcript(QScrollArea):
         self._work(until=time.monotonic() + _FIRST_BUDGET_SECONDS, near=False)
 
     def _work(self, *, until: float, near: bool = True) -> bool:
-        """Write until that time; without `near`, only what is in sight. Returns whether text is
+        """Write until that time; without `near`, only messages in sight. Returns whether text is
         left."""
         unfinished: MessageRow | None = None
         while (row := self._next(near=near)) is not None and time.monotonic() < until:
@@ -327,7 +327,7 @@ class Transcript(QScrollArea):
             unfinished = None
             self._waiting.remove(row)
             widget.refresh()
-            self._place()  # the height decides what is in sight
+            self._place()  # the height decides which are in sight
         if unfinished is not None and unfinished.widget is not None:
             unfinished.widget.refresh()
             self._place()

@@ -1,7 +1,7 @@
 """A conversation as a web page, and as a PDF of it. The page needs no network: its styles are in
 it, and it has neither pictures nor scripts.
 
-Knows what was said and by whom; not where the page is stored.
+Knows the messages and their authors; not where the page is stored.
 """
 
 from datetime import datetime
@@ -27,7 +27,7 @@ _ENDINGS = {
     "interrupted": "Interrupted",
     "failed": "Failed",
     "cancelled": "Stopped",
-    "length": "Cut at the longest length",
+    "length": "Stopped at the token limit",
 }
 _COMMON = """
 pre { font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace; }

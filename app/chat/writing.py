@@ -115,7 +115,7 @@ class Writing:
     def reasons(self) -> bool:
         """Whether the text so far ends within reasoning."""
         newest = self.stretches[-1:]
-        return self.state == "streaming" and any(one.kind == "reasoning" for one in newest)
+        return self.state == "streaming" and any(stretch.kind == "reasoning" for stretch in newest)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

@@ -56,7 +56,7 @@ def line(call: StepCall) -> str:
 
 
 def laid_out(arguments: str) -> str:
-    """Return arguments as people read them; unchanged if they are no JSON."""
+    """Return arguments as people read them; unchanged if they are not JSON."""
     try:
         return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -69,14 +69,14 @@ def unsent(connection: sqlite3.Connection, conversation: int) -> tuple[tuple[int
 def documents_of(
     connection: sqlite3.Connection, conversation: int
 ) -> tuple[tuple[int, Document], ...]:
-    """Return all documents of a conversation with their numbers, those of other branches too."""
+    """Return all documents of a conversation with their numbers, also of other branches."""
     return _documents(connection, f"{_NUMBERED} ORDER BY a.number", conversation)
 
 
 def send(
     connection: sqlite3.Connection, conversation: int, message: int, sent: Sent | None
 ) -> None:
-    """Store with a message what is sent of its documents, which are then no longer unsent."""
+    """Store the sent parts of a message's documents, which are then no longer unsent."""
     if sent is None:
         return
     _renew(connection, message, sent)
@@ -210,7 +210,7 @@ def _documents(
     except (zlib.error, ValueError, RecursionError) as error:
         raise Problem(
             f"A document of this conversation cannot be read ({str(error)[:80]}).",
-            "What was sent of it is complete. Attach the file again.",
+            "The sent message is complete. Attach the file again.",
         ) from error
 
 

@@ -59,7 +59,7 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
     """Copy the whole file into `folder`, check the copy, and remove backups that are no longer
     kept.
 
-    Raises Damaged if the copy is not sound, and Problem if there is no room.
+    Raises Damaged if the copy is not sound, and Problem if the disk is too full.
     """
     final = folder / f"{now.astimezone(UTC).strftime(_NAME)}{_SUFFIX}"
     partial = final.with_suffix(".partial")
@@ -73,7 +73,7 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
             partial.touch(mode=0o600)
             with problems(), closing(sqlite3.connect(partial, isolation_level=None)) as copy:
                 connection.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log
                 check_sound(copy)
             publish(partial, final)
             size_bytes = final.stat().st_size
@@ -104,7 +104,7 @@ def to_drop(
 
 
 def _period(made: datetime, age: timedelta) -> tuple[object, ...] | None:
-    """Return the period of which one backup is kept; None if it is too old to keep."""
+    """Return the period that keeps one backup; None for a backup that is too old to keep."""
     if age <= ALL_FOR:
         return (made,)
     if age <= DAILY_FOR:

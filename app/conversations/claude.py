@@ -18,7 +18,7 @@ from app.conversations.reading import (
     tree_of,
 )
 from app.conversations.records import Entry, ExportedChat, without_marks
-from app.conversations.spelled import thought
+from app.conversations.think_tags import with_think_tags
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -64,7 +64,7 @@ def _entry(message: dict[str, Any], parent: int | None) -> Entry | None:
         names.append("\n".join(filter(None, (attached(file.get("file_name")), content))))
     names += [attached(file.get("file_name")) for file in objects(message.get("files"))]
     words = _joined((*names, said or text(message.get("text"))))
-    content = thought(thinking, words)
+    content = with_think_tags(thinking, words)
     if not content:
         return None
     return Entry(

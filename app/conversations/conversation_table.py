@@ -89,7 +89,9 @@ def title_for_now(connection: sqlite3.Connection, conversation: int, title: str)
     _set(connection, conversation, title=clean(title))
 
 
-def settle_title(connection: sqlite3.Connection, conversation: int, title: str | None) -> bool:
+def set_generated_title(
+    connection: sqlite3.Connection, conversation: int, title: str | None
+) -> bool:
     """Set the model's title, or None to keep the current title for good. A title that was given
     before stays. Returns whether the title changed."""
     changed = connection.execute(

@@ -128,14 +128,14 @@ def _problem(error: sqlite3.Error) -> Problem | None:
         case sqlite3.SQLITE_FULL:
             return Problem(
                 "The disk is full, so this could not be saved.",
-                "Free some space and try again. What was saved before is safe.",
+                "Free some space and try again. Earlier messages are safe.",
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return damaged(str(error))
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return Problem(
                 "The conversations are open in another Slipstream.",
-                "Use that window, or close it and try again.",
+                "Use that window, or close it first.",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _not_writable(str(error))
@@ -145,15 +145,15 @@ def _problem(error: sqlite3.Error) -> Problem | None:
                 "Check that the disk is there and has space, then try again.",
             )
         case sqlite3.SQLITE_TOOBIG:
-            return Problem("This text is too large to be saved.", "Use a part of it.")
+            return Problem("This text is too large to be saved.", "Send a part of it.")
     return None
 
 
 def damaged(detail: str) -> Damaged:
     """Return the error for a damaged file."""
     return Damaged(
-        f"The file that holds the conversations is damaged ({' '.join(detail.split())[:120]}).",
-        "Open Slipstream again: the newest good backup is restored and the damaged file kept.",
+        f"The conversations file is damaged ({' '.join(detail.split())[:120]}).",
+        "Reopen Slipstream to restore the newest backup. The damaged file is kept.",
     )
 
 

@@ -3,9 +3,9 @@
 It reads our own JSON, which has the whole tree; OpenAI's messages, as a list, as
 `{"messages": [...]}` or as a list of such; the exports of ChatGPT and Claude; LM Studio's
 conversations. All of these may be in a .zip. What we write is itself `{"messages": [...]}` to
-others, with the tree beside it.
+others, with the tree as a further field.
 
-Whatever is in a file, reading it gives chats or one `Problem`. Knows nothing of the store.
+Reading any file gives chats or one `Problem`. Knows nothing of the store.
 """
 
 import json
@@ -37,7 +37,7 @@ _KINDS = (
 _ZIP = b"PK\x03\x04"
 _EXPORTED = re.compile(r"conversations(-\d+)?\.json")  # of ChatGPT, and of Claude
 _STATES = {"interrupted": "interrupted", "failed": "failed", "cancelled": "stopped",
-           "length": "cut at the longest length"}  # fmt: skip
+           "length": "stopped at the token limit"}  # fmt: skip
 _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 
@@ -84,7 +84,7 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
             "The .zip file cannot be unpacked here.", "Unpack it, and import its JSON files."
         ) from error
     if not chosen:
-        raise Problem("The .zip file holds no conversations.", _KINDS)
+        raise Problem("The .zip file contains no conversations.", _KINDS)
     return _some(tuple(chats))
 
 
@@ -102,7 +102,7 @@ def _read_packed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[Expor
 def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
     """Return `chats` if there are any, and otherwise raise Problem."""
     if not chats:
-        raise Problem("The file holds no messages.", _KINDS)
+        raise Problem("The file contains no messages.", _KINDS)
     return chats
 
 
@@ -125,7 +125,7 @@ def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
             _KINDS,
         ) from error
     except ValueError as error:  # a number of a million digits
-        raise Problem("The file holds a number that is too long.", _KINDS) from error
+        raise Problem("The file contains a number that is too long.", _KINDS) from error
 
 
 def _too_large() -> Problem:
@@ -141,23 +141,24 @@ def to_json(chat: ExportedChat, pictures: Path = NOWHERE) -> str:
 
 
 def left_out(chat: ExportedChat, pictures: Path, *, whole: bool) -> Counter[str]:
-    """Count what is not in the chat's file: the `whole` tree with its pictures in this folder, as
-    JSON has it, or else the shown branch."""
+    """Count the parts that the chat's file lacks: of the `whole` tree with its pictures in this
+    folder, as JSON has it, or else the shown branch."""
     entries = chat.entries if whole else chat.branch()
     found = Counter({"{} message{} of other versions": len(chat.entries) - len(entries)})
     for entry in entries:
-        gone = [one for one in entry.pictures if not (whole and picture_of(one, pictures))]
-        cut = [one for one in (entry.sent.documents if entry.sent else ()) if one.among]
-        found["{} picture{}"] += len(gone)
-        found["the parts that were not sent of {} document{}"] += len(cut)
+        documents = entry.sent.documents if entry.sent else ()
+        found["{} picture{}"] += sum(
+            not (whole and picture_of(picture, pictures)) for picture in entry.pictures
+        )
+        found["unsent parts of {} document{}"] += sum(bool(d.among) for d in documents)
         found["the rounds of {} answer{}"] += bool(entry.drafter)
     return found
 
 
 def not_in_it(found: Counter[str]) -> str:
-    """Return a sentence about what was left out; empty if nothing was."""
+    """Return a sentence about the parts left out; empty without any."""
     words = (text.format(f"{n:,}", "s" * (n > 1)) for text, n in found.items() if n)
-    return f" Not in it: {', '.join(words)}." if found.total() else ""
+    return f" Not included: {', '.join(words)}." if found.total() else ""
 
 
 def to_markdown(chat: ExportedChat) -> str:

@@ -35,7 +35,7 @@ def delete(connection: sqlite3.Connection, conversations: Sequence[int], *, now_
 
 
 def after_all_deleted(connection: sqlite3.Connection, now_ms: int) -> int:
-    """Return a time for a deletion that no other has: what was deleted at once is one entry."""
+    """Return a time for a deletion that no other has: all deleted at that time is one entry."""
     (latest,) = connection.execute(
         "SELECT max(at) FROM (SELECT max(deleted_ms) AS at FROM conversations "
         "UNION ALL SELECT max(deleted_ms) FROM folders)"
@@ -56,7 +56,7 @@ def move(connection: sqlite3.Connection, *conversations: int, folder: int | None
 
 
 def undo(connection: sqlite3.Connection, change: Undo) -> None:
-    """Put everything back where it was, except what was purged or removed since."""
+    """Put everything back where it was, except conversations and folders removed since."""
     if change.folder is not None:
         connection.execute("UPDATE folders SET deleted_ms = NULL WHERE id = ?", (change.folder.id,))
     connection.executemany(
@@ -67,7 +67,7 @@ def undo(connection: sqlite3.Connection, change: Undo) -> None:
 
 
 def deleted(connection: sqlite3.Connection) -> tuple[Deleted, ...]:
-    """Return what is hidden, the latest first: conversations deleted at once as one entry,
+    """Return the hidden entries, the latest first: conversations deleted at once as one entry,
     and no messages of theirs."""
     found: list[tuple[int, str, Undo | DeletedMessages]] = []
     at_once: dict[int, dict[Filing, str]] = {}
@@ -121,14 +121,14 @@ def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
 
 
 def folders(connection: sqlite3.Connection) -> tuple[Folder, ...]:
-    """All folders, by name."""
+    """Return all folders, by name."""
     rows = connection.execute(f"SELECT {_FOLDER} FROM folders WHERE deleted_ms IS NULL")
     found = map(_folder_of, rows.fetchall())
     return tuple(sorted(found, key=lambda folder: (folder.name.casefold(), folder.id)))
 
 
 def make_folder(connection: sqlite3.Connection, name: str) -> Folder:
-    """A new, empty folder."""
+    """Make an empty folder."""
     return _folder(connection, insert(connection, "folders", name=name))
 
 

@@ -16,7 +16,7 @@ from app.conversations.reading import (
     text,
 )
 from app.conversations.records import Entry, ExportedChat, MessageState, without_marks
-from app.conversations.spelled import thought
+from app.conversations.think_tags import with_think_tags
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -82,7 +82,7 @@ def _entry(version: dict[str, Any], parent: int | None) -> Entry | None:
         if "stats" in info:
             reason = text(fields(info["stats"]).get("stopReason"))
             state = _STATES.get(reason, "complete")
-    content = thought(reasoning, said)
+    content = with_think_tags(reasoning, said)
     if role is None or not content:
         return None
     answer = role == "assistant"

@@ -1,5 +1,5 @@
 """Makes a text a part of a Markdown file, which other programs show: nothing in it is loaded, all
-headings are below the file's own, and what it leaves open is closed."""
+headings are below the file's own, and blocks that it leaves open are closed."""
 
 import re
 

@@ -2,7 +2,7 @@
 one transaction.
 
 Deleted messages are moved, with their traces and documents, into a hidden conversation of their
-own, which is undone, purged and erased like one that was deleted.
+own, which is undone, purged and erased like a deleted conversation.
 """
 
 import json
@@ -74,7 +74,7 @@ def restore(connection: sqlite3.Connection, change: DeletedMessages) -> None:
         "SELECT json_group_array(id) FROM messages WHERE conversation = ?", (change.id,)
     ).fetchone()
     _move(connection, among, change.conversation, top=change.message, parent=parent)
-    if spliced:  # what is there now, and what was deleted there since, was said after it
+    if spliced:  # messages that are or were there since were said after it
         connection.execute(
             "UPDATE messages SET parent = ? WHERE conversation = ? AND parent IS ? AND id > ?",
             (change.message, change.conversation, parent, change.message),
@@ -102,7 +102,7 @@ def _parent(
     if row is not None or parent is None:
         return parent
     branch = tree.branch(connection, change.conversation)
-    return max((one.id for one in branch if one.id < change.message), default=None)
+    return max((message.id for message in branch if message.id < change.message), default=None)
 
 
 def _move(

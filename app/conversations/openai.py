@@ -1,7 +1,7 @@
 """Reads OpenAI's messages: `[{"role", "content"}, ...]`, alone or as `{"messages": [...]}`.
 
 The first system messages become the system prompt. Tool calls and their results are left out: there
-are no tools here to continue with.
+are no such tools here to continue with.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ def _message(value: Any) -> tuple[Role | None, str]:
     if role in _LEFT_OUT if isinstance(role, str) else False:
         return None, ""
     if not isinstance(role, str) or role not in ROLES:
-        raise Unreadable("The role is none of " + ", ".join([*ROLES, *sorted(_LEFT_OUT)]))
+        raise Unreadable("The role must be one of " + ", ".join([*ROLES, *sorted(_LEFT_OUT)]))
     content = value.get("content")
     if not isinstance(content, (str, list, type(None))):
         raise Unreadable("The content is neither a text nor a list of parts")

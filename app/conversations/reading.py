@@ -53,12 +53,12 @@ def parts(value: Any) -> str:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none if it is no list."""
+    """Return the objects of a list; none for another value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def fields(value: Any) -> dict[str, Any]:
-    """Return the fields of an object; none if it is no object."""
+    """Return the fields of an object; none for another value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -98,7 +98,7 @@ def tree_of(
 
 
 def _down_to(name: str, parents: Mapping[str, str], done: Mapping[str, int | None]) -> list[str]:
-    """Return the messages from the first one that is not done down to `name`. A loop, as trees are
+    """Return the messages from the first that is not done down to `name`. A loop, as trees are
     deep."""
     way: list[str] = []
     seen: set[str] = set()

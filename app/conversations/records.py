@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from app.conversations.answer_figures import AnswerFigures
-from app.conversations.spelled import spelled, stretches_in
 from app.conversations.stored_json import read_or, write
+from app.conversations.think_tags import stretches_in, tagged
 from engine.documents import Document
 from engine.documents.prompt import Sent, SentDocument
 from engine.documents.words import WORD
@@ -60,7 +60,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """What stands in the composer: the text of a new message, and the `version` of the message
+    """The composer's contents: the text of a new message, and the `version` of the message
     `version_of` that is being edited, 0 for none."""
 
     text: str = ""
@@ -69,7 +69,7 @@ class Unsent:
 
     @classmethod
     def read(cls, stored: str) -> "Unsent":
-        """Return what is kept as `stored`."""
+        """Return the contents that are kept as `stored`."""
         found = _WITH_EDIT.fullmatch(stored)
         return cls(found[1], int(found[2]), found[3]) if found else cls(stored)
 
@@ -123,7 +123,7 @@ class Undo:
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
     """Deleted messages, as `Store.undo` puts them back: `count` of them, the first with the id
-    `message`. `id`: that of the hidden conversation that they are in."""
+    `message`. `id`: of the hidden conversation that they are in."""
 
     id: int
     conversation: int
@@ -141,7 +141,7 @@ class DeletedMessages:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An entry of the list of what was deleted. `change` is what `Store.undo` and `Store.erase`
+    """An entry of the list of deletions. `change` is what `Store.undo` and `Store.erase`
     take."""
 
     title: str
@@ -171,14 +171,15 @@ class Message:
     steps: tuple[Step, ...] = ()
 
     @property
-    def spelled(self) -> str:
-        """The text to be edited or exported: see `app.conversations.spelled`."""
-        return spelled(self.content, self.stretches) if self.role == "assistant" else self.content
+    def tagged(self) -> str:
+        """The text to be edited or exported: see `app.conversations.think_tags`."""
+        return tagged(self.content, self.stretches) if self.role == "assistant" else self.content
 
     def pictures(self, folder: Path) -> tuple[Picture, ...]:
         """The pictures that the model sees with the message; `folder` has the store's copies."""
-        found = (picture_of(one, folder) for one in (self.sent.documents if self.sent else ()))
-        return tuple(one for one in found if one is not None)
+        documents = self.sent.documents if self.sent else ()
+        pictures = (picture_of(document, folder) for document in documents)
+        return tuple(picture for picture in pictures if picture is not None)
 
     @property
     def as_chat(self) -> tuple[ChatMessage, ...]:
@@ -229,7 +230,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Limits a search to what is not older than `since`, and to answers of the model `target`."""
+    """Limits a search to messages from `since` on, and to answers of the model `target`."""
 
     since: datetime | None = None
     target: str = ""
@@ -265,9 +266,9 @@ class Entry:
     @property
     def prompt(self) -> str:
         """The text that the model got, with documents as they were sent and the names of pictures;
-        of an answer with steps, what it says itself."""
+        of an answer with steps, its own words."""
         if self.steps:
-            return spelled(self.content, self.stretches)
+            return tagged(self.content, self.stretches)
         names = (f"[picture: {one_line(picture.name)}]\n\n" for picture in self.pictures)
         return self.content if self.sent is None else "".join(names) + self.sent.text
 
@@ -283,8 +284,8 @@ class ExportedChat:
     """A whole conversation outside of the store, for export and import.
 
     `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch that
-    is shown, or None. `folder` is the name of its folder. `pictures`: the files of those that came
-    with it, by their digests. Traces are not exported.
+    is shown, or None. `folder` is the name of its folder. `pictures`: the files of pictures that
+    came with it, by their digests. Traces are not exported.
     """
 
     title: str
@@ -304,7 +305,7 @@ class ExportedChat:
             if entry.parent is not None and not 0 <= entry.parent < index:
                 raise ValueError(f"entry {index} comes before its parent {entry.parent}")
         if self.leaf is not None and not 0 <= self.leaf < len(self.entries):
-            raise ValueError(f"there is no entry {self.leaf} to be shown")
+            raise ValueError(f"entry {self.leaf} is missing, and was to be shown")
 
     def branch(self) -> tuple[Entry, ...]:
         """The entries that are shown, from the first to the leaf."""

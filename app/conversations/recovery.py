@@ -66,13 +66,13 @@ def _replace(path: Path, folder: Path, *, what: str) -> str:
     kept = _keep_aside(path)
     good = backup.newest_good(folder)
     if good is None:
-        outcome = "There is no good backup, so the list starts empty."
+        outcome = "No usable backup was found, so the list is empty."
     else:
         backup.restore(good, path)
         made = good.made.astimezone()
         outcome = f"The backup of {made:%Y-%m-%d} at {made:%H:%M} was restored."
     aside = f" The old file is kept as {kept}." if kept is not None else ""
-    return f"The file that holds the conversations {what}. {outcome}{aside}"
+    return f"The conversations file {what}. {outcome}{aside}"
 
 
 def _keep_aside(path: Path) -> Path | None:

@@ -37,7 +37,7 @@ def _indexed(
 
 
 def _shown(row: str) -> str:
-    """Return the expression of the text that is shown of a message: that of its stretches without
+    """Return the expression of the text that is shown of a message: its stretches without
     the marks and the calls."""
     bare = f"{row}.content"
     for mark in ("think", "/think", "thinking", "/thinking"):
@@ -93,9 +93,9 @@ _CONVERSATIONS = (
     # `titled` is 0 while the model may replace the title. `queued`: the texts that wait for the end
     # of an answer, as a list in JSON. `tools`: what the user decided on tools, as JSON. Both are
     # empty for none.
-    # Deleted messages are kept in a hidden conversation of their own, `taken_from` the one that
-    # they were said in, below the message `taken_parent`. Those after a message that was `spliced`
-    # out follow the one before it.
+    # Deleted messages are kept in a hidden conversation of their own, `taken_from` the conversation
+    # that they were said in, below the message `taken_parent`. Those after a message that was
+    # `spliced` out follow the one before it.
     """
     CREATE TABLE conversations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -122,8 +122,8 @@ _CONVERSATIONS = (
     """,
     # `figures`: as `app.conversations.answer_figures` writes them. `sent`: as
     # `app.conversations.attachments` does. `edited` is 1 if the user changed an answer's text.
-    # `stretches`: what in an answer's text is reasoning, as `app.conversations.spelled` writes it;
-    # NULL if only the text's marks show that, as in an answer that is imported. `steps`: the calls
+    # `stretches`: the kinds of an answer's text, as `app.conversations.think_tags` writes them;
+    # NULL if only the text's marks show that, as in an imported answer. `steps`: the calls
     # of an answer, as `app.conversations.answer_steps` writes them; empty for none.
     """
     CREATE TABLE messages (
@@ -161,7 +161,7 @@ _CONVERSATIONS = (
     """,
 )
 
-# A document stays as it was read: what was sent refers to places in it. `content` is JSON,
+# A document stays as it was read: sent messages refer to places in it. `content` is JSON,
 # compressed, as `app.conversations.attachments` writes it. An attachment without a message is not
 # sent yet; one without a document was deleted, or came by an import without it: its number is not
 # given again.
@@ -189,9 +189,9 @@ _DOCUMENTS = (
     "CREATE INDEX attachments_by_document ON attachments (document)",
 )
 
-# The index of messages has what is shown, so that no mark of a model's template is found, or stands
-# in an excerpt. A view that FTS5 reads may not use json_each. Calls and results are not searched,
-# as documents are not.
+# The index of messages has their shown text, so that no mark of a model's template is found, or
+# is in an excerpt. A view that FTS5 reads may not use json_each. Calls and results are not
+# searched, as documents are not.
 _SEARCH = (
     f"CREATE VIEW message_texts AS SELECT id, {_shown('messages')} AS content FROM messages",
     *_indexed(
@@ -227,7 +227,7 @@ def check(connection: sqlite3.Connection) -> None:
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (objects or application):
         raise Problem(
-            "This file holds no Slipstream conversations: another program made it.",
+            "This file was made by another program.",
             "Move it elsewhere, then open Slipstream again.",
         )
     if version(connection) > VERSION:
@@ -267,7 +267,7 @@ def rebuild_indexes(connection: sqlite3.Connection) -> None:
     """Rebuild the full-text indexes from the texts.
 
     Empties them by hand first: FTS5 cannot start with a broken structure record. The two records
-    are those of an empty index.
+    are the records of an empty index.
     """
     for index in ("message_words", "title_words"):
         for table in ("data", "idx", "docsize"):

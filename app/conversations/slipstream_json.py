@@ -7,7 +7,7 @@
  "pictures": {"digest": "PNG in base64", ...}}
 
 For messages with documents, the contents of `messages` and `sent` are what the model got. In
-`messages` an answer that called tools has only what it says itself.
+`messages` an answer that called tools has only its own words.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ _VERSION = 1
 def write(chat: ExportedChat, pictures: Path) -> dict[str, Any]:
     """Return the chat as plain JSON values, with its pictures as far as they are in this folder."""
     files: dict[str, str] = {}
-    for picture in (one for entry in chat.entries for one in entry.pictures):
+    for picture in (picture for entry in chat.entries for picture in entry.pictures):
         if kept := picture_of(picture, pictures):
             with suppress(OSError):
                 files[kept.digest] = b64encode(Path(kept.path).read_bytes()).decode()
@@ -112,10 +112,10 @@ def _entry(value: Any, index: int) -> Entry:
     state: Any = value.get("state")
     parent: Any = value.get("parent")
     if role not in get_args(Role):
-        raise Unreadable("The role is none of " + ", ".join(get_args(Role)))
+        raise Unreadable("The role must be one of " + ", ".join(get_args(Role)))
     states = [state for state in get_args(MessageState) if state != "streaming"]
     if state not in states:
-        raise Unreadable("The state is none of " + ", ".join(states))
+        raise Unreadable("The state must be one of " + ", ".join(states))
     if parent is not None and not (type(parent) is int and 0 <= parent < index):
         raise Unreadable("The parent is not an earlier message")
     if not isinstance(value.get("content"), str):
@@ -123,7 +123,7 @@ def _entry(value: Any, index: int) -> Entry:
     steps = _values(tuple[Step, ...], value.get("steps"))
     places = [0, *(step.place for step in steps), len(value["content"])]
     if places != sorted(places):
-        raise Unreadable("A call of a tool stands outside of the text")
+        raise Unreadable("A tool call is outside the text")
     return Entry(
         parent=parent,
         role=role,
@@ -144,7 +144,7 @@ def _values[T](kind: type[tuple[T, ...]], value: Any) -> tuple[T, ...]:
         whole = clean(json.dumps(value or [], ensure_ascii=False))
         return decode(kind, json.loads(whole), place="steps")
     except ValueError as error:
-        raise Unreadable("The calls of tools cannot be read") from error
+        raise Unreadable("The tool calls cannot be read") from error
 
 
 def _sent(value: Any) -> Sent | None:
@@ -153,7 +153,7 @@ def _sent(value: Any) -> Sent | None:
     try:
         return sent_from_json(json.dumps(value))
     except ValueError as error:
-        raise Unreadable("What was sent of the documents cannot be read") from error
+        raise Unreadable("The sent documents cannot be read") from error
 
 
 def _date(value: datetime | None) -> str | None:

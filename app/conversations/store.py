@@ -1,6 +1,6 @@
 """Stores every conversation in one SQLite file. A change is on the disk before it is reported.
 
-One thread owns the only connection. Every method, also one that only reads, queues its work for
+One thread owns the only connection. Every method, also to read, queues its work for
 that thread and returns a future at once, so that the window never waits for a disk. The work is
 done in the order of the calls, each call in one transaction: when its future is done, its change is
 on the disk; if it failed, nothing changed, and the caller may try again.
@@ -89,7 +89,7 @@ class Store:
     notice: what the user must know about the opening, such as that the file was damaged and a
         backup restored. None if all was well.
     path: the file. Next to it are the folders `backups`, `attachments` with private copies of PDFs
-        and pictures, `earlier_answers` with what is learned from answers, if the user wants that,
+        and pictures, `earlier_answers` with data learned from answers, if the user wants that,
         and `kept` with what the engine has read of documents.
     """
 
@@ -146,7 +146,7 @@ class Store:
     folders = _queued(filing.folders)
     conversation = _queued(conversation_table.get)
     rename = _queued(conversation_table.rename)
-    settle_title = _queued(conversation_table.settle_title)
+    set_generated_title = _queued(conversation_table.set_generated_title)
     pin = _queued(conversation_table.pin)
     configure = _queued(conversation_table.configure)
     permit = _queued(conversation_table.permit)
@@ -169,9 +169,9 @@ class Store:
         return change
 
     def _forget_learned(self, connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
-        """Delete what was learned or read of these conversations, outside of the file."""
+        """Delete the data learned and cached from these conversations, outside of the file."""
         self._forget_read(attachments.digests(connection, conversations))
-        with _changing(self.earlier_answers, "Earlier answers cannot be deleted, so nothing was"):
+        with _changing(self.earlier_answers, "Nothing was deleted, as past answers could not be"):
             earlier_answers.forget(self.earlier_answers)
 
     archive = _queued(filing.archive)
@@ -212,7 +212,7 @@ class Store:
         return self._submit(self._change_earlier_answers, earlier_answers.end)
 
     def _change_earlier_answers(self, change: Callable[[Path], None]) -> None:
-        with _changing(self.earlier_answers, "The setting for earlier answers was not changed"):
+        with _changing(self.earlier_answers, "The setting for past answers was not changed"):
             change(self.earlier_answers)
 
     # Messages
@@ -249,8 +249,7 @@ class Store:
     def flush_answer(
         self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
     ) -> Future[None]:
-        """Store the answer so far: all its text, steps and events, of which the new ones are
-        added.
+        """Store the answer so far: all its text, steps and events, and add the new ones.
 
         Called about once a second. After a failure, such as a full disk, the next call stores all.
         """
@@ -317,7 +316,7 @@ class Store:
     def _forget_read(self, digests: Iterable[str]) -> None:
         """Delete what the engine has read of these documents. It may hold more of a conversation
         than the document; other conversations only have to read the document again."""
-        with _changing(self.kept, "What was read of a document cannot be deleted, so nothing was"):
+        with _changing(self.kept, "Nothing was deleted, as a document’s cache could not be"):
             for digest in digests:
                 kept_blocks.forget(self.kept, digest)
 
@@ -330,7 +329,7 @@ class Store:
         return self._submit(self._forget_kept)
 
     def _forget_kept(self) -> None:
-        with _changing(self.kept, "What is kept of documents cannot be deleted"):
+        with _changing(self.kept, "The cache of documents cannot be deleted"):
             kept_blocks.forget_all(self.kept)
 
     unsent_documents = _queued(attachments.unsent)
@@ -358,7 +357,7 @@ class Store:
     chat = _queued(tree.chat)
 
     def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
-        """Return those of these conversations that exist, as `chat` does."""
+        """Return the conversations that exist among these, as `chat` does."""
         return self._do(_chats, tuple(conversations))
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
@@ -372,7 +371,7 @@ class Store:
     def back_up_if_due(self) -> Future[bool]:
         """Make a backup if the newest is over an hour old. Returns whether one was made.
 
-        To be called every few minutes. After a Problem there is no new backup; all else is well.
+        To be called every few minutes. After a Problem the backup is missing, and nothing else.
         """
         return self._submit(self._back_up_if_due)
 
@@ -469,5 +468,5 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
 def _chats(
     connection: sqlite3.Connection, conversations: tuple[int, ...]
 ) -> tuple[ExportedChat, ...]:
-    there = {conversation.id for conversation in conversation_table.listed(connection)}
-    return tuple(tree.chat(connection, id) for id in conversations if id in there)
+    existing = {conversation.id for conversation in conversation_table.listed(connection)}
+    return tuple(tree.chat(connection, id) for id in conversations if id in existing)

@@ -17,8 +17,8 @@ def write(value: object) -> str:
 
 
 def read_or[T](kind: type[T], text: str | None, default: T) -> T:
-    """Return what `write` wrote. Returns `default` for an empty text, and for one that is damaged
-    or that this version does not understand."""
+    """Return what `write` wrote. Returns `default` for a text that is empty, damaged, or
+    not understood by this version."""
     try:
         return decode(kind, json.loads(text), place="stored") if text else default
     except (Problem, ValueError, RecursionError):

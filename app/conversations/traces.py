@@ -39,7 +39,7 @@ def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
     except (zlib.error, ValueError) as error:
         raise Problem(
             f"The rounds of this answer cannot be shown ({str(error)[:80]}).",
-            "The answer itself is complete. Ask for another answer to see rounds.",
+            "The answer is complete. Regenerate it to see rounds.",
         ) from error
 
 

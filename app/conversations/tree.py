@@ -27,7 +27,7 @@ from app.conversations.records import (
     title_from,
     to_milliseconds,
 )
-from app.conversations.spelled import stretches_from_json, stretches_to_json
+from app.conversations.think_tags import stretches_from_json, stretches_to_json
 from engine.documents.prompt import Sent
 from engine.events import Event, stretches_of
 from engine.request import Request
@@ -211,8 +211,8 @@ def ask(
 
     Without a conversation, makes a new one with this system prompt and these settings. With
     `instead_of`, the message is another version of that message. With `queued`, it is a queued
-    message, which leaves the queue; the unsent text stays. One that waited follows what was shown
-    `as_of` its sending. `sent` is what the model gets of it, if it has documents. Returns the
+    message, which leaves the queue; the unsent text stays. A message that waited follows the branch
+    shown `as_of` its sending. `sent` is its text for the model, if it has documents. Returns the
     record and the branch, which ends in the answer.
     """
     if instead_of is not None:
@@ -287,7 +287,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
         Entry(
             **{name: getattr(message, name) for name in _EXPORTED},
             parent=above(message),
-            content=message.content if message.steps else message.spelled,
+            content=message.content if message.steps else message.tagged,
             state="interrupted" if message.state == "streaming" else message.state,
             stretches=message.stretches if message.steps else (),
             steps=stopped(message.steps),
@@ -305,7 +305,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
 def add(
     connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int, pictures: Path
 ) -> Conversation:
-    """Store an imported conversation beside the others. `pictures`: the folder of the copies."""
+    """Store an imported conversation. `pictures`: the folder of the copies."""
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
@@ -365,8 +365,8 @@ def _write(
     if not changed:
         get(connection, answer)
         raise Problem(
-            "This answer is finished, so nothing more was written to it.",
-            "Ask for another answer: it will stand beside this one.",
+            "This answer is finished and cannot be changed.",
+            "Regenerate the answer.",
         )
 
 

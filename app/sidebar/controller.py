@@ -111,7 +111,7 @@ class SidebarController(QObject):
         self._stepper.close()
 
     def begin_in_folder(self, folder: int) -> None:
-        """Store a conversation in a folder with what it begins with, and open it."""
+        """Store a conversation in a folder with the folder's instruction and files, and open it."""
 
         def steps() -> Steps:
             found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
@@ -146,7 +146,7 @@ class SidebarController(QObject):
             self._listing.refresh()
 
         def ask_again(problem: Problem) -> None:
-            dialog.open()  # with what was written in it
+            dialog.open()  # with the text written in it
             self.failed.emit(problem)
 
         dialog.accepted.connect(lambda: self._stepper.run(steps(), failed=ask_again))
@@ -160,7 +160,7 @@ class SidebarController(QObject):
             copy = yield self._store.duplicate(conversation, message=message)
             yield self._listing.refresh()
             self._open(copy.id)
-            self.reported.emit("This is the copy. What you write here does not change the other.")
+            self.reported.emit("This is a copy. Changes here do not affect the original.")
 
         self._run(steps())
 
@@ -175,7 +175,7 @@ class SidebarController(QObject):
             done = f"Exported to {path}."
             if form == "print":
                 self.file_made.emit(path)
-                done = "The conversation opens as a PDF. Print it there."
+                done = "The conversation opens as a PDF for printing."
             self.reported.emit(done + exchange.not_in_it(left_out))
 
         self._run(steps())

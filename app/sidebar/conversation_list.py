@@ -133,7 +133,8 @@ class ConversationList(FlatList):
         return self.state() == self.State.EditingState
 
     def go_to(self, index: QModelIndex) -> None:
-        """Make a line the current line, and the only selected one, whatever keys are pressed."""
+        """Make a line the current line, and the only selected one, also while Shift or Ctrl is
+        pressed."""
         select = QItemSelectionModel.SelectionFlag.ClearAndSelect
         self.selectionModel().setCurrentIndex(index, select)
 

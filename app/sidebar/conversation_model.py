@@ -174,8 +174,8 @@ class ConversationModel(QAbstractListModel):
         return QModelIndex()
 
     def lines_of(self, index: Index) -> range:
-        """Return the rows that receive a drop at `index`: those of its group, or all rows outside
-        of groups."""
+        """Return the rows that receive a drop at `index`: the rows of its group, or all rows
+        outside of groups."""
         row = self._rows[index.row()] if index.isValid() else None
         first = last = index.row()
         if row is None or not (row.inside or row.group):
@@ -232,7 +232,7 @@ class ConversationModel(QAbstractListModel):
             case Qt.ItemDataRole.AccessibleTextRole:
                 shown = ", shown" if conversation.id == self._shown else ""
                 if conversation.id in self._elsewhere:
-                    shown = ", shown in another window"
+                    shown = ", open in another window"
                 activity = self._activities.get(conversation.id)
                 doing = f". {long_status(activity)}" if activity else ""
                 pinned = ", pinned" if conversation.pinned else ""
@@ -242,7 +242,7 @@ class ConversationModel(QAbstractListModel):
                 activity = self._activities.get(conversation.id)
                 doing = f"\n{long_status(activity)}" if activity else ""
                 if conversation.id in self._elsewhere:
-                    doing = f"\nAnother window shows it.{doing}"
+                    doing = f"\nOpen in another window.{doing}"
                 return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
         return None
 

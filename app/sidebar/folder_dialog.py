@@ -23,9 +23,7 @@ from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 from models.in_words import one_line
 
-_WORDS = (
-    "New conversations in this folder begin with these. Conversations that exist stay as they are."
-)
+_WORDS = "New conversations in this folder start with these. Existing ones do not change."
 
 
 class FolderDialog(Dialog):

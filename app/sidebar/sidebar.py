@@ -44,7 +44,7 @@ from models.in_words import one_line
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 _TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
           ("Past year", 365))  # fmt: skip
-_LONGEST_ENTRY = 80  # characters of what was deleted
+_LONGEST_ENTRY = 80  # characters of a deleted title
 _NARROWEST = 180  # pixels, at the normal size of the text
 _ANY_MODEL = "Any model"
 _OF_ONE: tuple[Form, ...] = ("html", "pdf", "print")  # several are exported as a .zip
@@ -66,7 +66,7 @@ class Sidebar(QWidget):
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
-        clicked: a conversation was chosen with the pointer: what is typed next is meant for it.
+        clicked: a conversation was chosen with the pointer: the next keys are meant for it.
         hit_chosen(int, object, str): show this message of this conversation, or its start for None;
             with the words of the search.
         new_asked: start a conversation.
@@ -79,7 +79,7 @@ class Sidebar(QWidget):
             its id; ask what new ones in it begin with.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
         undone(object): undo the change that `offer_undo` was given; else `undo_bar.put_back`.
-        deleted_asked: read what was deleted, then `show_deleted`.
+        deleted_asked: read the deletions, then `show_deleted`.
         erased(object): delete for good what this change would bring back.
         duplicate_asked(int): copy this conversation.
         export_asked(int, Form): write it in this form; "print": show it as a PDF to be printed.
@@ -181,19 +181,19 @@ class Sidebar(QWidget):
         self._pages.addWidget(self._list)
         self._pages.addWidget(self._hits)
         self._search.setPlaceholderText("Search")
-        self._search.setAccessibleName("Search in all conversations")
+        self._search.setAccessibleName("Search all conversations")
         self._search.setClearButtonEnabled(True)
         self._search.setMaxLength(500)
         self._search.setTextMargins(4, 0, 0, 0)
         self._more.setAutoRaise(True)
         self._more.setAccessibleName("More commands")
-        self._more.setToolTip("Import, export and more")
+        self._more.setToolTip("Import, export, and more")
         self._more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         for text, days in _TIMES:
             self._when.addItem(text, days)
-        self._when.setAccessibleName("How old")
+        self._when.setAccessibleName("Filter by age")
         self._by.addItem(_ANY_MODEL, "")
-        self._by.setAccessibleName("Which model")
+        self._by.setAccessibleName("Filter by model")
         filters = QHBoxLayout(self._filters)
         filters.setContentsMargins(0, 0, 0, 0)
         filters.setSpacing(6)
@@ -310,8 +310,8 @@ class Sidebar(QWidget):
         self._list.go_to(self._model.index_of(self._model.shown))
 
     def neighbour(self, conversations: Collection[int]) -> int | None:
-        """Return the conversation to show when these are gone: the next one below the one that is
-        shown, or else above it, that no other window shows."""
+        """Return the conversation to show when these are gone: the next below the shown one,
+        or else above it, that no other window shows."""
         listed = [found.id for found in self._model.listed if not found.archived]
         place = listed.index(self._model.shown) if self._model.shown in listed else 0
         around = (*listed[place:], *reversed(listed[:place]))
@@ -353,7 +353,7 @@ class Sidebar(QWidget):
         (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def step(self, by: int) -> None:
-        """Show the conversation before (-1) or after (+1) the one that is shown, skipping those of
+        """Show the conversation before (-1) or after (+1) the shown one, skipping conversations of
         other windows."""
         row = self._model.index_of(self._model.shown).row() + by
         while 0 <= row < self._model.rowCount():
@@ -387,7 +387,7 @@ class Sidebar(QWidget):
         """Offer to undo a change until the bar is closed. `what` names it: "Deleted"."""
         ids = {filing.conversation for filing in change.filings}
         if change.folder is not None:
-            self.undo_bar.add(change, f"{what} the folder {one_line(change.folder.name)}")
+            self.undo_bar.add(change, f"{what} folder {one_line(change.folder.name)}")
         elif len(ids) == 1:
             self.undo_bar.add(change, f"{what}: {''.join(self._model.titles(ids))}")
         else:
@@ -503,15 +503,15 @@ class Sidebar(QWidget):
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
 
     def show_deleted(self, found: Sequence[Deleted]) -> QMenu:
-        """Show a menu of what was deleted, each to be restored, or deleted for good."""
+        """Show a menu of the deletions, each to be restored, or made permanent."""
         menu = QMenu(self)
-        for one in found:
-            title = one_line(one.title)[:_LONGEST_ENTRY].replace("&", "&&")
-            entry = menu.addMenu(f"{one.when.astimezone():%Y-%m-%d %H:%M}  {title}")
-            entry.addAction("Restore", partial(self.undone.emit, one.change))
-            entry.addAction("Delete now", partial(self.erased.emit, one.change))
+        for deletion in found:
+            title = one_line(deletion.title)[:_LONGEST_ENTRY].replace("&", "&&")
+            entry = menu.addMenu(f"{deletion.when.astimezone():%Y-%m-%d %H:%M}  {title}")
+            entry.addAction("Restore", partial(self.undone.emit, deletion.change))
+            entry.addAction("Delete permanently", partial(self.erased.emit, deletion.change))
         if not found:
-            menu.addAction("Nothing was deleted in the last 30 days").setEnabled(False)
+            menu.addAction("Nothing deleted in the last 30 days").setEnabled(False)
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
         return menu
 
@@ -582,7 +582,7 @@ class Sidebar(QWidget):
         archived = bool(subjects) and all(found.archived for found in subjects)
         self.pin_action.setText("Unpin" if pinned else "Pin")
         self.archive_action.setText("Unarchive" if archived else "Archive")
-        self.delete_action.setText("Delete the folder" if folder else "Delete")
+        self.delete_action.setText("Delete folder" if folder else "Delete")
         self.undo_action.setEnabled(bool(self.undo_bar.text))
         self.open_in_window_action.setEnabled(len(subjects) == 1)
         self.duplicate_action.setEnabled(len(subjects) == 1)

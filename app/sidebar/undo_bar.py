@@ -1,4 +1,4 @@
-"""Shows what was deleted, archived or moved last, with a button that undoes it.
+"""Shows the last deletion, archiving or move, with a button that undoes it.
 
 It stays until it is closed, so that no one needs to be quick.
 """
@@ -26,7 +26,7 @@ class UndoBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._changes: list[tuple[int, object, str]] = []  # numbered
-        self._asked: list[tuple[int, object, str]] = []  # those that were to be undone
+        self._asked: list[tuple[int, object, str]] = []  # changes that are being undone
         self._line = StatusLine()
         self._undo = QPushButton("Undo")
         self._undo.clicked.connect(self.undo)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.tool_runner import ToolRunner
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.engine_client.engine_process import Patience
 from app.housekeeping import Program, leave_texts
 from app.markdown.formats import Formats

@@ -76,9 +76,9 @@ def test_the_dialog_names_version_licence_and_places(qtbot, tmp_path):
     assert "Apache-2.0" in told
     assert str(tmp_path / "c.sqlite") in told
     buttons = {button.text(): button for button in dialog.findChildren(QPushButton)}
-    assert not buttons["Show the log"].isEnabled()
+    assert not buttons["Show log"].isEnabled()
     with qtbot.waitSignal(dialog.shown) as shown:
-        buttons["Show the data folder"].click()
+        buttons["Show data folder"].click()
     assert shown.args == [tmp_path]
 
 

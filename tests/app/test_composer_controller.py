@@ -408,7 +408,7 @@ def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypa
     send_button = next(
         one
         for one in composer.findChildren(QAbstractButton)
-        if one.accessibleName() == "Send the message"
+        if one.accessibleName() == "Send message"
     )
     assert not send_button.isEnabled()
     remedy = next(

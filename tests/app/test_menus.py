@@ -58,7 +58,7 @@ def test_the_keys_are_listed(made):
     assert set(made.menus.actions) == {command.name for command in commands}
     dialog = KeysDialog(made.menus, made.window)
     shown = {label.text() for label in dialog.findChildren(QLabel)}
-    assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown
+    assert {"Regenerate last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown
 
 
 def test_the_window_menu_lists_the_windows(made, qtbot):

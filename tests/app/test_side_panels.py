@@ -144,7 +144,7 @@ def test_searching_brings_the_sidebar(open_window, until):
     window.menus.actions["search"].trigger()
     assert window.sidebar.isVisible()
     focused = window.focusWidget()
-    assert focused.accessibleName() == "Search in all conversations"
+    assert focused.accessibleName() == "Search all conversations"
 
 
 def test_a_narrow_window_shows_all_of_its_text(open_window, until):

@@ -16,7 +16,7 @@ from tests.support.app.window_use import answered, send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 THINKS = "ready take thinks serve"
-MAKERS, ON, OFF = "As the model’s makers set it", "On", "Off"
+MAKERS, ON, OFF = "Model default", "On", "Off"
 
 
 def menu(window: Window) -> QMenu:

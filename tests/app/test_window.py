@@ -107,12 +107,11 @@ def test_what_is_being_done_is_shown_at_three_places(open_window, until, tmp_pat
     until(lambda: model.rowCount() == 2)
     spoken = [model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(2)]
     assert any("1,920" in line for line in spoken)
-    assert any("Waiting" in line for line in spoken)
+    assert any("Queued" in line for line in spoken)
     window.conversation.stop()
     until(lambda: window.transcript.streaming is None)
     assert not any(
-        "Waiting" in model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole)
-        for row in range(2)
+        "Queued" in model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(2)
     )
 
 

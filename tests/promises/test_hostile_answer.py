@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QTextEdit
 
 from app.markdown.view import TextView
 from app.replay.scrubber import ReplayDialog
-from app.start import keep_quick
+from app.start import run_idle_work
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
 from tests.support.app.canaries import Listener, Watch, hostile
@@ -95,7 +95,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     window = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
     until(lambda: window.loader.loaded)
     everything_on(window)
-    garbage = keep_quick(windows_of(window))
+    garbage = run_idle_work(windows_of(window))
     meter = Meter(window)
     window.composer.set_text(f"![x](file://{path}) <img src='{listener.address}'> {BIDI}")
     window.composer.send()

@@ -238,8 +238,8 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     ]
     answer = talk.conversation.branch[1]
     assert answer.content == HARMONY.delta + "!!"
-    assert answer.spelled == "<think>\nHm.\n</think>\n\nFour.!!"
-    talk.conversation.edit_answer(answer.id, answer.spelled.replace("Four", "Five"))
+    assert answer.tagged == "<think>\nHm.\n</think>\n\nFour.!!"
+    talk.conversation.edit_answer(answer.id, answer.tagged.replace("Four", "Five"))
     talk.until(lambda: len(talk.conversation.branch) == 2)
     assert talk.conversation.branch[1].as_chat == (
         ChatMessage("assistant", "Five.!!", reasoning="Hm."),

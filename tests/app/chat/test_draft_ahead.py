@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.markdown.document import REASONING
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown

@@ -11,7 +11,7 @@ from app.chat.finder import Finder
 from app.chat.message_row import MessageRow
 from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.markdown.formats import Formats
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 

@@ -29,7 +29,7 @@ from tests.support.app.traces import made_round
 
 Make = Callable[..., MessageWidget]
 Asked = list[tuple[object, ...]]
-_FOR_ALL = ("Edit", "Duplicate the conversation up to here", "Delete", "Select all")
+_FOR_ALL = ("Edit", "Duplicate conversation up to here", "Delete", "Select all")
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_the_menu_of_a_question(make, asked):
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
     assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
-    for entry in ("Edit", "Duplicate the conversation up to here", "Delete"):
+    for entry in ("Edit", "Duplicate conversation up to here", "Delete"):
         found[entry].trigger()
     assert asked == [("edit", 7), ("duplicate", 7), ("delete", 7)]
 
@@ -324,7 +324,7 @@ def test_a_link_can_be_copied(make):
     view = message.view
     place = view.cursorRect(view.document().find("link")).center()
     found = entries(message.menu(view.viewport().mapToGlobal(place)))
-    found["Copy the link\u2019s address"].trigger()
+    found["Copy link address"].trigger()
     assert QGuiApplication.clipboard().text() == "https://example.org/x"
 
 
@@ -345,14 +345,14 @@ def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):
 
 def test_versions(make, asked):
     message = make("a")
-    assert not button(message, "Version before").isVisible()
+    assert not button(message, "Previous version").isVisible()
     show(message, branch=(2, 3))
     assert "2/3" in texts(message)
-    button(message, "Version before").click()
-    button(message, "Version after").click()
+    button(message, "Previous version").click()
+    button(message, "Next version").click()
     assert asked == [("show_version", 7, 1), ("show_version", 7, 3)]
     show(message, branch=(3, 3))
-    assert not button(message, "Version after").isEnabled()
+    assert not button(message, "Next version").isEnabled()
 
 
 CUT: tuple[MessageState, ...] = ("interrupted", "cancelled", "length", "failed")

@@ -1,4 +1,4 @@
-"""The button for tools: which may be called here, and what runs without asking."""
+"""The button for tools: which enabled, and what runs without asking."""
 
 import pytest
 from PySide6.QtGui import QAction

@@ -39,7 +39,7 @@ def jump(transcript: Transcript) -> QWidget:
     return next(
         child
         for child in transcript.findChildren(QWidget)
-        if child.accessibleName() == "Jump to the newest line"
+        if child.accessibleName() == "Jump to the latest"
     )
 
 

@@ -52,7 +52,7 @@ def test_a_page_has_the_shown_branch_and_loads_nothing():
     tags = Tags(page_of(CHAT))
     for part in ("A <b>title</b>", "Be <brief>.", "What is <this>?\n  And that?", "Let me see."):
         assert part in tags.text
-    for part in ("Thinking", "Qwen3", "Cut at the longest length", "More.", "Qwen3, edited"):
+    for part in ("Thinking", "Qwen3", "Stopped at the token limit", "More.", "Qwen3, edited"):
         assert part in tags.text
     assert "Not shown." not in tags.text
     assert "<think>" not in tags.text

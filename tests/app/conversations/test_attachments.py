@@ -405,7 +405,7 @@ def test_what_an_export_leaves_out_is_named(store, tmp_path):
         return exchange.not_in_it(exchange.left_out(chat, folder, whole=whole))
 
     rounds = "the rounds of 2 answers"
-    assert sentence(store.attachments, whole=True) == f" Not in it: {rounds}."
-    assert sentence(tmp_path / "none", whole=True) == f" Not in it: 1 picture, {rounds}."
-    shown = " Not in it: 1 message of other versions, 1 picture, the rounds of 1 answer."
+    assert sentence(store.attachments, whole=True) == f" Not included: {rounds}."
+    assert sentence(tmp_path / "none", whole=True) == f" Not included: 1 picture, {rounds}."
+    shown = " Not included: 1 message of other versions, 1 picture, the rounds of 1 answer."
     assert sentence(store.attachments, whole=False) == shown

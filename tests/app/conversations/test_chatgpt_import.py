@@ -91,9 +91,9 @@ def test_a_zip_is_read_as_it_was_downloaded(tmp_path):
 
 def test_a_zip_without_conversations_is_a_problem():
     for data, message in (
-        (zipped(readme__txt=b"x"), "holds no conversations"),
+        (zipped(readme__txt=b"x"), "contains no conversations"),
         (zipped(conversations__json=b"[}"), "conversations.json in the .zip: the file is not JSON"),
-        (zipped(conversations__json=b"[]"), "holds no messages"),
+        (zipped(conversations__json=b"[]"), "contains no messages"),
         (zipped(conversations__json=export(MAPPING))[:-40], "damaged"),
         (zipped(conversations__json=bytes(LARGEST_BYTES + 1)), "larger than 256 MB"),
     ):
@@ -135,7 +135,7 @@ def test_conversations_without_messages_are_left_out():
     empty = {"title": "Empty", "mapping": {"root": {"message": None, "parent": None}}}
     full = {"title": "Full", "mapping": MAPPING}
     assert [chat.title for chat in parse(json.dumps([empty, full, empty]).encode())] == ["Full"]
-    with pytest.raises(Problem, match="holds no messages"):
+    with pytest.raises(Problem, match="contains no messages"):
         parse(json.dumps([empty]).encode())
 
 

@@ -109,7 +109,7 @@ def test_markdown_is_the_branch_that_is_shown(store):
     store.configure(question.conversation, system_prompt="Be brief.", settings=None).result()
     assert to_markdown(store.chat(question.conversation).result()) == (
         "# Why?\n\n## System\n\nBe brief.\n\n## User\n\nWhy?\n\n"
-        "## Assistant (Qwen3 4-bit + lookup) (cut at the longest length)\n\nIt is\n\n- so\n"
+        "## Assistant (Qwen3 4-bit + lookup) (stopped at the token limit)\n\nIt is\n\n- so\n"
     )
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_one_clear_line():
         (b'{"messages": {}}', "not a list"),
         (b'{"messages": [1]}', "In message 1: this is not an object"),
         (b'[[{"role": "user", "content": "x"}, {"role": ["user"]}]]', "1: in message 2: the role"),
-        (b'[{"role": "wizard", "content": "x"}]', "In message 1: the role is none of"),
+        (b'[{"role": "wizard", "content": "x"}]', "In message 1: the role must be one of"),
         (b'[{"role": "user", "content": {"a": 1}}]', "the content is neither"),
         (b'{"slipstream": 2}', "newer version"),
         (b'{"slipstream": 1, "tree": [{"parent": 0}]}', "In message 1 of the tree: the role"),

@@ -140,12 +140,12 @@ def test_the_model_replaces_no_title_that_was_given(store):
         store.ask(None, "Why?", target="t", drafter="d").result()[0].id for _ in range(4)
     )
     store.rename(given, "Mine").result()
-    assert store.settle_title(named, "The reason").result()
-    assert not store.settle_title(given, "The reason").result()
-    assert not store.settle_title(kept, None).result()
-    assert not store.settle_title(kept, "Too late").result()
+    assert store.set_generated_title(named, "The reason").result()
+    assert not store.set_generated_title(given, "The reason").result()
+    assert not store.set_generated_title(kept, None).result()
+    assert not store.set_generated_title(kept, "Too late").result()
     store.delete(late).result()
-    assert not store.settle_title(late, "Gone").result()
+    assert not store.set_generated_title(late, "Gone").result()
     found = {c.id: (c.title, c.titled) for c in store.conversations().result()}
     assert found == {named: ("The reason", True), given: ("Mine", True), kept: ("Why?", True)}
 

@@ -99,7 +99,7 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
     path.write_bytes(b"nonsense" * 1000)
     with Store.open(path) as store:
         assert store.notice is not None
-        assert "no good backup" in store.notice
+        assert "No usable backup" in store.notice
         assert store.conversations().result() == ()
     (aside,) = kept(path)
     assert aside.read_bytes() == b"nonsense" * 1000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.markdown.copying import fragments, written_text
 from app.markdown.document import REASONING, TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.conversations.spelled import stretches_in
+from app.conversations.think_tags import stretches_in
 from app.markdown.page import Item, TextLine, all_runs
 from app.markdown.streaming import (
     FENCE_LINES,

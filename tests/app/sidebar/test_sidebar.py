@@ -75,7 +75,7 @@ def conversations(sidebar: Sidebar) -> ConversationList:
 
 
 def search(sidebar: Sidebar) -> QLineEdit:
-    return part(sidebar, QLineEdit, "Search in all conversations")
+    return part(sidebar, QLineEdit, "Search all conversations")
 
 
 def found(sidebar: Sidebar) -> FlatList:
@@ -479,7 +479,7 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, qtbot):
 
 
 def test_a_search_is_narrowed_by_age_and_model(sidebar):
-    age, model = (part(sidebar, QComboBox, name) for name in ("How old", "Which model"))
+    age, model = (part(sidebar, QComboBox, name) for name in ("Filter by age", "Filter by model"))
     assert not age.isVisible()
     asked = listen(sidebar.search_changed)
     search(sidebar).setText("boats")

@@ -255,9 +255,7 @@ def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
     until(lambda: sorted(stored(window)) == [1, 2, 3, 5])
     press(menu(), down, right, enter)
     until(lambda: bool(window.conversation.branch) and shown(window) == 3)
-    assert [entry.text() for entry in menu().actions()] == [
-        "Nothing was deleted in the last 30 days"
-    ]
+    assert [entry.text() for entry in menu().actions()] == ["Nothing deleted in the last 30 days"]
     press(menu(), Qt.Key.Key_Escape)
 
 
@@ -284,5 +282,5 @@ def test_an_exports_notice_says_what_is_not_in_it(window, until, tmp_path, form,
     window.store.edit(window.conversation.branch[0].id, "off").result()
     window.sidebar_controller.export(3, form, tmp_path / "chat")
     until(lambda: str(tmp_path / "chat") in window.notices.texts.get("done", ""))
-    assert ("Not in it" in window.notices.texts["done"]) == bool(missing)
+    assert ("Not included" in window.notices.texts["done"]) == bool(missing)
     assert missing in window.notices.texts["done"]

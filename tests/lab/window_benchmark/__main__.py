@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.conversations.records import Entry, ExportedChat
 from app.settings import DraftsInText
-from app.start import keep_quick, make_application, run_window
+from app.start import make_application, run_idle_work, run_window
 from app.window import Window
 from models.files import HOME_VARIABLE
 from tests.support.app.frames import Frame, Meter, let_python_collect, milliseconds
@@ -122,7 +122,7 @@ def _stream(
         if everything:
             window.menus.actions["provenance"].trigger()
         window.presenter.show_drafts(drafts, calm=False)
-        garbage = keep_quick(windows_of(window))
+        garbage = run_idle_work(windows_of(window))
         window.composer.set_text("Write a long answer.")
         window.composer.send()
         meter.turn(lambda: window.conversation.writing)

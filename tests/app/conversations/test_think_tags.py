@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.spelled import (
-    spelled,
+from app.conversations.think_tags import (
     stretches_from_json,
     stretches_in,
     stretches_to_json,
-    thought,
+    tagged,
+    with_think_tags,
 )
 from engine.stretches import Stretch, divided, joined, said
 from tests.support.app.markdown_texts import reasoning
@@ -36,7 +36,7 @@ def test_each_character_has_a_place(text):
     stretches = stretches_in(text)
     assert "".join(part for _, part in divided(text, stretches)) == text
     assert not stretches or sum(one.length for one in stretches) == len(text)
-    assert spelled(text, stretches) == text
+    assert tagged(text, stretches) == text
     assert stretches_from_json(stretches_to_json(stretches), text) == stretches
     assert stretches_from_json(None, text) == stretches_from_json("[7", text) == stretches
 
@@ -45,11 +45,11 @@ def test_each_character_has_a_place(text):
 def test_what_is_spelled_says_the_same(kinds):
     text = "ab." * len(kinds)
     stretches = joined(Stretch(kind, 3) for kind in kinds)  # type: ignore[arg-type]
-    again = spelled(text, stretches)
+    again = tagged(text, stretches)
     for kind in ("reasoning", "content"):
         assert said(again, stretches_in(again), kind) == said(text, stretches, kind)  # type: ignore[arg-type]
 
 
 def test_an_answer_with_its_reasoning_before_it():
-    assert thought(" a\n", "b") == "<think>\na\n</think>\n\nb"
-    assert thought(" ", "b") == "b"
+    assert with_think_tags(" a\n", "b") == "<think>\na\n</think>\n\nb"
+    assert with_think_tags(" ", "b") == "b"

@@ -16,17 +16,17 @@ _Pairs = tuple[tuple[Kind, int], ...]
 _LONE_END = re.compile(r"^</think>[ \t]*$", re.MULTILINE)
 
 
-def thought(reasoning: str, answer: str) -> str:
+def with_think_tags(reasoning: str, answer: str) -> str:
     """Return an answer with its reasoning before it."""
     reasoning = reasoning.strip()
     return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
 
 
-def spelled(text: str, stretches: Sequence[Stretch]) -> str:
+def tagged(text: str, stretches: Sequence[Stretch]) -> str:
     """Return the text so that `stretches_in` finds its reasoning: the text itself, if it does."""
     if stretches_in(text) == tuple(stretches):
         return text
-    return thought(said(text, stretches, "reasoning"), said(text, stretches))
+    return with_think_tags(said(text, stretches, "reasoning"), said(text, stretches))
 
 
 def stretches_in(text: str) -> tuple[Stretch, ...]:
@@ -65,7 +65,7 @@ def stretches_to_json(stretches: Sequence[Stretch]) -> str:
 
 def stretches_from_json(stored: str | None, text: str) -> tuple[Stretch, ...]:
     """Return the stretches that `stretches_to_json` wrote; without them, or if they are damaged,
-    those that the text shows."""
+    the stretches that the text shows."""
     found = read_or(_Pairs, stored, None)
     return (
         stretches_in(text)
