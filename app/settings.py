@@ -170,10 +170,6 @@ class Settings(_Keys):
     last_folder = _text("last_folder")
     """The folder that was chosen last in a file dialog; may be empty."""
 
-    def __init__(self, stored: QSettings) -> None:
-        super().__init__(stored)
-        stored.remove("plain")  # averages over days, which earlier versions compared answers with
-
     def window(self, number: int) -> "WindowSettings":
         """Return the settings of the window with this number, from 1."""
         return WindowSettings(self._stored, number)

@@ -113,8 +113,7 @@ class WindowDialogs(QObject):
         whole = "\n\n".join(f"{title}:\n\n{text}" for title, text in texts_of(call))
         remark = "The model’s call and its result."
         dialog = TextDialog(one_line(line(call)), whole, remark=remark, parent=self._window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        _open(dialog)
 
     @property
     def _title(self) -> str:
@@ -155,8 +154,7 @@ class WindowDialogs(QObject):
                 names=(target, drafts_in_words(drafter, "auto")),
                 parent=self._window,
             )
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.open()
+            _open(dialog)
 
     def replay(self, answer: int) -> None:
         """Open the replay of an answer."""
@@ -180,12 +178,11 @@ class WindowDialogs(QObject):
             self._export("Save the replay as a page", f"{title} replay.html", written)
 
         dialog = ReplayDialog(replay, parent=self._window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.scrubber.export_wanted.connect(partial(self._export_trace, title))
         dialog.scrubber.page_wanted.connect(
             lambda: self._stepper.run(steps(), failed=self.failed.emit)
         )
-        dialog.open()
+        _open(dialog)
 
     def _export_trace_of(self, answer: int) -> None:
         if answer:
@@ -216,13 +213,12 @@ class WindowDialogs(QObject):
             keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
             parent=self._window,
         )
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.applied.connect(
             lambda prompt, request: self._conversation.configure(
                 system_prompt=prompt, settings=request
             )
         )
-        dialog.open()
+        _open(dialog)
 
     def _show_memory(self) -> None:
         loader, settings = self._application.loader, self._application.settings
@@ -230,40 +226,36 @@ class WindowDialogs(QObject):
 
     def show_server(self) -> None:
         """Show the panel of the local server, which stays open next to the chat."""
-        panel = self._window.findChild(ServerPanel)
-        if panel is None:
-            application = self._application
-            panel = ServerPanel(self._window)
-            panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        application = self._application
+        engine, loader = application.engine, application.loader
+
+        def control(panel: ServerPanel) -> None:
             controller = ServerController(
-                panel,
-                application.server,
-                application.settings,
-                loaded=lambda: application.loader.loaded,
+                panel, application.server, application.settings, loaded=lambda: loader.loaded
             )
-            engine = application.engine
-            loader = application.loader
             for change in (loader.loaded_now, loader.failed, engine.unloaded, engine.died):
                 change.connect(controller.show)
-        _come_forward(panel)
+
+        self._show_panel(ServerPanel, control)
 
     def show_tools(self) -> None:
         """Show the panel of tools, which stays open next to the chat."""
-        panel = self._window.findChild(ToolsPanel)
-        if panel is None:
-            panel = ToolsPanel(self._window)
-            panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            ToolsController(panel, self._application.tools)
-        _come_forward(panel)
+        self._show_panel(ToolsPanel, lambda panel: ToolsController(panel, self._application.tools))
 
     def show_macs(self) -> None:
         """Show the panel of several Macs, which stays open next to the chat."""
-        panel = self._window.findChild(MacsPanel)
+        self._show_panel(MacsPanel, lambda panel: MacsController(panel, self._application.macs))
+
+    def _show_panel[P: QDialog](self, kind: type[P], control: Callable[[P], object]) -> None:
+        """Show the panel of this kind in front, after making it if needed."""
+        panel = self._window.findChild(kind)
         if panel is None:
-            panel = MacsPanel(self._window)
+            panel = kind(self._window)
             panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            MacsController(panel, self._application.macs)
-        _come_forward(panel)
+            control(panel)
+        panel.show()
+        panel.raise_()
+        panel.activateWindow()
 
     def _show_settings(self) -> None:
         """Show the settings, which apply at once."""
@@ -321,7 +313,6 @@ class WindowDialogs(QObject):
         self._race_wanted = None
 
 
-def _come_forward(panel: QDialog) -> None:
-    panel.show()
-    panel.raise_()
-    panel.activateWindow()
+def _open(dialog: QDialog) -> None:
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()

@@ -54,17 +54,6 @@ def test_editing_sends_another_version(open_window, until):
     until(lambda: texts(window)[0] == "first")
 
 
-def test_an_edit_can_be_given_up(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    QTest.keyClicks(window.composer.field, "kept")
-    window.menus.actions["edit"].trigger()
-    window.notices.press("edit")
-    assert window.composer.text == "kept"
-    assert not window.composer_controller.editing
-
-
 def here(window: Window) -> int | None:
     """The conversation that is shown, and not only about to be."""
     record = window.conversation.record

@@ -105,13 +105,6 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
         read.window(1).conversation  # noqa: B018  # a number or None, and no error
 
 
-def test_averages_of_earlier_versions_are_dropped(tmp_path):
-    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    stored.setValue("plain/tiny", "2000 40.0")
-    Settings(stored)
-    assert not stored.contains("plain/tiny")
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PATHS, max_size=12))
 def test_paths_are_remembered_newest_first(tmp_path, paths):

@@ -13,36 +13,39 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WIDE, NARROW = 1200, 720
-Make = Callable[[], tuple[QSplitter, SidePanels, Callable[[], str]]]
 
 
 @pytest.fixture
 def make(qtbot, tmp_path):
-    def made() -> tuple[QSplitter, SidePanels, Callable[[], str]]:
+    """Make the panels of a window with these least widths, the middle in second place. Returns the
+    columns, the panels, and what names the shown ones."""
+
+    def made(hidden=(), **widths: int) -> tuple[QSplitter, SidePanels, Callable[[], str]]:
         settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
-        columns = QSplitter()
+        columns, middle = QSplitter(), QWidget()
         qtbot.addWidget(columns)
-        left, middle, right = (QWidget() for _ in range(3))
-        for part, width in ((left, 180), (middle, 0), (right, 300)):
-            part.setMinimumWidth(width)
+        parts = {name: QWidget() for name in widths or ("left", "right")}
+        for name, part in parts.items():
+            part.setMinimumWidth(widths.get(name, 180 if name == "left" else 300))
             columns.addWidget(part)
-        actions = {name: QAction(name) for name in ("left", "right")}
+        columns.insertWidget(1, middle)
+        actions = {name: QAction(name) for name in parts}
         for action in actions.values():
             action.setCheckable(True)
         sides = SidePanels(
             columns,
-            {"left": left, "right": right},
+            parts,
             middle=middle,
             actions=actions,
             settings=settings.window(1),
+            hidden=hidden,
         )
         sides.restore()
 
         def shown() -> str:
-            names = {"left": left, "right": right}
-            for name, side in names.items():
-                assert actions[name].isChecked() != side.isHidden()
-            return " ".join(name for name, side in names.items() if not side.isHidden())
+            for name, part in parts.items():
+                assert actions[name].isChecked() != part.isHidden()
+            return " ".join(name for name, part in parts.items() if not part.isHidden())
 
         return columns, sides, shown
 
@@ -103,37 +106,21 @@ def test_folding_away_is_not_remembered_as_a_wish(make):
     assert shown() == "right"
 
 
-def test_of_three_sides_as_many_are_shown_as_there_is_room_for(qtbot, tmp_path):
-    settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
-    columns = QSplitter()
-    qtbot.addWidget(columns)
-    middle = QWidget()
-    parts = {name: QWidget() for name in ("left", "right", "page")}
-    for part in (*parts.values(), middle):
-        part.setMinimumWidth(200)
-        columns.addWidget(part)
-    sides = SidePanels(
-        columns,
-        parts,
-        middle=middle,
-        actions={name: QAction(name) for name in parts},
-        settings=settings.window(1),
-        hidden=("page",),
-    )
-    sides.restore()
+def test_of_three_sides_as_many_are_shown_as_there_is_room_for(make):
+    columns, sides, shown = make(left=200, right=200, page=200, hidden=("page",))
 
-    def shown(width: int) -> list[str]:
+    def shown_at(width: int) -> str:
         columns.resize(width, 500)
         sides.fit()
-        return [name for name, part in parts.items() if not part.isHidden()]
+        return shown()
 
-    assert shown(1400) == ["left", "right"]
+    assert shown_at(1400) == "left right"
     sides.show("page")
-    assert shown(1400) == ["left", "right", "page"]
-    assert shown(920) == ["left", "page"]
-    assert shown(720) == ["page"]
+    assert shown_at(1400) == "left right page"
+    assert shown_at(920) == "left page"
+    assert shown_at(720) == "page"
     sides.switch("page")
-    assert shown(1400) == ["left", "right"]
+    assert shown_at(1400) == "left right"
 
 
 def test_searching_brings_the_sidebar(open_window, until):

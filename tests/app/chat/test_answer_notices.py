@@ -34,7 +34,7 @@ def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops):
         if notices.texts:
             told.append(len(writing.text))
             stop, go_on = notices.findChildren(Notice)[0].buttons
-            assert (stop.text(), go_on.text()) == ("Stop", "Go on")
+            assert (stop.text(), go_on.text()) == ("Stop", "Continue")
             go_on.click()
             assert notices.texts == {}
 
@@ -89,9 +89,9 @@ AGAIN = {
 @pytest.mark.parametrize(
     ("what", "place", "hidden"),
     [
-        ("an answer", 1, "The 2 messages after it belong to the earlier version."),
-        ("a question", 0, "The 3 messages after it belong to the earlier version."),
-        ("an answer, written again", 1, "The 2 messages after it belong to the earlier version."),
+        ("an answer", 1, "The 2 later messages belong to the earlier version."),
+        ("a question", 0, "The 3 later messages belong to the earlier version."),
+        ("an answer, written again", 1, "The 2 later messages belong to the earlier version."),
         ("a question", 2, None),  # only its own answer
         ("an answer", 3, None),
         ("an answer, written again", 3, None),

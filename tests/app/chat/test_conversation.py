@@ -59,15 +59,6 @@ def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch)
     assert talk.conversation.settings.max_tokens == 5
 
 
-def test_a_new_conversation_is_made_once(begin):
-    talk = begin(SERVE)
-    talk.conversation.configure(system_prompt="Be brief.", settings=None)
-    talk.ask("one")
-    assert len(talk.store.conversations().result()) == 1
-    record = talk.conversation.record
-    assert record.system_prompt == "Be brief."
-
-
 @pytest.mark.parametrize("first", ["say", "configure"])
 def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)

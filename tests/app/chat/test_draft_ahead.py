@@ -111,16 +111,6 @@ def test_a_draft_that_has_no_room_in_the_line_goes_on_in_the_next(make):
     assert page.view.height() == height, "no line is taken for it"
 
 
-@pytest.mark.parametrize("text", ["- item", "```python\nx = 1", "| a | b |\n|-|-|\n| c", "# Head"])
-def test_it_stands_at_the_end_of_any_block(make, text):
-    page = make(text)
-    before = page.picture()
-    page.ahead.show_round(made_round(1, " more")[0])
-    changed = different(before, page.picture())
-    assert changed.isValid()
-    assert changed.top() >= page.view.y()
-
-
 @pytest.mark.parametrize(
     ("text", "draft"),
     [
