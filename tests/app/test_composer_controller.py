@@ -401,7 +401,7 @@ def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypa
     )
     assert not send_button.isEnabled()
     remedy = next(
-        one for one in composer.findChildren(QAbstractButton) if one.text().startswith("Attach it")
+        one for one in composer.findChildren(QAbstractButton) if one.text().startswith("Attach as")
     )
     QTest.mouseClick(remedy, Qt.MouseButton.LeftButton)
     until(lambda: window.composer_controller.documents.attachments.ready)

@@ -158,7 +158,7 @@ def test_a_message_has_its_actions_at_its_end(make):
 
 def test_an_answer_keeps_its_show(make, asked):
     message, question = make("a"), make("b", role="user")
-    names = ("Show how each word was written", "Replay", "Write it twice")
+    names = ("Show how each word was written", "Replay", "Compare speed")
     show(message, ending=Ending())
     assert not any(button(message, name).isVisible() for name in names), "it has no rounds"
     show(message, figures=AnswerFigures(10, 1.0, 0.1, "end"))
@@ -273,14 +273,12 @@ def entries(menu: QMenu) -> dict[str, QAction]:
 def test_the_menu_of_an_answer(make, asked):
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
-    assert list(found) == [
-        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", *_FOR_ALL)
-    ]
+    assert list(found) == [*("Copy", "Copy as Markdown", "Copy answer", "Regenerate", *_FOR_ALL)]
     assert not found["Copy"].isEnabled()
     assert not found["Copy as Markdown"].isEnabled()
     found["Regenerate"].trigger()
     assert asked == [("regenerate", 7)]
-    found["Copy the answer"].trigger()
+    found["Copy answer"].trigger()
     copied = QGuiApplication.clipboard()
     assert copied.text() == message.written
     assert "<strong>two</strong>" in copied.mimeData().html()
@@ -297,7 +295,7 @@ def test_the_menu_of_an_answer(make, asked):
 def test_the_menu_of_a_question(make, asked):
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
-    assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
+    assert list(found) == ["Copy", "Copy message", *_FOR_ALL]
     for entry in ("Edit", "Duplicate conversation up to here", "Delete"):
         found[entry].trigger()
     assert asked == [("edit", 7), ("duplicate", 7), ("delete", 7)]

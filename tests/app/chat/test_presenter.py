@@ -1,7 +1,7 @@
 """The open conversation in the transcript: what is fetched, and when."""
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
@@ -123,6 +123,10 @@ def reasoned(*parts: str) -> list[Event]:
     return events
 
 
+def words_in(widget: QWidget) -> list[str]:
+    return [label.text() for label in widget.findChildren(QLabel) if not label.isHidden()]
+
+
 @pytest.fixture
 def play(begin, formats, qtbot, tmp_path):
     """Begin a talk whose engine plays these events, and show it."""
@@ -201,6 +205,7 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown
     shown.transcript.reveal(rows[5])
     shown.settle()
     assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
+    assert rows[5].shown.note in words_in(rows[5].widget)
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
     assert not any(row.shown.note for row in shown.transcript.messages)

@@ -1,4 +1,4 @@
-"""The button for tools: which enabled, and what runs without asking."""
+"""The button for tools: which are enabled, and which run without asking."""
 
 import pytest
 from PySide6.QtGui import QAction
@@ -52,13 +52,13 @@ def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(
 def test_all_can_be_switched_off_and_asked_about_again(button):
     asked: list[bool] = []
     button.settings_asked.connect(lambda: asked.append(True))
-    assert not action(button, "Ask about all").isEnabled()
-    action(button, "Switch all off").trigger()
+    assert not action(button, "Ask before every").isEnabled()
+    action(button, "Turn all off").trigger()
     assert button.permissions.never == {(tool.server, tool.name) for tool in TOOLS}
-    assert not action(button, "Switch all off").isEnabled()
+    assert not action(button, "Turn all off").isEnabled()
     keys = frozenset((tool.server, tool.name) for tool in TOOLS[:2])
     button.show_tools(TOOLS, Permissions(always=keys - {("files", "write_file")}), set_up=True)
-    action(button, "Ask about all").trigger()
+    action(button, "Ask before every").trigger()
     assert button.permissions == Permissions()
     action(button, "Set up tools").trigger()
     assert asked

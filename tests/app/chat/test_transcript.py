@@ -366,6 +366,8 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(transcript, qtbo
         qtbot.waitUntil(lambda text=text: shows(text))
     message.fold()  # far from the part in sight, and back
     transcript.write_all()
+    transcript.show_view(message, replace(message.shown, pieces=PIECES))
+    transcript.write_all()
     assert message.view.toPlainText() == "ab"
 
 

@@ -312,6 +312,16 @@ def test_a_new_list_keeps_what_is_selected(sidebar):
     assert deleted == [(1, 2)]
 
 
+def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar):
+    deleted = listen(sidebar.deleted)
+    conversations(sidebar).go_to(index(sidebar, 3))
+    sidebar.set_shown(None)  # a new conversation
+    sidebar.set_shown(9)  # its first message is stored, and the list is read again
+    sidebar.set_conversations((*SEVERAL, conversation(9, "New")), now=NOW)
+    sidebar.delete_action.trigger()
+    assert deleted == [(9,)]
+
+
 def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar):
     pinned = listen(sidebar.pinned)
     shown = conversations(sidebar)
