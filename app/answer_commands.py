@@ -105,7 +105,7 @@ class AnswerCommands(QObject):
             self._composer.edit(message.id)
 
     def _delete(self) -> None:
-        """Delete message with the focus, or else the last one."""
+        """Delete the message with the focus, or else the last one."""
         if branch := self._conversation.branch:
             self._conversation.delete_message(self._presenter.focused or branch[-1].id)
 

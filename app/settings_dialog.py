@@ -54,7 +54,7 @@ _THEMES = (
 )
 _DRAFTS = (
     Choice(DraftsInText.FADE, "Fade", "Drafts appear ahead; accepted words fade to plain text"),
-    Choice(DraftsInText.KEEP, "Keep", "Accepted words stay coloured until it is reopened"),
+    Choice(DraftsInText.KEEP, "Keep", "Accepted words stay coloured"),
     Choice(DraftsInText.OFF, "Off", "Only the finished text"),
 )
 _KEYS = (

@@ -477,7 +477,7 @@ class Window(QMainWindow):
     # Notices
 
     def offer_pair(self, pair: Pair) -> None:
-        """Offer to use a pair that has has finished downloading."""
+        """Offer to use a pair that has finished downloading."""
         use = Offer("Use it", lambda: self.application.pairs.use(pair))
         self.notices.say(
             "library", f"{target_name(pair.target)} has finished downloading.", "good", offer=use

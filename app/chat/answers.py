@@ -207,7 +207,7 @@ class Answers(QObject):
         yield self._store.permit(conversation, permissions)
 
     def cancel_in(self, conversations: Collection[int]) -> None:
-        """Stop answers in these conversations."""
+        """Stop the answers in these conversations."""
         for writing in self.unfinished:
             if writing.message.conversation in conversations:
                 self.cancel(writing.message.id)

@@ -391,7 +391,7 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def stop(self) -> None:
-        """Stop answer that is being written."""
+        """Stop the answer that is being written."""
         if self.branch:
             self._answers.cancel(self.branch[-1].id)
 

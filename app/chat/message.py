@@ -203,10 +203,13 @@ class MessageWidget(QWidget):
             self._show_approval(view.approval)
         if view.words != before.words:
             self._show_words(view.words)
-        self.word_marks.set_shown(view.marked)
-        self._actions.set_branches(*view.branch)
-        self._note.setText(view.note)
-        self._note.setVisible(bool(view.note))
+        if view.marked != before.marked:
+            self.word_marks.set_shown(view.marked)
+        if view.branch != before.branch:
+            self._actions.set_branches(*view.branch)
+        if view.note != before.note:
+            self._note.setText(view.note)
+            self._note.setVisible(bool(view.note))
         if view.ending != before.ending and view.ending is not None:
             self._end(view.ending)
         elif view.ahead is not before.ahead:

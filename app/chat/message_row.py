@@ -93,7 +93,7 @@ class MessageRow:
         """Show the message so. The next steps write the changes in its text. Returns whether its
         height may change."""
         before, self.shown = self.shown, view
-        resized = view.beside_text != before.beside_text
+        resized = view.height_values != before.height_values
         self.measured = self.measured and not resized
         if self.widget is not None:
             self.widget.show_view(view)

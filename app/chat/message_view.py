@@ -83,7 +83,7 @@ class MessageView:
     share: float | None = None
 
     @property
-    def beside_text(self) -> tuple[object, ...]:
+    def height_values(self) -> tuple[object, ...]:
         """The values that decide the height of a message with the same text."""
         ways = self.note, self.approval, self.words, self.tokens, self.hidden
         return (*ways, self.documents, self.asides, self.ending)
