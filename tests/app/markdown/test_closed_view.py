@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QSize, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
 
-from app.chat.message import Ending
+from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.markdown.links import ask_to_open
 from app.markdown.view import TextView
@@ -52,7 +52,7 @@ def test_nothing_is_opened(qtbot, formats, listener, canary, monkeypatch):
     )
     transcript.write_all()
     transcript.grab()
-    transcript.show_provenance(True)
+    transcript.show_tokens(True)
     transcript.write_all()
     transcript.grab()
     message.view.selectAll()
