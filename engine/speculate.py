@@ -286,11 +286,11 @@ def draft_and_verify(
                 continue
 
             # Draft, and read the draft in one pass.
-            clock, context, beside = RoundClock(task.clock), len(tokens), task.company.beside
+            clock, context, others = RoundClock(task.clock), len(tokens), task.company.beside
             end = min(limit, context + task.constraint.room)
             room = min(target.begin_round(tokens), end - context - 1)
             offered = candidates_for(target, drafter, tokens)
-            choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
+            choice = policy.choose(offered, most=room, context=context, others=others).within(room)
             draft = _propose(drafter, tokens, choice, task, luck)
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, clock)
@@ -577,7 +577,7 @@ def _measured(
         match=draft.match,
         asked=choice.length,
         rows=reading.rows,
-        beside=reading.beside,
+        others=reading.beside,
         tree=draft.tree,
         path=verdict.path,
     )
@@ -623,10 +623,10 @@ def _write_plain(
         read = [own]
         task.constraint.commit([own])
         seconds = clock.verified()
-        context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
+        context, rows, others = len(tokens) - 1, reading.rows, reading.beside
         edge, first = running and (first or not left), False
         policy.observe(
-            MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, edge=edge)
+            MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, others=others, edge=edge)
         )
         logs = _logprobs_of(likely, (), 1)
         yield RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, logs, edge=edge)

@@ -23,21 +23,19 @@ from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
-from engine.drafters.block_folders import load_block
+from engine.drafters.block import load_block
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.head_network import head_drafter, load_head, other_weights
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
-from engine.drafters.model import ModelDrafter
+from engine.drafters.model import ModelDrafter, ParallelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.pard import ParallelDrafter
 from engine.drafters.reencoding import Writing
-from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
 from models.drafters.folders import PUBLISHED, DrafterFolder

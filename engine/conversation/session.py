@@ -42,7 +42,7 @@ from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
-from engine.drafters.prediction import PredictionDrafter
+from engine.drafters.copying import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, Stats
 from engine.replies.grammars import grammar_of_calls, grammar_of_prose
@@ -241,7 +241,7 @@ class Session:
         other._set_up(
             self._shared,
             decoder,
-            self.drafter.beside(decoder),
+            self.drafter.fork(decoder),
             self.policy.another(),
             self._costs,
             tokens=self._tokens[: decoder.length],

@@ -132,13 +132,13 @@ class MeasuredRound:
     """The observations of one round. Plain rounds have `proposed` 0 and no drafter.
 
     `context`: committed tokens before the round. `asked`: the chosen length; the drafter ran out if
-    fewer were proposed. `rows`: of the whole pass, if `beside` other generations shared it or if a
-    grammar may have forced some; otherwise 0. `tree`: the draft's shape, of which `path` was
-    accepted; None for a chain.
+    fewer were proposed. `others`: the number of other generations that shared the pass. `rows`: of
+    the whole pass, if others shared it or if a grammar may have forced some; otherwise 0. `tree`:
+    the draft's shape, of which `path` was accepted; None for a chain.
 
-    `edge`: a plain pass at an end of a run, on a device beside the host. Nothing ran beside the
-    first such pass, and no other was built beside the last, so neither shows what plain decoding
-    costs.
+    `edge`: a plain pass at an end of a run, on a device that works while the host does. The first
+    such pass had the device to itself, and after the last none was built meanwhile, so neither
+    shows the cost of plain decoding.
     """
 
     proposed: int
@@ -150,7 +150,7 @@ class MeasuredRound:
     match: int = 0
     asked: int = 0
     rows: int = 0
-    beside: int = 0
+    others: int = 0
     tree: Tree | None = None
     path: tuple[int, ...] = ()
     edge: bool = False
@@ -160,12 +160,12 @@ class DraftLengthPolicy(Protocol):
     """Chooses the draft length before every round, and observes the round. Reads no clock."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         """Return the choice for the next round, behind `context` tokens: at most `most` tokens of
         one candidate.
 
-        `beside`: the number of other generations that share the pass; they are taken to do the
+        `others`: the number of other generations that share the pass; they are taken to do the
         same.
         """
 

@@ -69,7 +69,7 @@ class Fixed:
         self._threshold = MatchThreshold()
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         if self._length == 0:
             return DraftChoice(0, Reason(Why.OFF), rounds=64)
@@ -211,9 +211,9 @@ class Automatic:
         self._end = -1  # of the text, where the policy has followed it
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
-        self._trying, self._behind, self._sharing = "", 0, beside + 1
+        self._trying, self._behind, self._sharing = "", 0, others + 1
         self._rounds += 1
         self._follow(context)
         if most <= 0:
@@ -253,7 +253,7 @@ class Automatic:
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
 
     def observe(self, measured: MeasuredRound) -> None:
-        drafted, drafter, sharing = measured.proposed, measured.drafter, measured.beside + 1
+        drafted, drafter, sharing = measured.proposed, measured.drafter, measured.others + 1
         self._end = measured.context + measured.accepted + 1
         passes = self.costs.passes(sharing=sharing, most=drafted + 1)
         if measured.edge:

@@ -103,7 +103,7 @@ class Drafter(Protocol):
         """Forget all but the first `length` committed tokens."""
         return None
 
-    def beside(self, target: Decoder) -> "Drafter":
+    def fork(self, target: Decoder) -> "Drafter":
         """Return a drafter with the same weights for another conversation, which `target` reads.
         If `target` has read something, it is a copy of this one's target: a drafter that reads much
         then returns a copy of itself, so that it does not read that again."""
@@ -138,7 +138,7 @@ class NoDrafter(Drafter):
 
     name = "none"
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return self
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

@@ -25,8 +25,8 @@ class Cascade(Drafter):
         self.dropped = frozenset[str]().union(*(drafter.dropped for drafter in drafters))
         self._proposed = self._drafters[0]  # the last draft
 
-    def beside(self, target: Decoder) -> Drafter:
-        return Cascade(*(drafter.beside(target) for drafter in self._drafters))
+    def fork(self, target: Decoder) -> Drafter:
+        return Cascade(*(drafter.fork(target) for drafter in self._drafters))
 
     def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
         for drafter in self._drafters:

@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.models.cache import KVCache
 from mlx_lm.models.gemma3_text import MLP as GemmaFeedforward
 from mlx_lm.models.qwen3 import MLP as Feedforward
 from mlx_lm.models.rope_utils import initialize_rope
 
+from engine.core.cache import copy_of
 from engine.core.sampling import highest_ids
 from engine.core.split_attention import attend
-from engine.drafters.block import Block, ContextCache
-from engine.drafters.rows import Rows
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
-from models.limits import BLOCK_CONTEXT
+from models.limits import BLOCK_CONTEXT, SPARE_CONTEXT
 
 Confidence = Callable[[mx.array], mx.array]
 
@@ -31,6 +31,46 @@ def _rotary(rotation: Rotation) -> nn.Module:
     return initialize_rope(
         rotation.dims, rotation.base, rotation.interleaved, scaling, rotation.longest
     )
+
+
+class ContextCache:
+    """One layer's keys and values of the newest context positions.
+
+    A block sees `shown` of them; some more are held, so that a little can be taken back.
+    """
+
+    def __init__(self, shown: int) -> None:
+        self._shown = shown
+        self._held = KVCache()
+
+    def copy(self) -> "ContextCache":
+        """Return a copy, which can be continued in another way."""
+        other = ContextCache(self._shown)
+        other._held = copy_of(self._held)
+        return other
+
+    @property
+    def state(self) -> list[mx.array]:
+        """The keys and values that are held."""
+        return [] if self._held.empty() else [self._held.keys, self._held.values]
+
+    def append(self, keys: mx.array, values: mx.array) -> None:
+        """Append the keys and values of the next positions, (1, heads, n, dim) each."""
+        keys, values = self._held.update_and_fetch(keys, values)
+        if self._held.offset > self._shown + 2 * SPARE_CONTEXT:
+            kept = self._shown + SPARE_CONTEXT
+            self._held.state = keys[..., -kept:, :], values[..., -kept:, :], kept
+
+    def with_block(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Return the shown context's keys and values, then the block's own, which are not kept."""
+        first = max(self._held.offset - self._shown, 0)
+        all_keys, all_values = self._held.update_and_fetch(keys, values)
+        self._held.trim(keys.shape[2])
+        return all_keys[..., first:, :], all_values[..., first:, :]
+
+    def cut(self, positions: int) -> None:
+        """Forget the newest `positions`."""
+        self._held.trim(positions)
 
 
 class BlockAttention(nn.Module):
@@ -72,7 +112,7 @@ class BlockAttention(nn.Module):
         if self.gated:
             queries, gate = mx.split(queries, 2, axis=-1)
         queries = self._rotate(self.q_norm(queries).swapaxes(1, 2), offset=position)
-        keys, values = cache.beside(*self._keys_and_values(x, position))
+        keys, values = cache.with_block(*self._keys_and_values(x, position))
         mixed = attend(
             mx.fast.scaled_dot_product_attention,
             queries,
@@ -167,21 +207,30 @@ class DFlash(nn.Module):
             x = layer(x, position, each)
         return x
 
-    def slots(self, states: mx.array, logits: mx.array) -> Block:
+    def slots(self, states: mx.array, logits: mx.array) -> "Slots":
         """Return the normed states (n, width) and logits (n, rows) of the block's slots."""
         return Slots(logits)
 
 
 class Slots:
-    """Slots whose logits do not depend on each other's tokens."""
-
-    confidence: Confidence | None = None
+    """The slots of a block that was read, from which tokens are drawn in turn. Here their logits,
+    (n, rows), do not depend on each other's tokens."""
 
     def __init__(self, logits: mx.array) -> None:
-        self._logits = iter(logits[:, None])
+        self._logits = logits
+        self._slot = -1
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """Return the network's own estimate that the token drawn last is accepted: (1,) to (1,).
+
+        None if the network makes no estimate."""
+        return None
 
     def read(self, previous: mx.array) -> mx.array:
-        return next(self._logits)
+        """Return the next slot's logits, (1, rows), after the token `previous`, (1,)."""
+        self._slot += 1
+        return self._logits[self._slot : self._slot + 1]
 
 
 class DynamicConvolution(nn.Module):
@@ -265,62 +314,26 @@ class DFlash2(DFlash):
         )
         self._candidates = sizes.candidates
 
-    def slots(self, states: mx.array, logits: mx.array) -> Block:
+    def slots(self, states: mx.array, logits: mx.array) -> "Slots":
         return SelectedSlots(self.candidate_selector, states, logits, self._candidates)
 
 
-class SelectedSlots:
+class SelectedSlots(Slots):
     """Slots where one of the likeliest `count` tokens is drawn, scored by the one before it."""
-
-    confidence: Confidence | None = None
 
     def __init__(
         self, selector: CandidateSelector, states: mx.array, logits: mx.array, count: int
     ) -> None:
-        self._selector, self._logits = selector, logits
+        super().__init__(logits)
+        self._selector = selector
         self._candidates = highest_ids(logits, count)
         self._projected = selector.hidden_projection(states).astype(mx.float32)
-        self._slot = -1
 
     def read(self, previous: mx.array) -> mx.array:
-        self._slot += 1
+        logits = super().read(previous)
         here = slice(self._slot, self._slot + 1)
-        candidates, logits = self._candidates[here], self._logits[here]
+        candidates = self._candidates[here]
         scores = mx.take_along_axis(logits, candidates, axis=-1)
         scores = scores + self._selector.bonus(previous, self._projected[here], candidates)
         impossible = mx.full(logits.shape, -mx.inf)
         return mx.put_along_axis(impossible, candidates, scores.astype(mx.float32), axis=-1)
-
-
-class BoundNetwork:
-    """A network with what it borrows of its target: a `BlockNetwork`.
-
-    `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
-    `rows` as `BlockNetwork.rows`.
-    Attributes: `weights`, the network; `embed`, `read_out`.
-    """
-
-    def __init__(
-        self,
-        network: DFlash,
-        shape: BlockShape,
-        *,
-        embed: Callable[[mx.array], mx.array],
-        read_out: Callable[[mx.array], mx.array],
-        rows: Rows | None = None,
-    ) -> None:
-        self.taps, self.most = shape.taps, shape.most
-        self.weights, self._shape = network, shape
-        self.embed, self.read_out, self.rows = embed, read_out, rows
-        self.extend = network.extend
-
-    def make_cache(self) -> list[ContextCache]:
-        return [ContextCache(layer.self_attn.shown) for layer in self.weights.layers]
-
-    def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        first, rows = self._shape.first_slot, self._shape.rows(length)
-        ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
-        states = self.weights(self.embed(ids), position, cache)
-        states = self.weights.norm(states[:, first : first + length])
-        logits = self.read_out(states)[0].astype(mx.float32)
-        return self.weights.slots(states[0], logits)

@@ -8,8 +8,7 @@ row proposes a token, too. Embedding and output layer are copies of the target's
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.drafters.block import Block
-from engine.drafters.dflash import Confidence, DFlash
+from engine.drafters.dflash import Confidence, DFlash, Slots
 from models.drafters.blocks import BlockShape
 
 
@@ -105,11 +104,11 @@ class DSpark(DFlash):
         if confidence is not None:
             self.confidence_head = confidence
 
-    def slots(self, states: mx.array, logits: mx.array) -> Block:
+    def slots(self, states: mx.array, logits: mx.array) -> Slots:
         return MarkovSlots(states, logits, self.get("markov_head"), self.get("confidence_head"))
 
 
-class MarkovSlots:
+class MarkovSlots(Slots):
     """Slots whose logits depend on the token before each."""
 
     def __init__(
@@ -119,9 +118,8 @@ class MarkovSlots:
         markov: MarkovHead | None,
         confidence: ConfidenceHead | None,
     ) -> None:
-        self._states, self._logits = states, logits
-        self._markov, self._head = markov, confidence
-        self._slot = -1
+        super().__init__(logits)
+        self._states, self._markov, self._head = states, markov, confidence
         self._features = states[:0]
         if markov is not None:
             self._running = markov.begin()
@@ -131,10 +129,8 @@ class MarkovSlots:
         return None if self._head is None else self._confidence
 
     def read(self, previous: mx.array) -> mx.array:
-        self._slot += 1
-        here = slice(self._slot, self._slot + 1)
-        state, logits = self._states[here], self._logits[here]
-        self._features = state
+        logits = super().read(previous)
+        self._features = state = self._states[self._slot : self._slot + 1]
         if self._markov is None:
             return logits
         word = self._markov.embed(previous)
@@ -157,8 +153,7 @@ def _markov(shape: BlockShape) -> MarkovHead | None:
     sizes, width = shape.markov, shape.hidden_size
     if sizes is None:
         return None
-    if sizes.form == "gated":
-        return GatedMarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank, width=width)
-    if sizes.form == "recurrent":
-        return RecurrentMarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank, width=width)
-    return MarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank)
+    if sizes.form == "plain":
+        return MarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank)
+    head = GatedMarkovHead if sizes.form == "gated" else RecurrentMarkovHead
+    return head(sizes.tokens, sizes.rows, rank=sizes.rank, width=width)

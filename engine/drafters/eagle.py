@@ -1,8 +1,9 @@
 """EAGLE-3 and EAGLE: networks that others have trained to continue hidden states.
 
-EAGLE-3 (arXiv 2503.01840) mixes the states of some layers; its first layer attends over them beside
-the embedding of the token that came next, and it has an output layer of its own, mostly for a part
-of the vocabulary. EAGLE (2401.15077; EAGLE-2, 2406.16858, has the same weights) mixes the embedding
+EAGLE-3 (arXiv 2503.01840) mixes the states of some layers. Its first layer, in some files every
+layer, attends over this mixture and the embedding of the token that came next, side by side; other
+layers are Llama's, Qwen3's or Gemma-4's. It has an output layer of its own, mostly for a part of
+the vocabulary. EAGLE (2401.15077; EAGLE-2, 2406.16858, has the same weights) mixes the embedding
 with the state after the target's final norm, and borrows the target's output layer.
 
 How they are published is for `models.drafters.eagles`. The target's embedding is borrowed where it
@@ -14,17 +15,24 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.models import gemma4_text, llama, qwen3
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
+from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, output_layer
-from engine.device import fetch
 from engine.drafters import Drafter
-from engine.drafters.eagle_layers import FusedLayer, new_layer
 from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
-from engine.drafters.weights import Tensors, fill, other_target, read_tensors, state_width
+from engine.drafters.weights import (
+    Tensors,
+    fill,
+    other_target,
+    read_tensors,
+    state_width,
+    take_kept,
+)
 from models.drafters.eagles import EagleLayers, EagleShape, GemmaLayers
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap
@@ -34,13 +42,95 @@ Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 Layers = EagleLayers | GemmaLayers
 
 
+def _new_layer(layers: Layers, index: int) -> nn.Module:
+    """The layer of this index, untrained."""
+    if isinstance(layers, GemmaLayers):
+        return GemmaFusedLayer(gemma4_text.ModelArgs.from_dict(layers.config), index)
+    arguments = llama.ModelArgs(
+        model_type="llama",
+        hidden_size=layers.width,
+        num_hidden_layers=1,
+        intermediate_size=layers.intermediate,
+        num_attention_heads=layers.heads,
+        num_key_value_heads=layers.key_value_heads,
+        head_dim=layers.head_dim,
+        rms_norm_eps=layers.epsilon,
+        vocab_size=1,
+    )
+    block = llama.TransformerBlock(arguments)
+    if layers.normed_queries:
+        block.self_attn = qwen3.Attention(arguments)
+    block.self_attn.rope = initialize_rope(
+        layers.rotary,
+        layers.rope_theta,
+        False,
+        dict(layers.rope_scaling) if layers.rope_scaling else None,
+        layers.longest,
+    )
+    if not layers.fused[index]:
+        return block
+    fused = FusedLayer(layers.width, layers.epsilon, normed_residual=layers.normed_residual)
+    fused.mlp, fused.self_attn = block.mlp, _reading_both(block.self_attn, layers.width)
+    return fused
+
+
+class FusedLayer(nn.Module):
+    """A transformer layer that attends over an embedding and a state, side by side."""
+
+    def __init__(self, width: int, epsilon: float, *, normed_residual: bool) -> None:
+        """`normed_residual`: what the layer adds to is the state after the norm."""
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(width, eps=epsilon)
+        self.hidden_norm = nn.RMSNorm(width, eps=epsilon)
+        self.post_attention_layernorm = nn.RMSNorm(width, eps=epsilon)
+        self._normed_residual = normed_residual
+
+    def __call__(
+        self, embeddings: mx.array, state: mx.array, mask: Any, cache: KVCache
+    ) -> mx.array:
+        normed = self.hidden_norm(state)
+        both = mx.concatenate([self.input_layernorm(embeddings), normed], axis=-1)
+        before = normed if self._normed_residual else state
+        attended = before + self.self_attn(both, mask, cache)
+        return attended + self.mlp(self.post_attention_layernorm(attended))
+
+
+class GemmaFusedLayer(FusedLayer):
+    """A `FusedLayer` with Gemma-4's attention, and its norms after attention and MLP."""
+
+    def __init__(self, sizes: gemma4_text.ModelArgs, index: int) -> None:
+        super().__init__(sizes.hidden_size, sizes.rms_norm_eps, normed_residual=False)
+        self.pre_feedforward_layernorm = nn.RMSNorm(sizes.hidden_size, eps=sizes.rms_norm_eps)
+        self.post_feedforward_layernorm = nn.RMSNorm(sizes.hidden_size, eps=sizes.rms_norm_eps)
+        self.layer_scalar = mx.ones((1,))
+        self.mlp = gemma4_text.MLP(sizes, index)
+        self.self_attn = _reading_both(gemma4_text.Attention(sizes, index), sizes.hidden_size)
+
+    def __call__(
+        self, embeddings: mx.array, state: mx.array, mask: Any, cache: KVCache
+    ) -> mx.array:
+        both = mx.concatenate([self.input_layernorm(embeddings), self.hidden_norm(state)], axis=-1)
+        attended, *_ = self.self_attn(both, mask, cache)
+        state = state + self.post_attention_layernorm(attended)
+        made = self.mlp(self.pre_feedforward_layernorm(state))
+        return (state + self.post_feedforward_layernorm(made)) * self.layer_scalar
+
+
+def _reading_both(attention: nn.Module, width: int) -> nn.Module:
+    """The attention, with matrices that take an embedding and a state side by side."""
+    for name in ("q_proj", "k_proj", "v_proj"):
+        if name in attention:
+            attention[name] = nn.Linear(2 * width, attention[name].weight.shape[0], bias=False)
+    return attention
+
+
 class _Layers(nn.Module):
     """The layers of EAGLE-3 and EAGLE, and the embedding if the drafter has its own."""
 
     def __init__(self, shape: Layers, embed: Borrowed | int) -> None:
         """`embed`: the target's embedding, or the number of rows of the drafter's own."""
         super().__init__()
-        self.layers = [new_layer(shape, index) for index in range(len(shape.fused))]
+        self.layers = [_new_layer(shape, index) for index in range(len(shape.fused))]
         self._windows = shape.windows
         self._embed = embed
         if isinstance(embed, int):
@@ -179,7 +269,7 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
                 shape,
                 taps=taps,
                 target_width=width,
-                rows=Rows(target.vocabulary, _kept(shape, tensors, vocabulary=target.vocabulary)),
+                rows=_rows(shape, tensors, vocabulary=target.vocabulary),
                 embed=_embed(shape, target, scale=scale),
             )
         tensors = _parameters(network, tensors)
@@ -209,7 +299,7 @@ def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:
 def _parameters(network: _Layers, tensors: Tensors) -> Tensors:
     """Return the tensors that belong to `network`. Files also hold the map between the
     vocabularies, and parts of the target."""
-    besides = ["t2d", "d2t"]
+    besides = ["t2d", "d2t"]  # where the network has no use for them
     if "embed_tokens" not in network:
         besides.append("embed_tokens.")
     if "lm_head" not in network:
@@ -232,23 +322,14 @@ def _embed(shape: EagleShape, target: Decoder, *, scale: float = 1.0) -> Borrowe
     return lambda tokens: scale * borrowed(tokens)  # a module would become a part of this one
 
 
-def _kept(shape: EagleShape, tensors: Tensors, *, vocabulary: int) -> list[int] | None:
-    """Return the token of each row of the output layer; None if row i stands for token i. Raises
-    ValueError, or `DrafterRefused` for tokens that the target does not have."""
-    rows = shape.rows
-    if "d2t" in tensors:
-        (kept,) = fetch(tensors["d2t"].astype(mx.int32) + mx.arange(rows))
-    elif "t2d" in tensors:
-        (known,) = fetch(tensors["t2d"])
-        kept = [token for token, is_known in enumerate(known) if is_known]
-    elif shape.vocabulary in (None, rows):
-        return None
-    else:
-        raise ValueError(f"it has {rows} tokens, and does not say which")
-    if len(kept) != rows or len(set(kept)) != rows or min(kept) < 0:
-        raise ValueError("its vocabulary map does not fit its rows")
-    if max(kept) >= vocabulary:
+def _rows(shape: EagleShape, tensors: Tensors, *, vocabulary: int) -> Rows:
+    """Return the rows of the output layer. Raises ValueError, or `DrafterRefused` for tokens that
+    the target does not have."""
+    kept = take_kept(tensors, rows=shape.rows)
+    if kept is None and shape.vocabulary not in (None, shape.rows):
+        raise ValueError(f"it has {shape.rows} tokens, and does not say which")
+    if kept is not None and max(kept) >= vocabulary:
         raise other_target(
             f"The drafter proposes the token {max(kept)}, and the target has {vocabulary} tokens."
         )
-    return kept
+    return Rows(vocabulary, kept)

@@ -51,7 +51,7 @@ class EarlyExitDrafter(Drafter):
                 "Choose more layers, or another drafter.",
             ) from error
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return EarlyExitDrafter(target, layers=self._layers)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

@@ -150,7 +150,7 @@ class AssistantDrafter(Drafter):
         self._network = network
         self._states = target.record(("norm",))
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return type(self)(target, self._network, name=self.name)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

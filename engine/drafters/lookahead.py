@@ -20,7 +20,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.lookup import copied
+from engine.drafters.copying import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
@@ -46,7 +46,7 @@ class LookaheadDrafter(Drafter):
         self._columns: list[NGram] = []
         self._start = 0  # committed tokens before the window
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return LookaheadDrafter(self._window, self._size, self._most)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

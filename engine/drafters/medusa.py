@@ -30,7 +30,7 @@ from engine.drafters.weights import fill, read_tensors, require_fit, take_kept
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.medusa import MedusaShape
-from models.drafters.refusal import damaged, refused_as_damaged
+from models.drafters.refusal import refused_as_damaged
 
 
 class ResidualLayer(nn.Module):
@@ -83,7 +83,7 @@ class MedusaDrafter(Drafter):
         self._rows = rows or Rows(target.vocabulary)
         self._states = target.record(("norm",))
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return MedusaDrafter(target, self._network, rows=self._rows)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
@@ -136,10 +136,8 @@ def load_medusa(folder: DrafterFolder, target: Decoder) -> MedusaDrafter:
     shape: MedusaShape = folder.network
     require_fit(folder, target)
     tensors, network = read_tensors(folder), MedusaHeads(shape)
-    kept = take_kept(tensors, target, folder.path)
-    if kept is not None and len(kept) != shape.rows:
-        raise damaged(folder.path, "its vocabulary map does not fit its rows")
     with refused_as_damaged(folder.path):
+        kept = take_kept(tensors, rows=shape.rows)
+        rows = None if kept is None else Rows(target.vocabulary, kept)
         fill(network, tensors, target.model, bits=folder.held_bits)
-    rows = None if kept is None else Rows(target.vocabulary, kept)
     return MedusaDrafter(target, network, rows=rows)

@@ -9,7 +9,6 @@ How it is published is for `models.drafters.mtp`.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any
 
 import mlx.core as mx
@@ -21,7 +20,14 @@ from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale, new_layer, output_layer
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import fill, other_target, read_tensors, state_width
+from engine.drafters.weights import (
+    are_centred,
+    fill,
+    other_target,
+    read_tensors,
+    state_width,
+    with_ones,
+)
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap
 from models.drafters.mtp import MtpShape
@@ -112,7 +118,8 @@ def load_network(
     tensors = read_tensors(folder)
     with refused_as_damaged(folder.path):
         tensors = _as_mlx(tensors, target.model)
-        tensors = _uncentred(tensors) if family in _ZERO_CENTRED else tensors
+        if family in _ZERO_CENTRED and are_centred(tensors):
+            tensors = with_ones(tensors)
         fill(module, tensors, target.model, bits=folder.held_bits)
     return MtpNetwork(module, target, kept=kept)
 
@@ -151,16 +158,3 @@ def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array
     for name, arrays in experts.items():
         stacked[name] = mx.stack([arrays[number] for number in sorted(arrays)])
     return stacked
-
-
-def _uncentred(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
-    """Return the weights with norms to multiply by. Converters have added the 1 already, publishers
-    have not: norms near 1 show the first, norms near 0 the second."""
-    norms = {
-        name: array
-        for name, array in weights.items()
-        if name.endswith("norm.weight") and array.ndim == 1
-    }
-    if median(float(mx.mean(array.astype(mx.float32))) for array in norms.values()) > 0.5:
-        return dict(weights)
-    return dict(weights) | {name: 1.0 + array for name, array in norms.items()}

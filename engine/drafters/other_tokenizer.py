@@ -15,8 +15,8 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
+from engine.drafters.model import Abridged
 from engine.drafters.reencoding import Reencoding, Writing
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -55,7 +55,7 @@ class OtherTokenizerDrafter(Drafter):
         self._read: list[int] = []  # what it reads after them
         self._committed = self._accepted = 0  # how many tokens, when it drew; and of those it drew
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         if not target.length:
             return OtherTokenizerDrafter(self._decoder.another(), self._translation)
         other = copy(self)

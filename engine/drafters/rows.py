@@ -22,12 +22,14 @@ accepted."""
 
 class Rows:
     """The rows of an output layer. `kept`: the token of each row; None if row i stands for token i.
-    `vocabulary`: the number of the target's logits."""
+    `vocabulary`: the number of the target's logits. Raises ValueError for a token beyond it."""
 
     def __init__(self, vocabulary: int, kept: Sequence[int] | None = None) -> None:
         self._vocabulary = vocabulary
         self._row = None if kept is None else {token: row for row, token in enumerate(kept)}
         if self._row is not None:
+            if max(self._row) >= vocabulary:
+                raise ValueError("it has tokens that the target does not have")
             self._tokens = mx.array(list(self._row), dtype=mx.int32)
             no_row = [-1]  # for a token without one, and for -1, which stands for no token
             self._rows = mx.array([self._row.get(i, -1) for i in range(vocabulary)] + no_row)

@@ -114,7 +114,7 @@ class StateDrafter(Drafter):
         self._base = 0  # the position of the cache's first entry
         self._read = 0  # entries from the target's states; those after are from its own
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         other = type(self)(target, self._network, name=self.name)
         if target.length:
             other._cache = [copy_of(cache) for cache in self._cache]

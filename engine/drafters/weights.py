@@ -4,6 +4,7 @@ Knows files, number types and quantization; nothing of what a network computes.
 """
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import mlx.core as mx
@@ -17,7 +18,7 @@ from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
 from engine.quantized import hold_in, quantize_as
 from models.drafters.folders import PUBLISHED, DrafterFolder
-from models.drafters.refusal import damaged, refused_as_damaged
+from models.drafters.refusal import refused_as_damaged
 
 Tensors = dict[str, mx.array]
 
@@ -72,20 +73,42 @@ def fill(network: nn.Module, tensors: Tensors, target: nn.Module, *, bits: int =
         mx.eval([each for each in module.values() if isinstance(each, mx.array)])
 
 
-def take_kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
+def take_kept(tensors: Tensors, *, rows: int | None = None) -> list[int] | None:
     """Remove the map between the vocabularies from `tensors`. Returns the token of each row of the
-    output layer, row + d2t[row]; None if row i is token i.
+    output layer; None if row i is token i.
 
-    Raises `DrafterRefused` if the map does not fit the target.
+    `d2t` gives row r the token r + d2t[r]; `t2d` has a truth value for each token of the target.
+    `rows`: their number, if it is known. Raises ValueError for a map that contradicts it.
     """
-    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    if offsets is None:
+    offsets, known = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is not None:
+        (kept,) = fetch(offsets.astype(mx.int32) + mx.arange(offsets.size))
+    elif known is not None:
+        kept = [token for token, is_known in enumerate(fetch(known)[0]) if is_known]
+    else:
         return None
-    (ids,) = fetch(offsets + mx.arange(offsets.size))
-    kept: list[int] = ids
-    if min(kept) < 0 or max(kept) >= target.vocabulary or len(set(kept)) != len(kept):
-        raise damaged(folder, "its vocabulary map does not fit the target")
+    if len(kept) != (rows or len(kept)) or len(set(kept)) != len(kept) or min(kept) < 0:
+        raise ValueError("its vocabulary map does not fit its rows")
     return kept
+
+
+def are_centred(tensors: Tensors) -> bool:
+    """Whether norms are stored without the 1 that some families add to them. Publishers have not
+    added it, converters have: norms near 0 show the first, norms near 1 the second."""
+    return median(float(mx.mean(array)) for array in _norms(tensors).values()) < 0.5
+
+
+def with_ones(tensors: Tensors) -> Tensors:
+    """Return the tensors with 1 added to the norms."""
+    return tensors | {name: 1.0 + array for name, array in _norms(tensors).items()}
+
+
+def _norms(tensors: Tensors) -> Tensors:
+    return {
+        name: array.astype(mx.float32)
+        for name, array in tensors.items()
+        if name.endswith("norm.weight") and array.ndim == 1
+    }
 
 
 def expand(network: nn.Module) -> None:

@@ -220,7 +220,7 @@ def test_the_ends_of_a_run_of_plain_tokens_are_told(model: SlowPasses) -> None:
 class KnownToAll(Known):
     """For several conversations with the same script."""
 
-    def beside(self, decoder: Decoder) -> Drafter:
+    def fork(self, decoder: Decoder) -> Drafter:
         return KnownToAll(SCRIPT)
 
 

@@ -29,7 +29,7 @@ from engine.core.grammar import Constraint, Grammars
 from engine.core.sampling import distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Done
 from engine.request import Grammar, Request, Sampling

@@ -25,11 +25,10 @@ from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, 
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, speculate
 from tests.engine.core.test_sampling import slow_scores
@@ -216,7 +215,7 @@ class Erratic(Drafter):
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         length = self._lengths.pop()
         return DraftChoice(min(length, most), rounds=1 if length else 3)

@@ -31,12 +31,11 @@ from engine.device import CPU, Backend, backend
 from engine.draft_length import LONGEST_COPY
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.backends import computing_as, on_a_mac
 from tests.support.engine.blocks import block_drafter

@@ -20,11 +20,10 @@ from engine.core.decoder import Decoder
 from engine.device import Backend, backend
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.events import Event
 from engine.near_ties import Fork
 from engine.request import ChatMessage, Picture, Request, Sampling, chat

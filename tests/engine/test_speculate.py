@@ -17,9 +17,9 @@ from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Unconstrained, speculate
@@ -237,7 +237,7 @@ class Whims:
         self.observed: list[MeasuredRound] = []
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         length = next(self._lengths)
         return DraftChoice(length, rounds=3 if length == 0 else 1)
@@ -284,7 +284,7 @@ class Patient(Whims):
         self._wake = wake
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         if candidates[0].match >= 5:
             return DraftChoice(4)
@@ -307,7 +307,7 @@ def test_a_match_ends_a_plain_stretch(beside_host: bool) -> None:
 def test_the_policy_is_told_what_there_was() -> None:
     class Noting(Whims):
         def choose(
-            self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+            self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
         ) -> DraftChoice:
             asked.append((candidates[0].drafter, most, context))
             return DraftChoice(3, drafter="known")

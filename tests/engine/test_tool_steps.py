@@ -22,9 +22,8 @@ from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.events import Draft, Event, Prefill, Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request, Sampling
 from engine.speculate import alone

@@ -26,10 +26,9 @@ from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.head_network import head_drafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Event
 from engine.request import ChatMessage, Request, Sampling
 from tests.support.engine.heads import untrained

@@ -17,7 +17,7 @@ from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.copying import LookupDrafter
 from engine.events import Done, Verdict
 from engine.process.host import failure
 from engine.request import Request, Sampling, asked

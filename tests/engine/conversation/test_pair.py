@@ -17,14 +17,12 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.draft_length.trees import MOST
 from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import HeadDrafter, save_head
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
-from engine.drafters.model import ModelDrafter
+from engine.drafters.model import ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter
-from engine.drafters.pard import ParallelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from models.drafters.folders import describe_drafter
 from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem

@@ -191,9 +191,9 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
         def another(self):
             return Watched(3)
 
-        def choose(self, *arguments, beside=0, **options):
-            asked_beside.append(beside)
-            return super().choose(*arguments, beside=beside, **options)
+        def choose(self, *arguments, others=0, **options):
+            asked_beside.append(others)
+            return super().choose(*arguments, others=others, **options)
 
         def observe(self, measured):
             seen.append(measured)
@@ -202,15 +202,15 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
     session.policy = Watched(3)
     run(scheduler(session, batching=batching), [job(number) for number in range(3)])
 
-    shared = [each for each in seen if each.beside]
+    shared = [each for each in seen if each.others]
     if not batching:
         assert not shared
         assert not any(asked_beside)
         return
-    assert {each.beside for each in shared} == set(asked_beside) - {0} == {1, 2}
-    assert all(each.rows > each.proposed + each.beside for each in shared)
-    assert not any(each.rows for each in seen if not each.beside)
-    assert any(each.beside and not each.proposed for each in seen), "no plain round among them"
+    assert {each.others for each in shared} == set(asked_beside) - {0} == {1, 2}
+    assert all(each.rows > each.proposed + each.others for each in shared)
+    assert not any(each.rows for each in seen if not each.others)
+    assert any(each.others and not each.proposed for each in seen), "no plain round among them"
 
 
 def test_one_with_a_grammar_beside_others(make):

@@ -10,8 +10,8 @@ from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import is_virtual

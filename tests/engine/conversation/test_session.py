@@ -294,7 +294,7 @@ class Overflowing(Known):
             return draft
         return replace(draft, q=mx.full(draft.q.shape, mx.nan))
 
-    def beside(self, target):
+    def fork(self, target):
         return Overflowing(self._script)
 
 

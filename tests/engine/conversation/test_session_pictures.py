@@ -12,9 +12,8 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.earlier_answers import begin
 from engine.events import Event, Failed, Prefill, Source
 from engine.process.host import failure

@@ -16,8 +16,7 @@ from engine.conversation.text import TokenTexts
 from engine.documents import Document, Section
 from engine.documents.prompt import Attached, write_message
 from engine.draft_length.policy import Fixed
-from engine.drafters.lookup import LookupDrafter
-from engine.drafters.suffix import SuffixDrafter
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.events import Draft
 from engine.request import ChatMessage, Prompt, Request, ToolCall
 from tests.support.engine.helpers import Scripted

@@ -19,9 +19,9 @@ from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts
 from engine.draft_length.options import chains
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.speculate import speculate
 from tests.support.engine.backends import computing_as

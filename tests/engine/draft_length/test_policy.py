@@ -116,9 +116,9 @@ def run(
         result.seconds += seconds / world.sharing
         return seconds
 
-    beside = world.sharing - 1
+    others = world.sharing - 1
     while result.tokens < tokens:
-        choice = policy.choose([world.candidate], most=most, context=result.tokens, beside=beside)
+        choice = policy.choose([world.candidate], most=most, context=result.tokens, others=others)
         assert 0 <= choice.length <= min(most, LONGEST)
         assert choice.tree is None or (world.later and not choice.tree.is_chain)
         assert choice.rounds >= 1
@@ -128,7 +128,7 @@ def run(
             for _ in range(choice.rounds):
                 rows, context = world.sharing, result.tokens
                 policy.observe(
-                    MeasuredRound(0, 0, 0.0, pass_over(rows), context, rows=rows, beside=beside)
+                    MeasuredRound(0, 0, 0.0, pass_over(rows), context, rows=rows, others=others)
                 )
                 result.tokens += 1
             continue
@@ -152,7 +152,7 @@ def run(
                 context=result.tokens,
                 drafter="head",
                 rows=rows,
-                beside=beside,
+                others=others,
                 tree=choice.tree,
                 path=path,
             )
@@ -499,7 +499,7 @@ def test_a_plain_pass_in_company_is_not_taken_for_one_of_its_own() -> None:
     policy = calibrated(World(mac, 0.003, 0.75))
     alone, shared = policy.costs.passes(), policy.costs.passes(sharing=4)
     for context in range(200):
-        policy.observe(MeasuredRound(0, 0, 0.0, mac(4), context, rows=4, beside=3))
+        policy.observe(MeasuredRound(0, 0, 0.0, mac(4), context, rows=4, others=3))
     assert policy.costs.passes() == pytest.approx(alone)
     assert policy.costs.passes(sharing=4) == pytest.approx(shared)
     assert shared[0] == pytest.approx(mac(4) / 4)

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
 from engine.drafters import DraftArrays, NoDrafter
-from engine.drafters.abridged import Abridged
 from engine.drafters.cascade import Cascade
-from engine.drafters.lookup import LookupDrafter
-from engine.drafters.model import ModelDrafter
+from engine.drafters.copying import LookupDrafter
+from engine.drafters.model import Abridged, ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
 from tests.support.engine.drawn_texts import (
     DRAFTING,

@@ -10,6 +10,7 @@ import pytest
 
 import engine.core.model_parts
 import engine.drafters.block
+import engine.drafters.dflash
 import engine.speculate
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
@@ -17,7 +18,8 @@ from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, chain
-from engine.drafters.block import BlockDrafter, ContextCache
+from engine.drafters.block import BlockDrafter
+from engine.drafters.dflash import ContextCache
 from engine.request import Sampling
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
@@ -105,7 +107,7 @@ def test_it_says_how_much_it_has_to_read() -> None:
 def test_the_cache_shows_the_newest_positions(
     shown: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.drafters.block, "SPARE_CONTEXT", 4)
+    monkeypatch.setattr(engine.drafters.dflash, "SPARE_CONTEXT", 4)
     cached, length = ContextCache(shown), 0
 
     def rows(first: int, count: int) -> mx.array:
@@ -117,7 +119,7 @@ def test_the_cache_shows_the_newest_positions(
         if i % 4 == 3:
             cached.cut(2)
             length -= 2
-        keys, values = cached.beside(rows(900, 2), -rows(900, 2))
+        keys, values = cached.with_block(rows(900, 2), -rows(900, 2))
         expected = [*range(max(length - shown, 0), length), 900, 901]
         assert keys.flatten().tolist() == expected
         assert (-values).flatten().tolist() == expected
@@ -138,13 +140,13 @@ def test_a_shorter_draft_is_the_beginning_of_a_longer_one(kind: BlockKind) -> No
 
 def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    beside = ContextCache.beside
+    beside = ContextCache.with_block
 
     def counting(self: ContextCache, keys: mx.array, values: mx.array) -> Any:
         read.append(keys.shape[2])
         return beside(self, keys, values)
 
-    monkeypatch.setattr(ContextCache, "beside", counting)
+    monkeypatch.setattr(ContextCache, "with_block", counting)
     for kind, rows in (("windows", 3), ("dflash", 6), ("dspark", 6)):
         read.clear()
         draft(ready(kind, TOKENS)[1], TOKENS, limit=2)  # type: ignore[arg-type]

@@ -15,8 +15,7 @@ from engine.core.model_parts import embedding_scale
 from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.block_folders import block_network, load_block
-from engine.drafters.dflash import BoundNetwork
+from engine.drafters.block import BoundNetwork, block_network, load_block
 from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem

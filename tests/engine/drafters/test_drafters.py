@@ -16,11 +16,10 @@ from engine.core.sampling import distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.chain import draft_chain
+from engine.drafters.copying import LookupDrafter, SuffixDrafter, merged
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
-from engine.drafters.lookup import LookupDrafter, merged
 from engine.drafters.model import ModelDrafter
 from engine.drafters.rows import Rows
-from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 from models.errors import Problem

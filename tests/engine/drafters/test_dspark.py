@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.block_folders import block_network as published_network
-from engine.drafters.block_folders import load_block
+from engine.drafters.block import block_network as published_network
+from engine.drafters.block import load_block
 from engine.drafters.dspark import (
     ConfidenceHead,
     GatedMarkovHead,

@@ -18,7 +18,7 @@ from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
-from engine.drafters.block import ContextCache
+from engine.drafters.dflash import ContextCache
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
@@ -122,7 +122,7 @@ def test_a_copy_goes_on_where_it_was_made(kind: Kind) -> None:
     read_prompt(target, drafter, TOKENS)
     drafted(drafter, TOKENS)
     other_target, _recorded = target.copy()
-    other = drafter.beside(other_target)
+    other = drafter.fork(other_target)
     assert [each.behind for each in other.candidates(TOKENS)] == [
         each.behind for each in drafter.candidates(TOKENS)
     ]
@@ -147,7 +147,7 @@ def keep_the_block(patch: pytest.MonkeyPatch) -> None:
     def beside(self: Any, keys: mx.array, values: mx.array) -> Any:
         return self._held.update_and_fetch(keys, values)
 
-    patch.setattr(ContextCache, "beside", beside)
+    patch.setattr(ContextCache, "with_block", beside)
 
 
 def read_a_rejected_token(patch: pytest.MonkeyPatch) -> None:

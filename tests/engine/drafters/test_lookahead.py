@@ -14,8 +14,8 @@ from engine.draft_length import DraftChoice
 from engine.draft_length.policy import FixedTree
 from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.lookahead import LookaheadDrafter, NGramPool
-from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from models.model_folder import ModelFolder

@@ -308,7 +308,7 @@ def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) 
 
 def test_beside_it_another_text_is_followed(writings: dict[str, Writing]) -> None:
     one = by(small(), writings["bytes"], writings["trained"], 260)
-    other = one.beside(Decoder(small(vocabulary=260)))
+    other = one.fork(Decoder(small(vocabulary=260)))
     texts = [list(b"The drafter reads"), list(b"So does the target, too")]
     for length in range(6, 14):
         for drafter, text in zip((one, other), texts, strict=True):
@@ -325,7 +325,7 @@ def test_a_copy_has_read_as_much_and_follows_another_text(writings: dict[str, Wr
     list(target.prefill(text))
     list(one.prepare(text))
     one.propose(text, up_to(3), GREEDY, KEY)
-    other = one.beside(target)
+    other = one.fork(target)
     (candidate,) = other.candidates(text)
     assert candidate.behind == 0
     turned = [*text[:-9], *b" So does the target, too"]

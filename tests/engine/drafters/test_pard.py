@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters.pard import ParallelDrafter
+from engine.drafters.model import ParallelDrafter
 from engine.request import Sampling
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import proposed, task, up_to, write

@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.base import create_attention_mask
 
-import engine.drafters.block_folders
+import engine.drafters.block
 import engine.drafters.gemma_assistant
 import engine.drafters.mtp
 from engine.drafters.dflash import DFlash
@@ -36,7 +36,7 @@ def wrong_norm(monkeypatch: Patch) -> None:
             self.norm = self.hidden_norm
             return super().__call__(*arguments)
 
-    monkeypatch.setattr(engine.drafters.block_folders, "DFlash", Swapped)
+    monkeypatch.setattr(engine.drafters.block, "DFlash", Swapped)
 
 
 def windows_move_from_row_to_row(monkeypatch: Patch) -> None:
@@ -49,7 +49,7 @@ def wrong_first_slot(patch: Patch) -> None:
 
 
 def norms_of_qwen_as_they_are_stored(patch: Patch) -> None:
-    patch.setattr("engine.drafters.block_folders._is_centred", lambda tensors: False)
+    patch.setattr("engine.drafters.block.are_centred", lambda tensors: False)
 
 
 def mixed_again(patch: Patch) -> None:

@@ -8,7 +8,7 @@ import mlx.nn as nn
 
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters.prediction import PredictionDrafter
+from engine.drafters.copying import PredictionDrafter
 from engine.events import Draft, Event, Verdict
 from engine.request import Request, Sampling
 from tests.support.engine.helpers import PROMPT, plainly, task, up_to, write

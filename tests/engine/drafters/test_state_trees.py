@@ -15,8 +15,8 @@ from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter, levels
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.eagle import load_eagle
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.states import Level
 from engine.request import Sampling
 from engine.speculate import RoundVerdict, Task, speculate

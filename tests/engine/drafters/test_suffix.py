@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine import earlier_answers
 from engine.draft_length import DraftChoice
-from engine.drafters.suffix import Continuation, SuffixDrafter
+from engine.drafters.copying import Continuation, SuffixDrafter
 from engine.earlier_answers import EarlierAnswers
 from engine.request import Sampling
 from engine.tree import Tree
@@ -174,7 +174,7 @@ def test_after_a_rewind_it_is_as_fresh(
 def test_another_conversation_begins_with_nothing_but_the_earlier_answers(tmp_path: Path) -> None:
     drafter = SuffixDrafter(kept(tmp_path, [list(range(20, 40))]))
     propose(drafter, [1, 2, 3, 1, 2])
-    other = drafter.beside(None)  # type: ignore[arg-type] # it reads no target
+    other = drafter.fork(None)  # type: ignore[arg-type] # it reads no target
     assert isinstance(other, SuffixDrafter)
     assert propose(other, [9, 1, 2]) == []
     other.rewind(0)

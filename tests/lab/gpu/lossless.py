@@ -16,10 +16,10 @@ from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.exactness import Promise
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import Run, now_and_then, task, write

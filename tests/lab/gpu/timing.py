@@ -31,7 +31,7 @@ class OneByOne:
     """A policy that asks for one plain token at a time, so that no run of them overlaps."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         return DraftChoice(0, rounds=1)
 

@@ -59,7 +59,7 @@ class Oracle:
         return self
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         progress = self._phase.progress(self._written)
         worth = self._worth[progress >= 0.5]

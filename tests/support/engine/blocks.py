@@ -11,8 +11,8 @@ from mlx.utils import tree_map_with_path
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale, output_layer
-from engine.drafters.block import BlockDrafter
-from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
+from engine.drafters.block import BlockDrafter, BoundNetwork
+from engine.drafters.dflash import DFlash, DFlash2
 from engine.drafters.dspark import (
     ConfidenceHead,
     DSpark,

@@ -11,7 +11,7 @@ from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.copying import LookupDrafter
 from engine.events import Event
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from engine.speculate import alone

@@ -10,7 +10,7 @@ import mlx.nn as nn
 
 from engine.core.decoder import Decoder
 from engine.drafters import Drafter
-from engine.drafters.pard import ParallelDrafter
+from engine.drafters.model import ParallelDrafter
 from tests.support.engine import gemma4, mtp
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter
 from tests.support.engine.eagles import KINDS as EAGLES

@@ -12,11 +12,10 @@ from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.request import ChatMessage, Request
 from engine.tree import COMMITTED

@@ -12,8 +12,7 @@ from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, output_rows
 from engine.distil.answering import TokenizedPrompt
-from engine.distil.head_learner import HeadLearner
-from engine.distil.measure import ChainAcceptance
+from engine.distil.head_learner import ChainAcceptance, HeadLearner
 from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter

@@ -78,7 +78,7 @@ class Guessing(Known):
         super().accept(path)
         self.paths.append(tuple(path))
 
-    def beside(self, target: Decoder) -> Drafter:
+    def fork(self, target: Decoder) -> Drafter:
         return copy.copy(self)
 
 
@@ -107,7 +107,7 @@ class Shaped:
         self._next = cycle(shapes)
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         for each in candidates:
             if each.alternatives > 1:

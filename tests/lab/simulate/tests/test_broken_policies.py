@@ -24,7 +24,7 @@ class Broken:
         self.sound = Automatic(calibrated(conditions, conditions.steps))
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         return self.sound.choose(candidates, most=most, context=context)
 
@@ -39,7 +39,7 @@ class NeverParks(Broken):
     """Drafts at least one token, always."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         choice = super().choose(candidates, most=most, context=context)
         if choice.length or not candidates:
@@ -51,7 +51,7 @@ class IgnoresCost(Broken):
     """Goes by the tokens of a round alone: as far as it may, with the last who may."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         if not candidates or not most:
             return DraftChoice(0)
@@ -64,7 +64,7 @@ class NeverProbes(Broken):
     parked = False
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         if self.parked:
             return DraftChoice(0, rounds=64)

@@ -16,7 +16,7 @@ import numpy as np
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import eagle, mtp
-from engine.drafters.block_folders import block_network
+from engine.drafters.block import block_network
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.states import StateNetwork
 from engine.request import Sampling
