@@ -1,4 +1,4 @@
-"""Finds out whether a drafter drafts as well in 4 bits as in 8, by the built-in prompts.
+"""Compares a drafter in 4 bits with the same in 8 bits, by the built-in prompts.
 
 Knows sessions and prompts; the rule and the file are for `models.drafters.enough_bits`.
 """
@@ -29,8 +29,8 @@ def try_bits(
     """Let each drafter of a session draft for greedy answers in 4 bits and in 8, keep the
     acceptance rates, and draft in the better bits. `progress` gets the share that is done.
 
-    Nothing is tried of what is packed in its files, or where all is expanded. A trial that is
-    `cancelled` changes nothing.
+    A drafter that was published in few bits is not tried, nor any on a backend that expands all
+    weights. A trial that is `cancelled` changes nothing.
     """
     target, drafters = session.target, session.drafters
     for part in drafters.parts if not backend().own_functions else ():

@@ -26,7 +26,7 @@ from engine.draft_length.costs import Calibration
 from models.speed import RowCurve
 
 # Far more than any cache on the chip holds; for a GPU so much that its launch takes no share.
-_PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works beside the host
+_PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works while the host does
 _PROBE_TIMES = 7
 
 

@@ -21,7 +21,7 @@ class BenchOptions:
 
     `drafters` and `lengths` are written as in `engine.conversation.pair`; each drafter is run with
     each length, and mlx-lm with each model drafter and fixed length. `drafter_bits`: as for
-    `resolve_drafters`. `runners`: drafters with one length each, `DRAFTER/LENGTH`, beside those.
+    `resolve_drafters`. `runners`: more drafters, with one length each, `DRAFTER/LENGTH`.
     `prompts` and `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples
     only. `baselines`: whether plain decoding runs too, without which only acceptance is measured,
     unless `runners` have `none/0`. `out`: the JSON file, written again after every prompt.
@@ -63,9 +63,9 @@ def check(options: BenchOptions) -> None:
     for length in (*options.lengths, *(length for _, length in options.drafting)):
         make_policy(length)
     for rule in set(options.rules) - set(RULES):
-        raise Problem(f"There is no rule {rule!r}.", f"Choose from {', '.join(RULES)}.")
+        raise Problem(f"The rule {rule!r} is unknown.", f"Choose from {', '.join(RULES)}.")
     if options.max_tokens < 2:
-        raise Problem("One token is no measurement.", "Choose --max-tokens 2 or more.")
+        raise Problem("A single token cannot be measured.", "Choose --max-tokens 2 or more.")
     if options.repeats < 1 or not options.temperatures or not options.rules:
         raise Problem(
             "Nothing would be measured.", "Give at least one repeat, one temperature and one rule."
@@ -79,7 +79,7 @@ def _drafter_and_length(runner: str) -> tuple[str, str]:
     drafter, _, length = runner.rpartition("/")
     if not drafter or not length:
         raise Problem(
-            f"The runner {runner!r} is no drafter with a length.",
+            f"The runner {runner!r} is not a drafter and a length.",
             "Join the two with a slash, as in suffix+head/auto or head/tree:8.",
         )
     return drafter, length

@@ -123,5 +123,5 @@ def _own(path: Path) -> list[Prompt]:
         if line.strip()
     ]
     if not prompts:
-        raise Problem(f"{path} holds no prompt.", "Write one prompt a line.")
+        raise Problem(f"{path} contains no prompts.", "Write one prompt a line.")
     return prompts

@@ -12,8 +12,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from engine.bench.figures import Ratio
-from engine.bench.report import ALL, BenchReport, ResultRow, read_report, temperature_words
+from engine.bench.report import (
+    ALL,
+    BenchReport,
+    Ratio,
+    ResultRow,
+    read_report,
+    temperature_words,
+)
+from engine.bench.runners import PLAIN
 from models.errors import Problem
 
 _POSITIONS = 8  # of a draft; the JSON file has them all
@@ -22,7 +29,7 @@ _GIB = 2**30
 _NAME_WIDTH = 18
 
 LEGEND = (
-    "× is a speed over another's: the median over prompts, its quartiles, and Σ, all tokens by "
+    "× is the ratio of two speeds: its median and quartiles over prompts, and Σ, all tokens by "
     "all seconds. Length: tokens per target pass. Draft, verify (with the acceptance rule) and "
     "other are shares of the decode time. Bandwidth: what the target's passes read, of what this "
     "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
@@ -84,7 +91,10 @@ def remarks(report: BenchReport) -> list[str]:
     lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
     if report.exact is not None:
         lines.append(f"Text: {report.exact.in_words()}.")
-    lines += [*_roofline_line(report), *_cooling_line(report)]
+    lines += _roofline_line(report)
+    if report.cooling is not None and report.cooling.fall is not None:
+        fall = f"{report.cooling.fall:.0%}"
+        lines.append(f"The same short work was at most {fall} slower than at the beginning.")
     if report.peak_rss_bytes is not None:
         lines.append(f"The process had at most {report.peak_rss_bytes / _GIB:.1f} GiB of memory.")
     return lines
@@ -144,14 +154,6 @@ def _roofline_line(report: BenchReport) -> Iterator[str]:
     )
 
 
-def _cooling_line(report: BenchReport) -> Iterator[str]:
-    cooling = report.cooling
-    if cooling is None or cooling.fall is None:
-        return
-    fall = f"{cooling.fall:.0%}"
-    yield f"The same short work was at most {fall} slower than at the beginning."
-
-
 type _Columns = Sequence[tuple[str, Callable[[ResultRow], str]]]
 _SPEED: _Columns = (
     ("tokens/s", lambda row: _number(row.tokens_per_second, ".1f")),
@@ -192,17 +194,36 @@ def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str
         (f"{category} ({count})", *(cells.get((row.runner, category), "–") for row in overall))
         for category, count in prompts.items()
     ]
-    for name, lowest in (
-        ("lowest × plain", [row.lowest_to_plain for row in overall]),
-        ("lowest length", [row.lowest_length for row in overall]),
-    ):
-        if any(lowest):
-            lines.append((name, *(f"{e.value:.2f}\n{e.category}" if e else "–" for e in lowest)))
+    drafting = {row.runner for row in overall if row.stats.proposed}
+
+    def length(row: ResultRow) -> float | None:
+        return row.acceptance_length if row.runner in drafting else None
+
+    for name, figure in (("lowest × plain", _against_plain), ("lowest length", length)):
+        lowest = [_lowest(rows, each, figure) for each in overall]
+        if {*lowest} != {"–"}:
+            lines.append((name, *lowest))
     return ReportTable(
         f"× plain, accepted and length by category, {words}",
         tuple(row.runner.replace(" ", "\n") for row in overall),
         tuple(lines),
     )
+
+
+def _lowest(
+    rows: Sequence[ResultRow], whole: ResultRow, figure: Callable[[ResultRow], float | None]
+) -> str:
+    """Return the lowest value of a runner over several categories, and the category."""
+    own = [row for row in rows if row.runner == whole.runner and row.category != ALL]
+    known = [(value, row.category) for row in own if (value := figure(row)) is not None]
+    if len(own) < 2 or not known:
+        return "–"
+    value, category = min(known, key=lambda each: each[0])
+    return f"{value:.2f}\n{category}"
+
+
+def _against_plain(row: ResultRow) -> float | None:
+    return row.to_plain.prompts.median if row.to_plain and row.runner != PLAIN else None
 
 
 def _by_position(rows: list[ResultRow], words: str) -> ReportTable:
@@ -297,7 +318,7 @@ def markdown(report: BenchReport) -> str:
 def markdown_of_several(reports: Mapping[str, BenchReport]) -> str:
     """Several reports in GitHub's Markdown, each under its name."""
     blocks = [
-        "# What was measured",
+        "# Benchmark results",
         "Written by `slipstream bench --from FOLDER --markdown FILE` from the reports in FOLDER; "
         "not edited by hand.",
         LEGEND,
@@ -360,7 +381,7 @@ def show_kept(place: Path, console: Console, *, to: Path | None) -> None:
         return
     reports = {path.stem: read_report(path) for path in sorted(place.glob("[!.]*.json"))}
     if not reports:
-        raise Problem(f"{place} holds no report.", "Make one: slipstream bench --out FILE.json")
+        raise Problem(f"{place} contains no reports.", "Make one: slipstream bench --out FILE.json")
     if to is not None:
         _write(markdown_of_several(reports), to)
         return

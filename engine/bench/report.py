@@ -1,28 +1,24 @@
-"""The results of a benchmark: the measured answers, and the report made from them.
+"""The results of a benchmark: the measured answers, and the report that is computed from them.
 
-A report is kept as JSON, from which later versions can make tables again. Knows no clock and no
-model.
+A ratio of speeds is taken prompt by prompt, between answers that were written at most minutes
+apart, so that a machine that slows down affects both. Median and quartiles are over prompts;
+`total` weighs every token alike: all tokens / all seconds. A report is kept as JSON, from which
+later versions can make tables again. Knows no clock and no model.
 """
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from engine.bench.figures import (
-    Ratio,
-    Timed,
-    acceptance_by_position,
-    comparable,
-    first_difference,
-    merge,
-    ratio,
-)
 from engine.bench.machine import MachineDescription
 from engine.bench.measure import Roofline
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
+from engine.conversation.stats import NoRatio, against_plain
 from engine.events import Stats
 from engine.exactness import Exactness
 from engine.near_ties import Fork
@@ -31,39 +27,136 @@ from models.files import write_text
 from models.typed_json import decode
 
 ALL = "all"
+_OF_ONE_ANSWER = ("plain_round_seconds", "reference_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A median with the first and third quartile (`low`, `high`) of `count` values."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A speed / the baseline's: its spread over `prompts`, and the `total` over all tokens."""
+
+    prompts: Spread
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """An answer for a ratio: its prompt's name, its tokens and seconds. `stats`: its other figures,
+    if its rounds were timed."""
+
+    prompt: str
+    tokens: int
+    seconds: float
+    stats: Stats | None = None
+
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """Return median and quartiles, interpolated within the values; None without values."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0], 1)
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median, low, high, len(values))
+
+
+def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
+    """Return the ratio over the prompts of both; a prompt's speed is the median of its repeats."""
+    ours, theirs = _by_prompt(runs), _by_prompt(baseline)
+    common = [prompt for prompt in ours if prompt in theirs]
+    over_prompts = spread_of([_median_speed(ours[p]) / _median_speed(theirs[p]) for p in common])
+    if over_prompts is None:
+        return None
+    total = _total_speed(ours, common) / _total_speed(theirs, common)
+    return Ratio(over_prompts, total)
+
+
+def comparable(runs: Iterable[Timed], plain: Iterable[Timed]) -> list[Timed]:
+    """Drop runs during which the machine was less busy than during the plain answers to the same
+    prompt: see `engine.conversation.stats.against_plain`."""
+    passes = {prompt: 1 / _median_speed(of) for prompt, of in _by_prompt(plain).items()}
+    return [
+        run
+        for run in runs
+        if run.stats is None
+        or run.prompt not in passes
+        or against_plain(run.stats, passes[run.prompt]) is not NoRatio.NOT_COMPARABLE
+    ]
+
+
+def _by_prompt(runs: Iterable[Timed]) -> dict[str, list[Timed]]:
+    by_prompt: dict[str, list[Timed]] = {}
+    for run in runs:
+        if run.tokens and run.seconds > 0:
+            by_prompt.setdefault(run.prompt, []).append(run)
+    return by_prompt
+
+
+def _median_speed(runs: list[Timed]) -> float:
+    return statistics.median(run.tokens / run.seconds for run in runs)
+
+
+def _total_speed(runs: dict[str, list[Timed]], prompts: list[str]) -> float:
+    chosen = [run for prompt in prompts for run in runs[prompt]]
+    return sum(run.tokens for run in chosen) / sum(run.seconds for run in chosen)
+
+
+def merge(many: Iterable[Stats]) -> Stats:
+    """Add the stats of several runs: counts, seconds, and positions one by one; without the seconds
+    of single rounds."""
+    merged = Stats()
+    for stats in many:
+        sums = {
+            field.name: _sum(getattr(merged, field.name), getattr(stats, field.name))
+            for field in fields(Stats)
+            if field.name not in _OF_ONE_ANSWER
+        }
+        merged = Stats(**sums)
+    return merged
+
+
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple):
+        return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
+    return left + right
+
+
+def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
+    """Accepted / proposed tokens at each position of a draft.
+
+    A token falls with the tokens before it, so this sinks along the draft even if all guesses are
+    equally good.
+    """
+    pairs = zip_longest(stats.accepted_by_position, stats.proposed_by_position, fillvalue=0)
+    return tuple(accepted / proposed for accepted, proposed in pairs if proposed)
 
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """The slowdown in a report of an earlier version; it is no longer measured.
-
-    `fall`: the largest loss of speed, as a share of the first speed; None if too little was
-    measured.
-    """
+    """The largest loss of speed, a share of the first speed, in a report of an earlier version."""
 
     fall: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LowestCategory:
-    """The category with the lowest value of a figure, and that value."""
-
-    category: str
-    value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
     """A runner's figures at one temperature, over one category or all of them.
 
-    `to_plain` and `to_mlx_lm`: the speed / that of our own plain decoding, and of mlx-lm's.
+    `to_plain` and `to_mlx_lm`: the speed / the speed of our own plain decoding, and of mlx-lm's.
     `identical` of `compared` greedy answers have our plain decoding's tokens; `differs_at` has the
     place of the first other token of the rest, and rounding explains `near_ties` of them. Shares
     are of the decode time and add up to 1, `own_share` being the rest; None if not known.
     `bandwidth_share`: bytes read by the target's passes / bytes that the memory could give in the
     same time; `pass_bandwidth_share`: in the time of the passes alone. `peak_bytes`: MLX's.
-    `lowest_length` (of runners that draft) and `lowest_to_plain` (a median): in the row of all
-    categories, the lowest over the categories, if there are several.
     """
 
     runner: str
@@ -87,8 +180,6 @@ class ResultRow:
     compared: int
     differs_at: tuple[int, ...]
     near_ties: int = 0
-    lowest_length: LowestCategory | None = None
-    lowest_to_plain: LowestCategory | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +220,15 @@ class BenchReport:
 def read_report(path: Path) -> BenchReport:
     """Read a report from the JSON file at `path`. Raises `Problem`."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        return decode(BenchReport, fields, place="report", ignore_unknown=True)
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return decode(BenchReport, value, place="report", ignore_unknown=True)
     except OSError as error:
         reason = error.strerror or str(error)
         raise Problem(f"{path} cannot be read: {reason}.", "Check the path.") from error
     except (ValueError, RecursionError) as error:
-        reason = "it is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+        reason = "it is not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
         raise Problem(
-            f"{path} is no report of a benchmark: {reason}.",
+            f"{path} is not a benchmark report: {reason}.",
             "Give a file that slipstream bench --out has written.",
         ) from error
 
@@ -182,11 +273,11 @@ class Measurements:
     answers: tuple[MeasuredAnswer, ...] = ()
 
     def report(self) -> BenchReport:
-        """The report of the measurements so far."""
+        """Return the report of the measurements so far."""
         return replace(self.setup, rows=tuple(self._rows()))
 
     def to_json(self) -> str:
-        """The report and each answer's figures; its ids only as a difference from `PLAIN`'s."""
+        """Return the report and each answer's figures, and where its ids differ from `PLAIN`'s."""
         reference = _reference(self.answers)
         answers = [
             asdict(answer)
@@ -205,14 +296,13 @@ class Measurements:
         write_text(path, self.to_json())
 
     def _rows(self) -> list[ResultRow]:
-        """The rows by temperature, category and runner; all categories together come first."""
+        """Return the rows by temperature, category and runner; first all categories together."""
         temperatures = dict.fromkeys(answer.temperature for answer in self.answers)
         categories = dict.fromkeys(answer.category for answer in self.answers)
         rows: list[ResultRow] = []
         for temperature in temperatures:
             parts = [row for each in categories for row in self._rows_of(temperature, each)]
-            rows += [_with_lowest(row, parts) for row in self._rows_of(temperature, ALL)]
-            rows += parts
+            rows += [*self._rows_of(temperature, ALL), *parts]
         return rows
 
     def _rows_of(self, temperature: float, category: str) -> list[ResultRow]:
@@ -229,7 +319,7 @@ class Measurements:
         answers: list[MeasuredAnswer],
         by_runner: dict[str, list[MeasuredAnswer]],
     ) -> ResultRow:
-        """The figures of one runner's `answers`, of which there is at least one."""
+        """Return the figures of one runner's `answers`, at least one."""
         first = answers[0]
         stats = merge(answer.measured.stats for answer in answers)
         timed = [answer.timed for answer in answers]
@@ -278,33 +368,14 @@ class Measurements:
 
 
 def now() -> str:
-    """The date for a report, ISO 8601."""
+    """Return the date for a report, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _with_lowest(whole: ResultRow, parts: Sequence[ResultRow]) -> ResultRow:
-    """Add to the row of all categories those in which its runner does worst."""
-    own = [row for row in parts if row.runner == whole.runner]
-    if len(own) < 2:
-        return whole
-    lengths = ((row.category, row.acceptance_length) for row in own if whole.stats.proposed)
-    speeds = ((row.category, row.to_plain.prompts.median) for row in own if row.to_plain)
-    return replace(
-        whole,
-        lowest_length=_lowest(lengths),
-        lowest_to_plain=None if whole.runner == PLAIN else _lowest(speeds),
-    )
-
-
-def _lowest(figures: Iterable[tuple[str, float | None]]) -> LowestCategory | None:
-    known = [LowestCategory(category, value) for category, value in figures if value is not None]
-    return min(known, key=lambda each: each.value, default=None)
-
-
-def _by_lines(fields: dict[str, Any]) -> str:
+def _by_lines(values: dict[str, Any]) -> str:
     """JSON for people and for git: a line for each field, and for each item of a long list."""
     lines = []
-    for name, value in fields.items():
+    for name, value in values.items():
         if isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
             items = ",\n  ".join(json.dumps(item) for item in value)
             lines.append(f" {json.dumps(name)}: [\n  {items}\n ]")
@@ -346,8 +417,15 @@ def with_forks(
 
 
 def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:
-    """The first place that differs from `PLAIN`'s answer; None if there is none."""
+    """Return the first place that differs from `PLAIN`'s answer; None if there is none."""
     other = reference.get(_key(answer))
     if other is None:
         return None
     return first_difference(answer.measured.ids, other.measured.ids, limit=answer.limit)
+
+
+def first_difference(ids: Sequence[int], reference: Sequence[int], *, limit: int) -> int | None:
+    """Return the first of `limit` places where the tokens differ, or one text ends; None if
+    equal."""
+    pairs = zip_longest(ids[:limit], reference[:limit])
+    return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)

@@ -48,7 +48,7 @@ def run_bench(
     progress: Callable[[str], None],
     compare_buffers: Callable[[], tuple[tuple[str, float], ...]] = tuple,
 ) -> Measurements:
-    """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
+    """Measure; `progress` gets a line at a time. Ctrl-C keeps all finished measurements.
 
     `compare_buffers` gives the report's `buffers`, before the target is loaded.
     Raises `Problem`, before anything is measured.

@@ -1,4 +1,4 @@
-"""The ways of decoding that a benchmark compares, and the definition of what is measured.
+"""The ways of decoding that a benchmark compares, and the definition of its measurement.
 
 Every runner gets the same prompt tokens, caches of its own, the same seed, and the same end: a
 token that ends the text, or the first round that ends at or past `limit` tokens. No runner knows
@@ -14,7 +14,7 @@ All runners turn tokens into text as they go, as an application would: ours in `
 with the detokenizer of its own `stream_generate`.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -26,10 +26,10 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
-from engine.bench.figures import committed_ids, verdicts_of_flags, without_first_round
 from engine.bench.options import RULES, BenchOptions, label, model_folders
 from engine.conversation.loading import LoadedModel
 from engine.conversation.pair import make_drafter, make_policy
+from engine.conversation.rounds import committed
 from engine.conversation.session import Session
 from engine.conversation.stats import tally
 from engine.core.accept import AcceptanceRule
@@ -38,7 +38,7 @@ from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
-from engine.events import Event, Stats, Verdict
+from engine.events import Event, Origin, Stats, TokenVerdict, Verdict, WrittenToken
 from engine.request import Request, Sampling
 from models.files import written_path
 from models.installed.resolve import drafts_without_weights, resolve_drafters
@@ -122,8 +122,8 @@ class SlipstreamRunner:
         rule: AcceptanceRule,
         reader: PromptReader | None,
     ) -> None:
-        """`reader`, of the same rule, gives prompts that it has read. None: the drafter reads a
-        prompt beside the target, so each answer begins with the whole prompt."""
+        """`reader`, of the same rule, gives prompts that it has read. None: the drafter reads
+        prompts too, so each answer begins with the whole prompt."""
         self.name = name
         self._target = target
         self._make = make
@@ -133,18 +133,20 @@ class SlipstreamRunner:
         self._calibrated = False
 
     def run(self, workload: Workload) -> Measurement:
-        committed: list[int] = []
+        tokens: list[int] = []  # of each round
         times: list[float] = []
         events: list[Event] = []
-        for event in self._answer(workload, cancelled=lambda: sum(committed) >= workload.limit):
+        for event in self._answer(workload, cancelled=lambda: sum(tokens) >= workload.limit):
             if isinstance(event, Verdict):
                 times.append(perf_counter())
-                committed.append(event.accepted + (event.next is not None))
+                tokens.append(event.accepted + (event.next is not None))
             events.append(event)
         measured = without_first_round(events)
         stats = replace(tally(measured), decode_seconds=times[-1] - times[0])
         verdicts = tuple(event for event in measured if isinstance(event, Verdict))
-        return Measurement(tuple(committed_ids(events)), stats, verdicts, phases=True)
+        return Measurement(
+            tuple(token.id for token in committed(events)), stats, verdicts, phases=True
+        )
 
     def _answer(
         self, workload: Workload, *, cancelled: Callable[[], bool] = lambda: False
@@ -160,7 +162,7 @@ class SlipstreamRunner:
         else:
             session = self._reader.session(workload.prompt)
         session.drafter = self._make(self._target, session.decoder)
-        session.policy = self._policy  # a session makes its policy start anew with its drafter
+        session.policy = self._policy  # set last: a session restarts its policy for a new drafter
         sampling = Sampling(temperature=workload.temperature, seed=workload.seed)
         request = Request(sampling=sampling, max_tokens=workload.limit + HEADROOM)
         return session.complete(workload.prompt, request, cancelled=cancelled)
@@ -207,6 +209,43 @@ class MlxLmRunner:
             ids, flags, seconds = _collect(items, self._target, workload.limit)
         verdicts = verdicts_of_flags(flags, length=self._length)
         return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
+
+
+def without_first_round(events: Iterable[Event]) -> list[Event]:
+    """Return the events without the first verdict, so that figures are of the rounds after it."""
+    rounds = 0
+    kept: list[Event] = []
+    for event in events:
+        rounds += isinstance(event, Verdict)
+        if not (isinstance(event, Verdict) and rounds == 1):
+            kept.append(event)
+    return kept
+
+
+def verdicts_of_flags(flags: Sequence[bool], *, length: int) -> list[Verdict]:
+    """Return the verdicts of mlx-lm's rounds, from its flag for each token: whether it was drafted.
+
+    Every round drafts `length` tokens and ends with a token of the target's own; only the last
+    round may lack it, if a drafted token ended the text. Probabilities and times are 0.
+    """
+    judgements = (TokenVerdict(0.0, 0.0),) * length
+    verdicts: list[Verdict] = []
+
+    def end(accepted: int, own: WrittenToken | None) -> None:
+        round = len(verdicts) + 1
+        verdicts.append(Verdict("", round, accepted, judgements, own, 0.0, 0.0, 0.0, ""))
+
+    accepted = 0
+    for drafted in flags:
+        if drafted:
+            accepted += 1
+            continue
+        origin: Origin = "bonus" if accepted == length else "correction"
+        end(accepted, WrittenToken(0, "", 0.0, origin if length else "plain"))
+        accepted = 0
+    if accepted:
+        end(accepted, None)
+    return verdicts
 
 
 def _prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:

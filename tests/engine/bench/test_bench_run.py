@@ -3,18 +3,13 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from engine.bench import run, runners
-from engine.bench.figures import comparable
 from engine.bench.options import BenchOptions
-from engine.bench.render import markdown, show_on_console
-from engine.bench.report import ALL, Measurements
+from engine.bench.report import ALL, comparable
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
 from engine.conversation.loading import load
@@ -28,7 +23,7 @@ from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 
-def test_everybody_answers_every_prompt_in_turns(measured: Measurements) -> None:
+def test_everybody_answers_every_prompt_in_turns(measured):
     greedy = [answer for answer in measured.answers if answer.temperature == 0.0]
     assert {answer.runner for answer in greedy} == {
         *(PLAIN, MLX_LM, "slipstream lookup 3", "slipstream lookup auto"),
@@ -42,9 +37,7 @@ def test_everybody_answers_every_prompt_in_turns(measured: Measurements) -> None
     assert measured.setup.skipped == 0
 
 
-def test_laws_hold_and_greedy_answers_are_identical(
-    measured: Measurements, options: BenchOptions
-) -> None:
+def test_laws_hold_and_greedy_answers_are_identical(measured, options):
     for answer in measured.answers:
         stats, ids = answer.measured.stats, answer.measured.ids
         assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
@@ -86,9 +79,7 @@ def test_laws_hold_and_greedy_answers_are_identical(
     assert min(ours.draft_share, ours.verify_share) > 0.0
 
 
-def test_the_file_holds_runs_and_rows_and_no_private_path(
-    measured: Measurements, options: BenchOptions
-) -> None:
+def test_the_file_holds_runs_and_rows_and_no_private_path(measured, options):
     text = options.out.read_text()
     written = json.loads(text)
     assert written["partial"] is False
@@ -100,18 +91,7 @@ def test_the_file_holds_runs_and_rows_and_no_private_path(
     assert str(options.target.path.parent) not in text
 
 
-def test_tables_show_everybody_once_a_table(measured: Measurements) -> None:
-    console = Console(width=200, record=True, file=StringIO())
-    show_on_console(measured.report(), console)
-    text = console.export_text()
-    assert "float32" in text
-    assert "2/2" in text
-    assert text.count("mlx-lm tiny 3") == 8, "a line of four tables, greedy and sampled"
-
-
-def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkeypatch):
     class Spy(Fixed):
         seen = begun = 0
 
@@ -142,9 +122,7 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(
     assert made[0].begun == 0, "it goes on, and does not start anew"
 
 
-def test_a_prompt_is_read_once_for_all_that_only_copy(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prompt_is_read_once_for_all_that_only_copy(options, monkeypatch):
     read: list[int] = []
     prefill = Decoder.prefill
 
@@ -170,9 +148,7 @@ def test_a_prompt_is_read_once_for_all_that_only_copy(
     assert sum(read) == len(prompt) - 1
 
 
-def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(options, monkeypatch):
     known = Calibration(PassCosts(24, (1, 4), (1.0, 1.5)))
     asked: list[str] = []
 
@@ -212,9 +188,7 @@ class Mistaken:
         return replace(measured, ids=(first, (second + 1) % 256, *more))
 
 
-def test_where_an_answer_leaves_the_plain_one_it_is_measured_whether_rounding_explains_it(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whether_rounding_explains_a_difference_from_plain_is_measured(options, monkeypatch):
     made = runners.make_runners
     monkeypatch.setattr(
         run,
@@ -233,7 +207,7 @@ def test_where_an_answer_leaves_the_plain_one_it_is_measured_whether_rounding_ex
             assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
 
 
-def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_was_measured(options, tmp_path):
     def interrupt(line: str) -> None:
         if line.startswith("1 of 2"):
             raise KeyboardInterrupt
@@ -247,7 +221,7 @@ def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: P
     assert all(row.identical == row.compared == 1 for row in measured.report().rows)
 
 
-def test_prompts_that_do_not_fit_are_skipped(options: BenchOptions, tmp_path: Path) -> None:
+def test_prompts_that_do_not_fit_are_skipped(options, tmp_path):
     place = tmp_path / "own.txt"
     place.write_text("short\n" + "long " * 1000 + "\n")
     short = replace(options, prompts=place, drafters=(), temperatures=(0.0,), out=None)
@@ -256,7 +230,7 @@ def test_prompts_that_do_not_fit_are_skipped(options: BenchOptions, tmp_path: Pa
         run_bench(replace(short, max_tokens=5000), progress=lambda line: None)
 
 
-def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
+def test_what_mlx_lm_refuses_is_reported(tmp_path):
     write_folder("mamba", tmp_path / "target")
     own = tmp_path / "own.txt"
     own.write_text("Hello\n")
@@ -274,7 +248,7 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
     assert {answer.runner for answer in measured.answers} == {PLAIN, MLX_LM, "slipstream target 2"}
 
 
-def test_options_that_cannot_be(options: BenchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_cannot_be(options, monkeypatch):
     loaded: list[ModelFolder] = []
     monkeypatch.setattr(run, "load", loaded.append)
     for changed in (
@@ -295,7 +269,7 @@ def test_options_that_cannot_be(options: BenchOptions, monkeypatch: pytest.Monke
         assert not loaded, f"what is wrong is known before: {changed}"
 
 
-def test_chosen_pairs_are_measured_beside_plain_decoding(options: BenchOptions) -> None:
+def test_chosen_pairs_are_measured_beside_plain_decoding(options):
     target, model = load(options.target), options.drafters[1]
     chosen = replace(
         options,
@@ -317,25 +291,7 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options: BenchOptions) 
     assert names == ["slipstream lookup 2", "slipstream lookup auto"]
 
 
-def test_speeds_are_compared_with_plain_decoding_alone(options: BenchOptions) -> None:
-    chosen = replace(
-        options,
-        drafters=(),
-        lengths=(),
-        runners=("none/0", "lookup/3"),
-        baselines=False,
-        temperatures=(0.0,),
-        out=None,
-    )
-    measured = run_bench(chosen, progress=lambda line: None)
-    report = measured.report()
-    assert {row.runner for row in report.rows} == {PLAIN, "slipstream lookup 3"}
-    assert "## Speed" in markdown(report)
-
-
-def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(options, monkeypatch):
     class Failing:
         name = "failing"
         runs = 0

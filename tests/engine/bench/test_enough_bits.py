@@ -1,7 +1,6 @@
 """A trial finds out whether 4 bits are enough, and what it found holds from then on."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -26,7 +25,7 @@ def held(session: Session) -> int:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setattr(enough_bits, "BUILTIN", enough_bits.BUILTIN[:2])
     monkeypatch.setattr(enough_bits, "_REQUEST", replace(enough_bits._REQUEST, max_tokens=12))
@@ -34,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "model"
 
 
-def test_what_a_trial_finds_is_used_and_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_trial_finds_is_used_and_kept(folder, monkeypatch):
     monkeypatch.setattr("models.drafters.enough_bits._ENOUGH", 0.1)
     shares: list[float] = []
     with computing_as(GPU):
@@ -54,7 +53,7 @@ def test_what_a_trial_finds_is_used_and_kept(folder: Path, monkeypatch: pytest.M
         try_bits(session, progress=lambda share: pytest.fail("nothing can be tried"))
 
 
-def test_nothing_is_tried_where_all_is_expanded(folder: Path) -> None:
+def test_nothing_is_tried_where_all_is_expanded(folder):
     with computing_as(CPU):
         session = Session(load(ModelFolder(folder)), drafter=str(folder))
         drafter: Drafter = session.drafter

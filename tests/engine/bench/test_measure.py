@@ -23,7 +23,7 @@ from engine.core.decoder import Decoder
 from tests.support.engine.tiny import build
 
 
-def test_a_pass_reads_all_weights_but_an_embedding_that_is_no_output_layer() -> None:
+def test_a_pass_reads_all_weights_but_an_embedding_that_is_no_output_layer():
     separate, tied = build("llama"), build("lfm2")
     table = 64 * 64 * 4
     everything = sum(
@@ -35,14 +35,14 @@ def test_a_pass_reads_all_weights_but_an_embedding_that_is_no_output_layer() -> 
     assert weight_bytes(build("lfm2", vocabulary=128)) - weight_bytes(tied) == table
 
 
-def test_quantized_weights_count_as_they_are_held() -> None:
+def test_quantized_weights_count_as_they_are_held():
     # 4 bits and two half-precision or float numbers for each group of 32.
     share = weight_bytes(build("llama", bits=4)) / weight_bytes(build("llama"))
     assert 4 / 32 < share < 7 / 32
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mamba"])
-def test_caches_count_what_is_in_them(architecture: str) -> None:
+def test_caches_count_what_is_in_them(architecture):
     decoder = Decoder(build(architecture))
     with at_depth(decoder, 10):
         few = cache_bytes(decoder)
@@ -60,14 +60,14 @@ def test_caches_count_what_is_in_them(architecture: str) -> None:
         assert few < many
 
 
-def test_shares_of_the_bandwidth() -> None:
+def test_shares_of_the_bandwidth():
     roofline = Roofline(Bandwidth(1000.0, "sum"), weight_bytes=80, cache_bytes=20, depth=5)
     assert roofline.passes_per_second == 10.0
     assert roofline.share(passes=5, seconds=1.0) == 0.5
     assert roofline.share(passes=5, seconds=0.0) is None
 
 
-def test_a_mixture_of_experts_is_told_from_a_model_that_reads_all() -> None:
+def test_a_mixture_of_experts_is_told_from_a_model_that_reads_all():
     class QuantizedSwitchLinear(nn.Module):  # as mlx-lm calls them
         pass
 
@@ -77,7 +77,7 @@ def test_a_mixture_of_experts_is_told_from_a_model_that_reads_all() -> None:
     assert not reads_all_weights(model)
 
 
-def test_the_probe_names_what_was_quickest() -> None:
+def test_the_probe_names_what_was_quickest():
     bandwidth = measure_bandwidth(1 << 16)
     assert bandwidth.bytes_per_second > 0
     assert bandwidth.probe in ("row times matrix", "sum")
@@ -89,13 +89,13 @@ def linear(slope: float, step: float = 0.0) -> PassCurve:
     return PassCurve(9, points, "model", 0.01 * step)
 
 
-def test_a_curve_between_its_points_and_beyond() -> None:
+def test_a_curve_between_its_points_and_beyond():
     curve = linear(0.5)
     assert [curve.relative(rows) for rows in (1, 3, 8, 10)] == pytest.approx([1, 2, 4.5, 5.5])
     assert PassCurve(9, (CurvePoint(1, 0.5),)).relative(3) == 3
 
 
-def test_what_drafting_can_gain() -> None:
+def test_what_drafting_can_gain():
     free = linear(0.0)
     assert free.by_rows.gain(3, acceptance=1.0) == pytest.approx(4.0)
     assert free.by_rows.gain(3, acceptance=0.5) == pytest.approx(1.875)
@@ -108,7 +108,7 @@ def test_what_drafting_can_gain() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0, 2), st.floats(0, 2), st.floats(0, 1))
-def test_more_acceptance_never_gains_less(slope: float, step: float, acceptance: float) -> None:
+def test_more_acceptance_never_gains_less(slope, step, acceptance):
     curve = linear(slope, step)
     gains = [curve.best(acceptance=a)[1] for a in (0.0, acceptance / 2, acceptance, 1.0)]
     assert gains[0] >= 1.0

@@ -1,8 +1,7 @@
-"""A report's JSON can be shown again; its Markdown and picture hold what was found."""
+"""Figures are computed from answers; a report's JSON can be shown again, as Markdown too."""
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
@@ -11,31 +10,35 @@ import pytest
 from rich.console import Console
 
 import engine.bench
-from engine.bench.figures import verdicts_of_flags
-from engine.bench.options import BenchOptions
-from engine.bench.render import (
-    check_place,
-    command,
-    markdown,
-    remarks,
-    show,
-    show_kept,
-    tables,
-)
+from engine.bench.render import check_place, command, markdown, remarks, show_kept, tables
 from engine.bench.report import (
     ALL,
     BenchReport,
-    LowestCategory,
     MeasuredAnswer,
     Measurements,
+    Spread,
+    Timed,
+    acceptance_by_position,
+    comparable,
+    first_difference,
+    merge,
+    ratio,
     read_report,
-    temperature_words,
+    spread_of,
     with_forks,
 )
-from engine.bench.runners import MLX_LM, PLAIN, Measurement
+from engine.bench.runners import (
+    MLX_LM,
+    PLAIN,
+    Measurement,
+    verdicts_of_flags,
+    without_first_round,
+)
 from engine.cli.main import main
-from engine.conversation.stats import tally
+from engine.conversation.stats import against_plain, tally
 from engine.device import backend
+from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
+from engine.events import WrittenToken as Written
 from engine.near_ties import Fork
 from models.errors import Problem
 from models.typed_json import decode
@@ -43,34 +46,19 @@ from models.typed_json import decode
 BENCH = Path(engine.bench.__file__).parent
 
 
-def test_what_is_read_is_what_was_found(report: BenchReport, options: BenchOptions) -> None:
+def test_what_is_read_is_what_was_found(report, options):
     assert options.out is not None
     found, again = report, read_report(options.out)
     assert replace(again, options={}) == replace(found, options={})
     assert len(again.options) == len(found.options)
 
 
-def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_path: Path) -> None:
-    assert options.out is not None
-    fields = json.loads(options.out.read_text())
-    for name in ("roofline", "cooling"):
-        del fields[name]
-    for row in fields["rows"]:
-        del row["bandwidth_share"], row["peak_bytes"]
-    old = tmp_path / "old.json"
-    old.write_text(json.dumps(fields | {"of a newer one": [1]}))
-    show(read_report(old), Console(file=StringIO()), to=tmp_path / "m")
-    assert "| slipstream tiny 3 |" in (tmp_path / "m").read_text()
-
-
-def test_a_folder_of_reports_becomes_one_file(
-    options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_reports_becomes_one_file(options, tmp_path, capsys):
     assert options.out is not None
     kept = tmp_path / "kept"
     kept.mkdir()
     console = Console(file=StringIO())
-    with pytest.raises(Problem, match="holds no report"):
+    with pytest.raises(Problem, match="contains no reports"):
         show_kept(kept, console, to=None)
     for name in ("second", "first"):
         (kept / f"{name}.json").write_text(options.out.read_text())
@@ -83,14 +71,14 @@ def test_a_folder_of_reports_becomes_one_file(
     assert [heading.partition(":")[0] for heading in headings] == ["## first", "## second"]
 
 
-def test_results_are_written_from_the_kept_reports(tmp_path: Path) -> None:
+def test_results_are_written_from_the_kept_reports(tmp_path):
     """RESULTS.md is what `make results` writes, and nothing else."""
     written = tmp_path / "RESULTS.md"
     show_kept(BENCH / "results", Console(file=StringIO()), to=written)
     assert (BENCH / "RESULTS.md").read_text() == written.read_text()
 
 
-def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> None:
+def test_a_report_names_the_command_that_measures_it(report):
     words = command(report).split()
     assert words[:4] == ["slipstream", "bench", "--target", "target"]
     flags = ("--drafter", "--draft-length", "--temperature", "--rule", "--prompts")
@@ -106,9 +94,7 @@ def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> Non
     assert command(acceptance).endswith("--no-baselines")
 
 
-def test_the_command_line_measures_the_pairs_that_are_named(
-    options: BenchOptions, tmp_path: Path
-) -> None:
+def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
     def measured(*words: str) -> BenchReport:
         own = ("--prompts", str(options.prompts), "--max-tokens", "4", "--temperature", "0")
         out = ("--out", str(tmp_path / "out.json"))
@@ -127,13 +113,9 @@ def test_the_command_line_measures_the_pairs_that_are_named(
     assert "--runner tiny/2 --runner lookup/tree:4" in words
     assert "--drafter" not in words
     assert "--draft-length" not in words
-    beside = measured("--runner", "lookup/tree:4", "--draft-length", "2", "--drafter", "suffix")
-    assert {row.runner for row in beside.rows} == {
-        *(PLAIN, MLX_LM, "slipstream suffix 2", "slipstream lookup tree:4")
-    }
 
 
-def test_without_baselines_no_speeds_are_shown(report: BenchReport) -> None:
+def test_without_baselines_no_speeds_are_shown(report):
     acceptance = replace(report, options=report.options | {"baselines": False})
     kinds = {table.title.partition(",")[0] for table in tables(report)}
     assert kinds - {table.title.partition(",")[0] for table in tables(acceptance)} == {
@@ -142,9 +124,7 @@ def test_without_baselines_no_speeds_are_shown(report: BenchReport) -> None:
     assert not any("GB/s" in line for line in remarks(acceptance))
 
 
-def test_the_command_shows_an_earlier_report_and_measures_nothing(
-    options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_an_earlier_report_and_measures_nothing(options, tmp_path, capsys):
     written = tmp_path / "new" / "report.md"
     with pytest.raises(SystemExit) as ended:
         main(["bench", "--from", str(options.out), "--markdown", str(written)])
@@ -165,13 +145,13 @@ def test_the_command_shows_an_earlier_report_and_measures_nothing(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no JSON"),
+        ("", "not JSON"),
         ("[]", "report is a list"),
         ("{}", "report lacks .date."),
-        ("[" * 100_000, "no report"),
+        ("[" * 100_000, "not a benchmark report"),
     ],
 )
-def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path) -> None:
+def test_what_is_no_report_is_a_problem(text, message, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(text)
     with pytest.raises(Problem, match=message):
@@ -180,7 +160,7 @@ def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path)
         read_report(tmp_path / "none.json")
 
 
-def test_markdown_has_every_table_in_full(report: BenchReport) -> None:
+def test_markdown_has_every_table_in_full(report):
     text = markdown(report)
     written = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
     shown = list(tables(report))
@@ -190,19 +170,6 @@ def test_markdown_has_every_table_in_full(report: BenchReport) -> None:
         assert {line.replace("\\|", "").count("|") for line in lines} == {lines[1].count("|")}
         assert len(lines) == len(sheet.rows) + 2
     assert len({sheet.title for sheet in shown}) == 10
-
-
-def test_every_sheet_has_everybody_once_in_a_line_or_a_column(report: BenchReport) -> None:
-    named: dict[str, list[str]] = {}
-    for sheet in tables(report):
-        columns = [heading.replace("\n", " ") for heading in sheet.headings]
-        named.setdefault(sheet.title, []).extend([*columns, *(row[0] for row in sheet.rows)])
-    for temperature in report.temperatures:
-        rows = [row for row in report.rows if row.temperature == temperature]
-        drafting = {row.runner for row in rows if row.stats.proposed}
-        for title, names in named.items():
-            if title.endswith(temperature_words(temperature)):
-                assert {name: names.count(name) for name in drafting} == dict.fromkeys(drafting, 1)
 
 
 def answered(
@@ -223,14 +190,14 @@ def answered(
     )
 
 
-def test_what_rounding_explains_is_counted_apart(report: BenchReport) -> None:
+def test_what_rounding_explains_is_counted_apart(report):
     texts = {PLAIN: (1, 2, 3), "near": (1, 4, 3), "wrong": (1, 5, 3), "same": (1, 2, 3)}
     answers = [
         replace(each, measured=replace(each.measured, ids=texts[each.runner]))
         for each in (answered(name, "Art", [False] * 3, 1.0) for name in texts)
     ]
 
-    def fork(plain: Sequence[int], written: Sequence[int]) -> Fork:
+    def fork(plain: tuple[int, ...], written: tuple[int, ...]) -> Fork:
         return Fork(1, plain[1], written[1], margin=float(written[1] - 4), allowed=0.5)
 
     measured = Measurements(report, tuple(with_forks(answers, fork)))
@@ -244,7 +211,7 @@ def test_what_rounding_explains_is_counted_apart(report: BenchReport) -> None:
     assert "0/1, 1 near a tie @1" in markdown(measured.report())
 
 
-def test_the_lowest_categories_are_named_for_each_temperature(report: BenchReport) -> None:
+def test_the_lowest_categories_are_named_for_each_temperature(report):
     steps = {
         "Art": [True, False, True, True, False],
         "Law": [False, True, False],
@@ -270,14 +237,7 @@ def test_the_lowest_categories_are_named_for_each_temperature(report: BenchRepor
     found = Measurements(report, (*greedy, *sampled)).report()
 
     whole = {(r.temperature, r.runner): r for r in found.rows if r.category == ALL}
-    assert whole[0.0, "ours"].lowest_length == LowestCategory("Sport", 1.0), (
-        "it did not draft there"
-    )
-    assert whole[0.8, "ours"].lowest_length == LowestCategory("Law", 1.5)
-    assert whole[0.0, "ours"].lowest_to_plain == LowestCategory("Art", 0.5)
     assert whole[0.0, "ours"].acceptance_by_position == (0.75, 0.25)
-    assert whole[0.0, PLAIN].lowest_length is None, "it never drafts"
-    assert all(row.lowest_length is None for row in found.rows if row.category != ALL)
     lines = {
         row[0]: row[1:] for s in tables(found) if "category, greedy" in s.title for row in s.rows
     }
@@ -291,18 +251,11 @@ def test_the_lowest_categories_are_named_for_each_temperature(report: BenchRepor
     assert again.rows == found.rows
 
     one = Measurements(report, tuple(run for run in greedy if run.category == "Art")).report()
-    assert all(row.lowest_to_plain is None for row in one.rows), "nothing to choose from"
+    names = [row[0] for sheet in tables(one) for row in sheet.rows]
+    assert not any(name.startswith("lowest") for name in names), "nothing to choose from"
 
 
-@pytest.mark.cpu
-def test_markdown_takes_no_name_for_markup(report: BenchReport) -> None:
-    found = replace(report, target="a|b_<i>*", refused=(("[x](y)", "`no`"),))
-    text = markdown(found)
-    assert "# a\\|b\\_\\<i\\>\\*: CPU backend" in text
-    assert "- \\[x\\](y) cannot run this: \\`no\\`" in text
-
-
-def test_remarks_say_what_the_figures_rest_on(report: BenchReport) -> None:
+def test_remarks_say_what_the_figures_rest_on(report):
     lines = "\n".join(remarks(report))
     held = "in float32" if backend().own_functions else "as published"
     assert f"Drafter tiny: {held}." in lines
@@ -312,7 +265,7 @@ def test_remarks_say_what_the_figures_rest_on(report: BenchReport) -> None:
     assert "Partial" in "\n".join(remarks(replace(report, partial=True)))
 
 
-def test_rows_know_bandwidth_and_memory(report: BenchReport) -> None:
+def test_rows_know_bandwidth_and_memory(report):
     for row in report.rows:
         assert row.bandwidth_share is not None
         assert row.bandwidth_share > 0
@@ -325,7 +278,7 @@ def test_rows_know_bandwidth_and_memory(report: BenchReport) -> None:
 
 
 @pytest.mark.parametrize("reached", [0.9, 1.3])
-def test_a_bandwidth_that_passes_refute_is_not_shown(report: BenchReport, reached: float) -> None:
+def test_a_bandwidth_that_passes_refute_is_not_shown(report, reached):
     first, *rest = [replace(r, bandwidth_share=0.4, pass_bandwidth_share=0.5) for r in report.rows]
     shown = replace(report, rows=(replace(first, pass_bandwidth_share=reached), *rest))
     memory = [table for table in tables(shown) if table.title.startswith("Memory")]
@@ -334,8 +287,106 @@ def test_a_bandwidth_that_passes_refute_is_not_shown(report: BenchReport, reache
     assert any("GB/s" in line for line in remarks(shown)) == (reached < 1)
 
 
-def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_path):
     check_place(None)
     check_place(tmp_path / "x.md")
     with pytest.raises(Problem):
         check_place(tmp_path)
+
+
+# --- figures
+
+# A drafted "a b c" of which "a b" stand, then a plain token, then a draft that ends the text.
+EVENTS: list[Event] = [
+    Prefill("g", 9, 9, 0, 0.5),
+    Draft("g", 1, tuple(DraftedToken(i, "x", 0.5) for i in (1, 2, 3)), "model"),
+    Verdict(
+        *("g", 1, 2, (TokenVerdict(0.5, 0.5),) * 3, Written(4, "x", 0.5, "correction")),
+        *(0.25, 0.5, 1.0, "fixed at 3"),
+    ),
+    Text("g", "xxx"),
+    Verdict("g", 2, 0, (), Written(5, "x", 0.5, "plain"), 0.0, 0.5, 0.5, "no guess"),
+    Draft("g", 3, tuple(DraftedToken(i, "x", 0.5) for i in (6, 7)), "model"),
+    Verdict("g", 3, 1, (TokenVerdict(0.5, 0.5),) * 2, None, 0.25, 0.5, 1.0, "fixed at 3"),
+]
+
+
+def test_spread_of():
+    assert spread_of([]) is None
+    assert spread_of([2.0]) == Spread(2.0, 2.0, 2.0, 1)
+    assert spread_of([4.0, 1.0, 3.0, 2.0, 5.0]) == Spread(3.0, 2.0, 4.0, 5)
+
+
+def test_ratio_is_taken_prompt_by_prompt():
+    ours = [Timed("a", 10, 1.0), Timed("b", 30, 1.0), Timed("only here", 9, 1.0)]
+    theirs = [Timed("b", 10, 1.0), Timed("a", 10, 2.0), Timed("only there", 1, 1.0)]
+
+    found = ratio(ours, theirs)
+
+    assert found is not None
+    assert found.prompts == Spread(2.5, 2.25, 2.75, 2)
+    assert found.total == pytest.approx((40 / 2) / (20 / 3))
+
+
+def test_ratio_takes_the_median_of_repeats_and_leaves_out_what_has_no_time():
+    repeats = [Timed("a", 10, 1.0), Timed("a", 10, 10.0), Timed("a", 10, 1.25)]
+    found = ratio([*repeats, Timed("b", 0, 0.0)], [Timed("a", 10, 2.5), Timed("b", 10, 1.0)])
+    assert found is not None
+    assert found.prompts == Spread(2.0, 2.0, 2.0, 1)
+    assert ratio([], [Timed("a", 1, 1.0)]) is None
+
+
+def test_figures_are_of_the_rounds_after_the_first():
+    later = tally(without_first_round(EVENTS))
+    assert (later.committed, later.rounds, later.plain, later.accepted) == (2, 2, 1, 1)
+    assert later.prompt_tokens == 9
+
+
+def test_merge_adds_counts_and_positions():
+    whole = tally(EVENTS)
+    merged = merge([whole, whole, Stats(proposed_by_position=(1,), accepted_by_position=(1,))])
+    assert merged.committed == 2 * whole.committed
+    assert merged.decode_seconds == 2 * whole.decode_seconds
+    assert merged.proposed_by_position == (5, 4, 2)
+    assert acceptance_by_position(merged) == (1.0, 0.5, 0.0)
+
+
+def test_flags_of_mlx_lm_give_passes_and_acceptance():
+    # Two drafts of two: one falls at its second token, one stands; the third ends the text.
+    flags = [True, False, True, True, False, True]
+    verdicts = verdicts_of_flags(flags, length=2)
+    stats = tally(verdicts)
+
+    assert [(each.accepted, each.next is None) for each in verdicts] == [
+        *((1, False), (2, False), (1, True)),
+    ]
+    assert stats.rounds == 3
+    assert (stats.proposed, stats.accepted, stats.rejected, stats.discarded) == (6, 4, 1, 1)
+    assert (stats.corrections, stats.bonuses, stats.plain) == (1, 1, 0)
+    assert stats.committed == len(flags)
+    assert stats.acceptance_length == 2.0
+    assert (stats.proposed_by_position, stats.accepted_by_position) == ((3, 3), (3, 1))
+    plain = tally(verdicts_of_flags([False] * 4, length=0))
+    assert (plain.rounds, plain.plain, plain.proposed, plain.committed) == (4, 4, 0, 4)
+
+
+def test_first_difference_looks_as_far_as_the_limit():
+    assert first_difference([1, 2, 3], [1, 2, 3, 4], limit=3) is None
+    assert first_difference([1, 2, 3], [1, 2, 3, 4], limit=4) == 3
+    assert first_difference([1, 9, 3], [1, 2, 3], limit=4) == 1
+
+
+def test_a_run_on_a_quieter_machine_is_not_compared():
+    """Two tokens a pass cannot be five times as fast."""
+    stats = Stats(rounds=10, proposed=10, accepted=10, bonuses=10, decode_seconds=1.0)
+    fair = Timed("a", 20, 1.0, stats)
+    unknown = Timed("a", 20, 1.0)
+    plain = [Timed("a", 20, 1.6)]
+    busier = [Timed("a", 20, 5.0)]
+    assert comparable([fair, unknown], plain) == [fair, unknown]
+    assert comparable([fair, unknown], busier) == [unknown]
+    assert comparable([fair], [Timed("b", 20, 5.0)]) == [fair]
+    assert ratio(comparable([fair], busier), busier) is None
+    among = ratio([fair], plain)
+    assert among is not None
+    assert among.prompts.median == pytest.approx(against_plain(stats, 1.6 / 20))
