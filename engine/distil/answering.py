@@ -68,7 +68,7 @@ class Answerer:
         lengths = [len(prompt.tokens) for prompt in prompts]
         padding = [max(lengths) - length for length in lengths]
         caches = [BatchKVCache(padding) for _ in range(self._caches)]
-        rows = list(range(len(prompts)))  # of the batch: those that are still being answered
+        rows = list(range(len(prompts)))  # of the batch, still being answered
         written: list[list[int]] = [[] for _ in prompts]
         states: list[list[mx.array]] = [[] for _ in prompts]
         likeliest: list[list[tuple[mx.array, mx.array]]] = [[] for _ in prompts]

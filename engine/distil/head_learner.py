@@ -1,10 +1,10 @@
-"""Teaches a head, and drafts with it at all positions of an answer at once.
+"""Teaches a head, drafts with it at all positions of an answer at once, and measures it so.
 
 Step 0 reads the target's states. Step s reads the head's own state of the token s positions before,
 as in drafting (HASS, arXiv 2408.15766; EAGLE-3's training-time test).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ class HeadLearner:
         return sorted({*tokens} - {*fetch(self.kept)[0]}) if self.borrows else []
 
     def save(self, folder: Path, *, target: str, fingerprint: str) -> None:
-        """Write the drafter. Raises OSError or RuntimeError if there is no room."""
+        """Write the drafter. Raises OSError or RuntimeError if the disk is full."""
         save_head(self.bound, folder, target=target, fingerprint=fingerprint)
 
 
@@ -143,7 +143,7 @@ def loss(
 
 
 class Unrolled:
-    """Stands in for a KV cache: the keys and values of all steps so far, one after the other.
+    """Takes the place of a KV cache: holds the keys and values of all steps so far, in order.
 
     `prompt`: keys and values of the positions before, (batch, heads, lead, width) each.
     """
@@ -154,7 +154,7 @@ class Unrolled:
         self.offset = prompt[0].shape[2] if prompt else 0  # each step has the same positions
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Add a step's keys and values, (batch, heads, positions, width); return those of all."""
+        """Add a step's keys and values, (batch, heads, positions, width); return all so far."""
         self._keys.append(keys)
         self._values.append(values)
         return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
@@ -164,8 +164,8 @@ def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> m
     """The mask of step `step`, (length, (step + 1) * length).
 
     A prediction began `step` positions before: it sees the target's states up to there, then one of
-    the head's own states for each step. With `prompt` (batch, lead), which is true for positions
-    before that are no padding, the mask is (batch, 1, length, lead + (step + 1) * length).
+    the head's own states for each step. With `prompt` (batch, lead), which is true for earlier
+    positions that are not padding, the mask is (batch, 1, length, lead + (step + 1) * length).
     """
     blocks = [np.tri(length, k=-step, dtype=bool)]
     blocks += [np.eye(length, k=earlier - step, dtype=bool) for earlier in range(1, step + 1)]
@@ -184,7 +184,47 @@ def embed(embedding: nn.Module, batch: Batch) -> mx.array:
 
 
 class _Deepening(Unrolled):
-    """Stands in for a KV cache while drafting. `offset` is the number of the step, as each step is
-    a position further."""
+    """Takes the place of a KV cache while drafting. `offset` is the number of the step, as each
+    step is a position further."""
 
     offset = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAcceptance:
+    """The result of greedy chains of a fixed length: committed tokens, and passes of the target."""
+
+    committed: int
+    passes: int
+
+    @property
+    def length(self) -> float:
+        """The acceptance length; 1 if nothing was accepted."""
+        return self.committed / self.passes if self.passes else 1.0
+
+
+def measure(
+    learner: HeadLearner, answers: Sequence[RecordedAnswer], *, chain: int = 5
+) -> ChainAcceptance:
+    """Measure on greedy `answers`, with `chain` tokens a pass, or as many as the learner drafts."""
+    committed = passes = 0
+    for answer in answers:
+        accepted = _accepted(learner, answer, chain)
+        place, last = max(answer.prompt - 2, 0), len(answer.tokens) - 3
+        while place <= last:
+            committed += min(int(accepted[place]) + 1, last - place + 1)
+            passes += 1
+            place += int(accepted[place]) + 1
+    return ChainAcceptance(committed, passes)
+
+
+def _accepted(learner: HeadLearner, answer: RecordedAnswer, chain: int) -> np.ndarray:
+    """Return the number of accepted tokens of the chain at each position, (positions,)."""
+    tokens = np.array(answer.tokens)
+    length = len(tokens) - 2
+    alive, count = np.ones(length, dtype=bool), np.zeros(length, dtype=int)
+    for step, drafted in enumerate(learner.chains(answer, chain)):
+        place = np.arange(length) + 2 + step
+        alive &= (place < len(tokens)) & (drafted == tokens[np.minimum(place, len(tokens) - 1)])
+        count += alive
+    return count

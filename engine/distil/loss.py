@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.distil.store import RecordedAnswer
 
-FURTHER = 0.8  # weight of a token in a loss / that of the token before it in the draft
+FURTHER = 0.8  # weight of a token in a loss / the weight of the token before it in the draft
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def read_prompts(paths: Sequence[Path], *, seed: int = 0) -> list[str]:
     for number, path in enumerate(paths):
         prompts = list(dict.fromkeys(filter(_usable, _read(path))))
         if not prompts:
-            raise Problem(f"{path} holds no prompt.", "Write one prompt a line, or give JSON.")
+            raise Problem(f"{path} contains no prompts.", "Write one prompt a line, or give JSON.")
         Random(f"{seed} {number}").shuffle(prompts)
         groups.append(prompts)
     turns = zip_longest(*groups)
@@ -53,7 +53,7 @@ def _read(path: Path) -> Iterator[str]:
         text = data.decode("utf-8-sig")
         kind = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
         if kind == ".jsonl":
-            for line in text.split("\n"):  # other ends of lines may stand inside a text
+            for line in text.split("\n"):  # a text may contain other ends of lines
                 if line.strip():
                     yield from _texts(json.loads(line))
         elif kind == ".json":

@@ -6,8 +6,9 @@ Knows the order of the work, its folder, and how it is resumed.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from engine.conversation.loading import LoadedModel, load
 from engine.conversation.template import encode_prompt
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Reporter, WorkBudget
-from engine.distil.folders import KeptAnswers, WorkFolder
 from engine.distil.head_learner import HeadLearner
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
@@ -25,6 +25,7 @@ from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import shape_for
 from engine.request import Prompt, asked
 from models.errors import Problem
+from models.files import write_text
 from models.model_folder import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
@@ -58,7 +59,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     KeyboardInterrupt during training ends it with the best drafter so far. Raises `Problem`.
     """
     if (options.minutes is None) == (options.tokens is None):
-        raise Problem("The command does not say how long to work.", "Give --minutes or --tokens.")
+        raise Problem("Either --minutes or --tokens is required.", "Give one of them.")
     with suppress(AttributeError, OSError):
         os.nice(10)  # other programs come first
     folder, weights = WorkFolder(options.out), options.target.fingerprint
@@ -114,7 +115,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
                 f"are kept in {store.folder}.",
                 "Continue with --resume.",
             ) from None
-        report(f"stopped: the drafter in {options.out} can be used; --resume makes it better")
+        report(f"stopped: the drafter in {options.out} can be used; improve it with --resume")
         return options.out
     folder.remove()
     return options.out
@@ -132,7 +133,7 @@ def _keep(learner: HeadLearner, options: DistilOptions, weights: str) -> None:
 
 
 def _learning(options: DistilOptions) -> dict[str, str]:
-    """The settings, besides those of the answers, that must be the same to resume."""
+    """Return the settings that must be the same to resume, besides `_asking`."""
     return {
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
@@ -142,7 +143,7 @@ def _learning(options: DistilOptions) -> dict[str, str]:
 
 
 def _asking(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[str, str]:
-    """The settings that the answers depend on; the prompts' files may have moved."""
+    """Return the settings that the answers depend on; the prompts' files may have moved."""
     return {
         "--longest-answer": str(options.longest_answer),
         "seed": str(options.seed),
@@ -168,3 +169,113 @@ def _questions(
             f"Give {_FEWEST_PROMPTS} or many more, of at most {max(0, longest)} tokens each.",
         )
     return questions
+
+
+class WorkFolder:
+    """The folder `out` of a distillation, with a folder `work` in it for resuming.
+
+    `work` holds the plan, the answers and the checkpoint until the work is done. Attributes: `out`;
+    `answers` and `checkpoint`, paths in `work`.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._work = out / "work"
+        self.answers = self._work / "answers"
+        self.checkpoint = self._work / "checkpoint.safetensors"
+        self._plan = Plan(self._work / "plan.json", out, "--out")
+
+    def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
+        """Raise `Problem` if this would mix two distillations, or overwrite anything."""
+        with self._plan.usable():
+            if not resume:
+                if self._plan.begun or not self._is_free():
+                    raise Problem(
+                        f"{self.out} is not empty.",
+                        "Continue with --resume, or choose another --out.",
+                    )
+            elif not self._plan.begun:
+                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
+            else:
+                self._plan.require(plan)
+
+    def begin(self, plan: Mapping[str, str]) -> None:
+        """Create the folder and store the plan. Raises `Problem`."""
+        self._plan.write(plan)
+
+    def remove(self) -> None:
+        """Remove everything except the drafter."""
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _is_free(self) -> bool:
+        """Whether the folder is empty, or has only the rest of an interrupted `begin`."""
+        return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
+
+
+class KeptAnswers:
+    """A folder that keeps answers, so that several distillations can learn from them.
+
+    Attribute: `folder`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._plan = Plan(folder / "asked.json", folder, "--answers")
+
+    def check(self, asking: Mapping[str, str]) -> None:
+        """Raise `Problem` if the folder holds other files, or answers with other settings.
+
+        `asking`: the settings that the answers depend on.
+        """
+        with self._plan.usable():
+            if self._plan.begun:
+                self._plan.require(asking)
+            elif self.folder.exists() and any(self.folder.iterdir()):
+                raise Problem(
+                    f"{self.folder} is not empty, and holds no answers.",
+                    "Choose another --answers.",
+                )
+
+    def begin(self, asking: Mapping[str, str]) -> None:
+        """Create the folder. Raises `Problem`."""
+        self._plan.write(asking)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The settings that a folder was begun with, in a `file`. `option` names the folder."""
+
+    file: Path
+    folder: Path
+    option: str
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder was begun."""
+        return self.file.is_file()
+
+    def require(self, settings: Mapping[str, str]) -> None:
+        """Raise `Problem` if the folder was begun with other settings."""
+        before = json.loads(self.file.read_text())
+        others = [name for name in settings if before.get(name) != settings[name]]
+        if others:
+            raise Problem(
+                f"{self.folder} was started with different {' and '.join(others)}.",
+                f"Repeat the command as it was, or choose another {self.option}.",
+            )
+
+    def write(self, settings: Mapping[str, str]) -> None:
+        """Create the folder, and store the settings. Raises `Problem`."""
+        with self.usable():
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self.file, json.dumps(dict(settings), indent=2))
+
+    @contextmanager
+    def usable(self) -> Iterator[None]:
+        """Turn errors of the disk, or of a damaged file, into a `Problem`."""
+        try:
+            yield
+        except (OSError, ValueError, AttributeError) as error:
+            raise Problem(
+                f"{self.folder} cannot be used: {error}.", f"Choose another {self.option}."
+            ) from error

@@ -7,7 +7,7 @@ Knows files and arrays; nothing of models or training. A shard holds some answer
     states (N - answers, layers, width): bfloat16
     top_tokens, top_log_probs (A, 32): at each of the A answer tokens
     greedy (answers,): 1 if no token was sampled
-    asked (1,): number of prompts, with those that had no answer; seconds (1,): of answering
+    asked (1,): number of prompts, answered or not; seconds (1,): of answering
 
 Its file's name is the number of its first prompt.
 """
@@ -30,7 +30,7 @@ _IN_MEMORY_BYTES = 512 << 20  # of shards that are read together, and whose answ
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """A prompt and its answer: n `tokens`, of which the first `prompt` are the prompt's.
+    """A prompt and its answer: n `tokens`, the first `prompt` of them the prompt's.
 
     `states` (n - 1, layers, width): of all tokens except the last, which was never read.
     `top_tokens`, `top_log_probs` (n - prompt, 32): the target's likeliest at each answer token.
@@ -170,7 +170,7 @@ def likeliest(shards: Sequence[Shard], *, vocabulary: int, count: int) -> mx.arr
 
 
 def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
-    """Yield all shards in random order, in groups of at least one that fit into memory."""
+    """Yield all shards in random order, in groups that fit into memory, or of one shard."""
     group: list[Shard] = []
     size_bytes = 0
     for shard in random.sample(shards, len(shards)):

@@ -19,9 +19,8 @@ from mlx.optimizers import AdamW, MultiOptimizer, Muon, clip_grad_norm
 from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.distil.budget import Reporter, WorkBudget, left
-from engine.distil.head_learner import HeadLearner
+from engine.distil.head_learner import HeadLearner, measure
 from engine.distil.loss import make_batch
-from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.process.interrupts import uninterrupted
 from models.errors import Problem
@@ -164,7 +163,7 @@ class Learning:
             self._run(shards, budget)
         except KeyboardInterrupt:
             if self._trainer.progress.batches:
-                self._report("stopping: measuring what was learned")
+                self._report("stopping: measuring the drafter")
                 self._trainer.save(self._checkpoint)
                 self._assess()
                 self._trainer.save(self._checkpoint)

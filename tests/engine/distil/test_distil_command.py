@@ -18,21 +18,19 @@ Distil = Callable[..., Run]
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> Path:
+def prompts(tmp_path):
     path = tmp_path / "openings.txt"
     path.write_text("\n".join(openings(40)))
     return path
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path):
     return tmp_path / "drafter"
 
 
 @pytest.fixture
-def distil(
-    prompts: Path, out: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Distil:
+def distil(prompts, out, capfd, monkeypatch):
     """The command, for stories260K; what is given replaces what stands here."""
     monkeypatch.setenv("COLUMNS", "300")
 
@@ -63,9 +61,7 @@ def assert_refused_at_the_end(ended: Run, *words: str) -> None:
     assert_refused(Run(ended.code, ended.out, last), *words)
 
 
-def test_files_may_follow_one_another(
-    distil: Distil, out: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_may_follow_one_another(distil, out, prompts, tmp_path, monkeypatch):
     more = tmp_path / "more.json"
     more.write_text('["This prompt stands alone"]')
     seen: list[module.DistilOptions] = []
@@ -91,7 +87,7 @@ def test_files_may_follow_one_another(
     ]
 
 
-def test_how_long_is_not_clear(distil: Distil, tmp_path: Path) -> None:
+def test_how_long_is_not_clear(distil, tmp_path):
     before = contents(tmp_path)
     assert_refused(distil(tokens=None), "--minutes or --tokens")
     assert_refused(distil("--minutes", 5), "--minutes or --tokens")
@@ -106,7 +102,7 @@ def test_how_long_is_not_clear(distil: Distil, tmp_path: Path) -> None:
         (["--longest-answer", "many"], "--longest-answer"),
     ],
 )
-def test_wrong_usage(distil: Distil, tmp_path: Path, words: list[object], name: str) -> None:
+def test_wrong_usage(distil, tmp_path, words, name):
     before = contents(tmp_path)
     ended = distil(*words)
     assert ended.code == 2
@@ -115,7 +111,7 @@ def test_wrong_usage(distil: Distil, tmp_path: Path, words: list[object], name: 
     assert contents(tmp_path) == before
 
 
-def test_an_out_that_is_taken(distil: Distil, out: Path) -> None:
+def test_an_out_that_is_taken(distil, out):
     out.mkdir()
     (out / "letters.txt").write_text("dear")
     assert_refused(distil(), str(out), "not empty", "--resume", "another --out")
@@ -124,11 +120,11 @@ def test_an_out_that_is_taken(distil: Distil, out: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["letters.txt"]
 
 
-def test_prompts_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> None:
+def test_prompts_that_will_not_do(distil, out, tmp_path):
     path = tmp_path / "prompts.txt"
     assert_refused(distil(prompts=path), str(path), "cannot be read")
     path.write_text("\n\n")
-    assert_refused(distil(prompts=path), str(path), "holds no prompt")
+    assert_refused(distil(prompts=path), str(path), "contains no prompts")
     path.write_text("\n".join(openings(15)))
     assert_refused_at_the_end(distil(prompts=path), "Only 15 of the 15 prompts", "16 or many more")
     path.write_text("\n".join(text * 60 for text in openings(30)))
@@ -139,7 +135,7 @@ def test_prompts_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> 
     assert not out.exists()
 
 
-def test_targets_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> None:
+def test_targets_that_will_not_do(distil, out, tmp_path):
     assert_refused(distil(target=tmp_path / "none"), "Check the path")
     sliding = tmp_path / "sliding"
     tiny.write_folder("gemma3_text", sliding)
@@ -153,9 +149,7 @@ def test_targets_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> 
     assert not out.exists()
 
 
-def test_going_on_with_something_else(
-    distil: Distil, prompts: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatch):
     def interrupted(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
@@ -165,25 +159,23 @@ def test_going_on_with_something_else(
     before = contents(out)
     assert_refused(distil(), "not empty", "--resume")
     for words in (["--vocabulary", 300], ["--longest-answer", 20]):
-        assert_refused(distil("--resume", *words), f"begun with other {words[0]}", "as it was")
-    assert_refused(distil("--resume", tokens=2000), "begun with other --tokens")
+        assert_refused(distil("--resume", *words), f"started with different {words[0]}", "as it was")
+    assert_refused(distil("--resume", tokens=2000), "started with different --tokens")
     minutes = distil("--resume", "--minutes", 2, tokens=None)
-    assert_refused(minutes, "begun with other --minutes and --tokens")
+    assert_refused(minutes, "started with different --minutes and --tokens")
     fewer = tmp_path / "fewer.txt"
     fewer.write_text("\n".join(openings(30)))
-    assert_refused(distil("--resume", prompts=fewer), "begun with other prompts")
+    assert_refused(distil("--resume", prompts=fewer), "started with different prompts")
     other = tmp_path / "other"
     tiny.write_folder("llama", other)
-    assert_refused(distil("--resume", target=other), "begun with other target")
+    assert_refused(distil("--resume", target=other), "started with different target")
     assert contents(out) == before
     # Where the files lie does not matter, only what is in them.
     moved = prompts.rename(tmp_path / "moved.txt")
     assert_refused_at_the_end(distil("--resume", prompts=moved), *stopped)
 
 
-def test_a_damaged_answer_or_checkpoint(
-    distil: Distil, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_answer_or_checkpoint(distil, out, monkeypatch):
     def full(*_: object, **options: object) -> None:
         raise Problem("No more.", "Stop.")
 

@@ -10,7 +10,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
-from engine.distil.head_learner import Unrolled, embed, loss, mask_after
+from engine.distil.head_learner import embed, loss, mask_after
 from engine.distil.loss import make_batch
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head
@@ -29,12 +29,12 @@ WEIGHT = 0.8  # of a step, against the one before
 
 
 @pytest.fixture(scope="module")
-def head() -> Head:
+def head():
     return lively_head()
 
 
 @pytest.fixture(scope="module")
-def table() -> nn.Embedding:
+def table():
     return embeddings()
 
 
@@ -93,7 +93,7 @@ MIXTURES = {
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
-def test_all_at_once_is_one_after_another(head: Head, table: nn.Embedding, steps: int) -> None:
+def test_all_at_once_is_one_after_another(head, table, steps):
     for mixture, lengths in MIXTURES.items():
         answers = [answer(*each) for each in lengths]
         expected = slowly(head, table, answers, steps=steps)
@@ -101,7 +101,7 @@ def test_all_at_once_is_one_after_another(head: Head, table: nn.Embedding, steps
         assert found == pytest.approx(expected, rel=1e-4), mixture
 
 
-def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
+def test_each_step_counts(head, table):
     # Else the test above would say nothing about the later ones.
     totals = [at_once(head, table, [answer(3, 9)], steps=n).item() for n in (1, 2, 3, 4)]
     steps = [later - earlier for earlier, later in itertools.pairwise(totals)]
@@ -110,7 +110,7 @@ def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
     assert len({round(value, 3) for value in (totals[0], *own)}) == 4
 
 
-def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
+def test_padding_changes_nothing(head, table):
     def of(answers: list[RecordedAnswer]) -> tuple[float, int]:
         count = len(make_batch(answers, row_of()).rank)
         return at_once(head, table, answers, steps=1).item(), count
@@ -121,7 +121,7 @@ def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
     assert both * count == pytest.approx(alone * few + other * many, rel=1e-4)
 
 
-def test_gradients_reach_every_weight(head: Head, table: nn.Embedding) -> None:
+def test_gradients_reach_every_weight(head, table):
     answers = [answer(3, 9), answer(5, 4)]
     value, gradients = nn.value_and_grad(head, at_once)(head, table, answers)
     named = dict(tree_flatten(gradients))
@@ -132,7 +132,7 @@ def test_gradients_reach_every_weight(head: Head, table: nn.Embedding) -> None:
         assert bool(mx.isfinite(gradient).all()), name
 
 
-def test_gradients_go_down(head: Head, table: nn.Embedding) -> None:
+def test_gradients_go_down(head, table):
     # A small step against them lowers the loss by as much as they say.
     answers = [answer(3, 9), answer(5, 4)]
     value, gradients = nn.value_and_grad(head, at_once)(head, table, answers)
@@ -146,7 +146,7 @@ def test_gradients_go_down(head: Head, table: nn.Embedding) -> None:
 # The parts
 
 
-def test_a_guess_sees_where_it_began_and_what_came_after() -> None:
+def test_a_guess_sees_where_it_began_and_what_came_after():
     for length, step in itertools.product((1, 2, 6), range(4)):
         mask = mask_after(step, length).tolist()
         assert len(mask) == length
@@ -155,13 +155,3 @@ def test_a_guess_sees_where_it_began_and_what_came_after() -> None:
             for earlier, seen in itertools.product(range(step + 1), range(length)):
                 expected = seen == began + earlier if earlier else seen <= began
                 assert mask[place][earlier * length + seen] == expected, (place, earlier, seen)
-
-
-def test_steps_lie_side_by_side() -> None:
-    unrolled, parts = Unrolled(), [mx.full((1, 2, 3, 4), value) for value in (1.0, 2.0)]
-    keys, values = unrolled.update_and_fetch(parts[0], -parts[0])
-    assert keys.shape == values.shape == (1, 2, 3, 4)
-    keys, values = unrolled.update_and_fetch(parts[1], -parts[1])
-    assert mx.array_equal(keys, mx.concatenate(parts, axis=2))
-    assert mx.array_equal(values, -keys)
-    assert unrolled.offset == 0

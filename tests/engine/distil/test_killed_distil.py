@@ -50,7 +50,7 @@ class Process:
         return self.process.returncode, said
 
 
-def test_killed_interrupted_and_let_be(tmp_path: Path) -> None:
+def test_killed_interrupted_and_let_be(tmp_path):
     prompts, out = tmp_path / "openings.txt", tmp_path / "drafter"
     prompts.write_text("\n".join(openings(120)))
     answers = out / "work" / "answers"

@@ -21,7 +21,7 @@ def made_entropy() -> tuple[mx.array, mx.array, mx.array, mx.array]:
     return as_float[0], as_float[1], mx.array(rows), as_float[2]
 
 
-def test_cross_entropy_of_a_part_of_the_mass() -> None:
+def test_cross_entropy_of_a_part_of_the_mass():
     made = made_entropy()
     states, weight, rows, chances = (np.array(array, dtype=np.float64) for array in made)
     logits = states @ weight.T
@@ -31,7 +31,7 @@ def test_cross_entropy_of_a_part_of_the_mass() -> None:
     assert soft_cross_entropy(*made).item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_rows_that_are_impossible_are_as_if_they_were_not_there() -> None:
+def test_rows_that_are_impossible_are_as_if_they_were_not_there():
     states, weight, rows, chances = made_entropy()
     rows = mx.minimum(rows, 39)
     unmet = mx.ones((len(states), 10), dtype=mx.bool_)
@@ -39,7 +39,7 @@ def test_rows_that_are_impossible_are_as_if_they_were_not_there() -> None:
     assert soft_cross_entropy(states, weight, rows, chances, unmet).item() == expected.item()
 
 
-def test_its_gradients_are_those_of_its_definition() -> None:
+def test_its_gradients_are_those_of_its_definition():
     states, weight, rows, chances = made_entropy()
 
     def defined(states: mx.array, weight: mx.array) -> mx.array:
@@ -58,7 +58,7 @@ def test_its_gradients_are_those_of_its_definition() -> None:
         assert mx.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_a_batch() -> None:
+def test_a_batch():
     answers = [answer(3, 4), answer(1, 3)]
     batch = make_batch(answers, row_of())
     assert batch.lead == 1
@@ -73,7 +73,7 @@ def test_a_batch() -> None:
     assert not batch.states[1, 3:].any()
 
 
-def test_a_token_without_a_row_has_no_chance() -> None:
+def test_a_token_without_a_row_has_no_chance():
     one = answer(2, 5)
     batch = make_batch([one], row_of())
     tokens, chances = one.top_tokens.tolist(), mx.exp(one.top_log_probs.astype(mx.float32)).tolist()
@@ -90,7 +90,7 @@ def test_a_token_without_a_row_has_no_chance() -> None:
     assert 0 < kept < 30
 
 
-def test_a_row_is_borrowed_where_the_token_is_in_the_text() -> None:
+def test_a_row_is_borrowed_where_the_token_is_in_the_text():
     answers = [answer(2, 25), answer(3, 4)]
     batch = make_batch(answers, row_of(), borrows=True)
     borrowed = batch.borrowed.tolist()

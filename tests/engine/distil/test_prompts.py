@@ -4,10 +4,8 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,7 +110,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_shape_that_people_have(tmp_path: Path) -> None:
+def test_a_shape_that_people_have(tmp_path):
     found = {}
     for shape, (name, text) in SHAPES.items():
         wrapped = {
@@ -127,7 +125,7 @@ def test_a_shape_that_people_have(tmp_path: Path) -> None:
     assert found == dict.fromkeys(found, sorted([QUESTION, OTHER]))
 
 
-def test_an_instruction_with_what_it_is_about(tmp_path: Path) -> None:
+def test_an_instruction_with_what_it_is_about(tmp_path):
     rows = [
         {"instruction": "Spell this correctly.", "input": "freind", "output": "friend"},
         {"instruction": "Say something nice.", "input": "  ", "output": "You are nice."},
@@ -136,7 +134,7 @@ def test_an_instruction_with_what_it_is_about(tmp_path: Path) -> None:
     assert sorted(read_prompts([path])) == ["Say something nice.", "Spell this correctly.\nfreind"]
 
 
-def test_any_text_survives_json_lines_and_csv(tmp_path: Path) -> None:
+def test_any_text_survives_json_lines_and_csv(tmp_path):
     texts = [f"What is{separator}in here?" for separator in "\u2028\u2029\x85\v\f\x1c"]
     rows = [json.dumps({"prompt": text}, ensure_ascii=False) for text in texts]
     assert sorted(read_prompts([written(tmp_path / "a.jsonl", "\n".join(rows))])) == sorted(texts)
@@ -147,13 +145,13 @@ def test_any_text_survives_json_lines_and_csv(tmp_path: Path) -> None:
     assert sorted(read_prompts([written(tmp_path / "a.csv", table.getvalue())])) == sorted(texts)
 
 
-def test_too_short_too_long_and_half_characters(tmp_path: Path) -> None:
+def test_too_short_too_long_and_half_characters(tmp_path):
     texts = ["short", " " * 20, "x" * (LONGEST + 1), "a half: \ud83d", QUESTION, "x" * LONGEST]
     path = written(tmp_path / "a.json", json.dumps(texts))
     assert sorted(read_prompts([path])) == sorted([QUESTION, "x" * LONGEST])
 
 
-def test_what_stands_twice_is_asked_once(tmp_path: Path) -> None:
+def test_what_stands_twice_is_asked_once(tmp_path):
     first = written(tmp_path / "a", f"{QUESTION}\n{OTHER}\n{QUESTION}\n")
     second = written(tmp_path / "b", f"{QUESTION}\n")
     assert sorted(read_prompts([first, second])) == sorted([QUESTION, OTHER])
@@ -163,7 +161,7 @@ def numbered(path: Path, count: int) -> Path:
     return written(path, "".join(f"prompt {path.name} {number}\n" for number in range(count)))
 
 
-def test_files_take_turns(tmp_path: Path) -> None:
+def test_files_take_turns(tmp_path):
     paths = [numbered(tmp_path / name, count) for name, count in (("a", 40), ("b", 3), ("c", 10))]
     prompts = read_prompts(paths)
     assert len(prompts) == 53
@@ -171,7 +169,7 @@ def test_files_take_turns(tmp_path: Path) -> None:
     assert names == "abc" * 3 + "ac" * 7 + "a" * 30
 
 
-def test_the_order_is_random_and_the_same_every_time(tmp_path: Path) -> None:
+def test_the_order_is_random_and_the_same_every_time(tmp_path):
     path = numbered(tmp_path / "a", 200)
     prompts = read_prompts([path], seed=1)
     assert prompts == read_prompts([path], seed=1)
@@ -193,7 +191,7 @@ BROKEN: dict[str, tuple[str, bytes]] = {
 }
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_what_cannot_be_read(tmp_path):
     for kind, (name, data) in BROKEN.items():
         path = tmp_path / f"{kind} {name}"
         path.write_bytes(data)
@@ -203,7 +201,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_no_file_and_no_prompt(tmp_path: Path) -> None:
+def test_no_file_and_no_prompt(tmp_path):
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(Problem, match="cannot be read"):
             read_prompts([path])
@@ -219,7 +217,7 @@ def test_no_file_and_no_prompt(tmp_path: Path) -> None:
         path = written(tmp_path / name, text)
         if path.suffix == ".gz":
             path.write_bytes(gzip.compress(b""))
-        with pytest.raises(Problem, match="holds no prompt"):
+        with pytest.raises(Problem, match="contains no prompts"):
             read_prompts([path, path])
 
 
@@ -245,9 +243,7 @@ def read_or_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("write", [json.dumps, lambda value: "\n".join([json.dumps(value)] * 2)])
 @given(value=JSON_VALUES)
-def test_any_json_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, write: Callable[[Any], str], value: Any
-) -> None:
+def test_any_json_is_read_or_refused(tmp_path_factory, write, value):
     path = tmp_path_factory.mktemp("any") / "a.jsonl"
     path.write_text(write(value))
     read_or_refused(path)

@@ -61,9 +61,7 @@ def filled(folder: Path, shards: int = 6, *, each: int = 5) -> AnswerStore:
 
 
 @given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=9))
-def test_what_is_written_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, lengths: list[tuple[int, int]]
-) -> None:
+def test_what_is_written_comes_back(tmp_path_factory, lengths):
     answers = [made_up(*both, seed=seed) for seed, both in enumerate(lengths)]
     store = AnswerStore(tmp_path_factory.mktemp("store") / "answers")
     store.write(0, answers, asked=len(answers) + 3, seconds=1.25)
@@ -78,7 +76,7 @@ def test_what_is_written_comes_back(
         assert (found.asked, found.seconds) == (len(answers) + 3, 1.25)
 
 
-def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path: Path) -> None:
+def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path):
     def thinking(tokens: list[list[int]], chances: list[list[float]]) -> RecordedAnswer:
         one = made_up(2, len(tokens))
         tops = mx.array(tokens, dtype=mx.int32)
@@ -99,7 +97,7 @@ def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path: Path) -> No
     assert best(9) == list(range(9))
 
 
-def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_it_goes_on_where_it_stopped(tmp_path):
     assert AnswerStore(tmp_path).asked == 0
     store = filled(tmp_path, 2)
     store.write(10, some(3), asked=7, seconds=2.0)
@@ -110,14 +108,14 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert AnswerStore(tmp_path).asked == 19
 
 
-def test_a_shard_that_was_deleted_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_shard_that_was_deleted_is_not_asked_again(tmp_path):
     filled(tmp_path, 3).shards[1].path.unlink()
     again = AnswerStore(tmp_path)
     assert again.asked == 15
     assert len(again.shards) == 2
 
 
-def test_a_write_that_was_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_write_that_was_killed_leaves_nothing(tmp_path):
     store = filled(tmp_path, 2)
     whole = store.shards[1].path.read_bytes()
     for length in (0, 7, len(whole) // 2, len(whole)):
@@ -127,7 +125,7 @@ def test_a_write_that_was_killed_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk(tmp_path):
     store = filled(tmp_path, 1)
     (tmp_path / ".0000005.partial.safetensors").symlink_to(FULL)
     with pytest.raises(Problem, match="cannot be written") as caught:
@@ -139,7 +137,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert AnswerStore(tmp_path).asked == 9
 
 
-def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Problem, match="cannot be used"):
         AnswerStore(tmp_path / "file" / "answers")
@@ -176,7 +174,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_damaged_shard(tmp_path: Path) -> None:
+def test_a_damaged_shard(tmp_path):
     first, second = (shard.path for shard in filled(tmp_path / "whole", 2).shards)
     for kind, damage in DAMAGES.items():
         folder = tmp_path / kind
@@ -193,7 +191,7 @@ def groups_of(store: AnswerStore, seed: int) -> list[list[tuple[object, ...]]]:
     return [all_bits(group) for group in store.mixed(store.shards, seed=seed)]
 
 
-def test_mixed_gives_every_answer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixed_gives_every_answer_once(tmp_path, monkeypatch):
     store = filled(tmp_path)
     whole = [one for shard in store.shards for one in all_bits(read_shard(shard))]
     sizes = [shard.path.stat().st_size for shard in store.shards]
@@ -206,9 +204,7 @@ def test_mixed_gives_every_answer_once(tmp_path: Path, monkeypatch: pytest.Monke
         assert list(chain(*groups)) != whole, "in no random order"
 
 
-def test_mixed_is_the_same_for_the_same_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mixed_is_the_same_for_the_same_seed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_IN_MEMORY_BYTES", 5000)
     store = filled(tmp_path)
     assert groups_of(store, 3) == groups_of(AnswerStore(tmp_path), 3)
@@ -217,7 +213,7 @@ def test_mixed_is_the_same_for_the_same_seed(
     assert any(tokens != first[0] for tokens in first), "always the same shards together"
 
 
-def test_mixed_reads_what_it_is_given(tmp_path: Path) -> None:
+def test_mixed_reads_what_it_is_given(tmp_path):
     store = filled(tmp_path, 3)
     (group,) = store.mixed(store.shards[1:], seed=0)
     assert len(group) == 10

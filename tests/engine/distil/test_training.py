@@ -12,8 +12,7 @@ from mlx.utils import tree_flatten
 
 from engine.conversation.loading import LoadedModel
 from engine.distil import store as store_module
-from engine.distil.head_learner import STEPS, HeadLearner
-from engine.distil.measure import measure
+from engine.distil.head_learner import STEPS, measure
 from engine.distil.store import AnswerStore, RecordedAnswer
 from engine.distil.training import Progress, Trainer, batches, epoch
 from models.errors import Problem
@@ -39,11 +38,9 @@ def assert_same(a: Trainer, b: Trainer) -> None:
     assert a.progress == b.progress
 
 
-def test_it_learns(
-    stories: LoadedModel, trained: HeadLearner, story_answers: list[RecordedAnswer]
-) -> None:
-    trainer, count = trainer_of(stories), 12
-    losses = [trainer.learn(story_answers[:4], share=0.1 + step / 100) for step in range(count)]
+def test_it_learns(stories, trained, story_answers):
+    trainer, count = trainer_of(stories, rows=128), 8
+    losses = [trainer.learn(story_answers[:2], share=0.1 + step / 100) for step in range(count)]
     assert losses[-1] < 0.8 * losses[0]
     assert trainer.progress.loss is not None
     assert losses[-1] < trainer.progress.loss < losses[0]
@@ -51,68 +48,55 @@ def test_it_learns(
     assert measure(trained, story_answers).length > 1.3 * untrained.length
 
 
-def test_every_weight_learns(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
+def test_every_weight_learns(stories, story_answers):
     trainer = trainer_of(stories, rows=384)  # and others are borrowed
     before = weights(trainer_of(stories, rows=384))
     for share in (0.1, 0.15, 0.2):  # some wait for others, which begin at 0
-        trainer.learn(story_answers[:4], share=share)
+        trainer.learn(story_answers[:2], share=share)
     after = weights(trainer)
     assert [name for name in after if mx.array_equal(before[name], after[name])] == [
         "carry.weight"  # of later steps
     ]
     for share in (0.7, 0.8):
-        trainer.learn(story_answers[:4], share=share)
+        trainer.learn(story_answers[:2], share=share)
     assert not mx.array_equal(before["carry.weight"], weights(trainer)["carry.weight"])
 
 
-def test_later_steps_count_later(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
+def test_later_steps_count_later(stories, story_answers):
     trainer = trainer_of(stories)
     shares = [0.1, 0.2, 0.24, 0.26, 1.0]
     learner = new_story_learner(stories)
     assert [learner.steps(share) for share in shares] == [1, 1, 1, STEPS, STEPS]
-    first = [trainer.learn(story_answers[:4], share=share) for share in shares[:3]]
+    first = [trainer.learn(story_answers[:2], share=share) for share in shares[:3]]
     assert trainer.progress.loss is not None
     assert trainer.progress.loss < first[0]
     latest = trainer.learn(story_answers[:4], share=shares[3])
     assert trainer.progress.loss == latest > first[0], "of more steps, and averaged anew"
 
 
-def test_steps_get_smaller_towards_the_end(
-    stories: LoadedModel, story_answers: list[RecordedAnswer]
-) -> None:
+def test_steps_get_smaller_towards_the_end(stories, story_answers):
     def change(share: float) -> float:
-        trainer = trainer_of(stories)
+        trainer = trainer_of(stories, rows=64)
         before = weights(trainer)["output.weight"]
-        trainer.learn(story_answers[:4], share=share)
+        trainer.learn(story_answers[:2], share=share)
         return float(mx.abs(weights(trainer)["output.weight"] - before).max())
 
     assert change(0.1) > change(0.5) > change(0.9) > change(1.0) == 0
     assert 0 < change(0.0) < change(0.1), "it should warm up"
 
 
-def test_progress_is_counted(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
-    trainer = trainer_of(stories)
-    trainer.learn(story_answers[:3], share=0.1)
-    trainer.learn(story_answers[3:5], share=0.2)
-    progress = trainer.progress
-    assert (progress.step, progress.batches) == (2, 2)
-    assert progress.tokens == sum(len(one.tokens) - one.prompt for one in story_answers[:5])
-
-
 # Stopping and going on
 
 
-def test_going_on_is_not_having_stopped(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
-) -> None:
+def test_going_on_is_not_having_stopped(tmp_path, stories, story_answers):
     def learn(trainer: Trainer, start: int, end: int) -> None:
         for step in range(start, end):
-            trainer.learn(story_answers[step * 2 : step * 2 + 2], share=step / 6)
+            trainer.learn(story_answers[step : step + 1], share=step / 4)
 
     straight = trainer_of(stories)
-    learn(straight, 0, 6)
+    learn(straight, 0, 4)
     stopped = trainer_of(stories)
-    learn(stopped, 0, 3)
+    learn(stopped, 0, 2)
     stopped.progress.best = 1.75
     stopped.save(tmp_path / "checkpoint.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
@@ -122,14 +106,12 @@ def test_going_on_is_not_having_stopped(
     resumed.learn(story_answers[:1], share=0.5)  # and neither on what it was
     resumed.restore(tmp_path / "checkpoint.safetensors")
     assert_same(resumed, stopped)
-    learn(resumed, 3, 6)
+    learn(resumed, 2, 4)
     straight.progress.best = 1.75
     assert_same(resumed, straight)
 
 
-def test_a_checkpoint_is_replaced_whole(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
-) -> None:
+def test_a_checkpoint_is_replaced_whole(tmp_path, stories, story_answers):
     path = tmp_path / "checkpoint.safetensors"
     trainer = trainer_of(stories)
     trainer.save(path)
@@ -142,9 +124,7 @@ def test_a_checkpoint_is_replaced_whole(
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-def test_a_full_disk_keeps_the_last_checkpoint(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
-) -> None:
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, stories, story_answers):
     path = tmp_path / "checkpoint.safetensors"
     trainer, first = trainer_of(stories), trainer_of(stories)
     trainer.save(path)
@@ -194,9 +174,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_damaged_checkpoint(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
-) -> None:
+def test_a_damaged_checkpoint(tmp_path, stories, story_answers):
     path = tmp_path / "checkpoint.safetensors"
     trainer, fresh = trainer_of(stories), trainer_of(stories)
     trainer.learn(story_answers[:1], share=0.1)
@@ -211,13 +189,6 @@ def test_a_damaged_checkpoint(
         assert fresh.progress == Progress(), kind
 
 
-def test_a_checkpoint_of_another_head(tmp_path: Path, stories: LoadedModel) -> None:
-    path = tmp_path / "checkpoint.safetensors"
-    trainer_of(stories, rows=100).save(path)
-    with pytest.raises(Problem, match="damaged"):
-        trainer_of(stories).restore(path)
-
-
 # Batches
 
 
@@ -227,7 +198,7 @@ def of_length(length: int, number: int) -> RecordedAnswer:
 
 
 @given(lengths=st.lists(st.integers(4, 700) | st.just(9000), max_size=60))
-def test_batches_hold_everything_once_and_not_too_much(lengths: list[int]) -> None:
+def test_batches_hold_everything_once_and_not_too_much(lengths):
     answers = [of_length(length, number) for number, length in enumerate(lengths)]
     found = list(batches(answers))
     numbers = sorted(one.tokens[0] for batch in found for one in batch)
@@ -238,9 +209,7 @@ def test_batches_hold_everything_once_and_not_too_much(lengths: list[int]) -> No
         assert all(len(one.tokens) // 32 <= longest // 32 for one in batch)
 
 
-def test_an_epoch_is_everything_in_an_order_of_its_own(
-    tmp_path: Path, story_answers: list[RecordedAnswer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_is_everything_in_an_order_of_its_own(tmp_path, story_answers, monkeypatch):
     store = AnswerStore(tmp_path)
     for first in range(0, 16, 4):
         store.write(first, story_answers[first : first + 4], asked=4, seconds=1.0)
