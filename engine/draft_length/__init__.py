@@ -26,7 +26,7 @@ class Why(Enum):
     FIXED = auto()
     NO_ROOM = auto()
     NO_CANDIDATE = auto()
-    NO_PROPOSAL = auto()  # the drafter was asked, and had no idea after all
+    NO_PROPOSAL = auto()  # the drafter was asked, and proposed nothing
     BEST_GAIN = auto()
     PARKED_TRIAL = auto()
     PARKED = auto()
@@ -72,7 +72,7 @@ class Reason:
             case Why.PARKED:
                 return f"parked: {expected}; next trial in {self.rounds} tokens"
             case Why.PLAIN_CHECK:
-                return "measuring what plain decoding costs now"
+                return "measuring plain decoding"
 
 
 IMPOSED = Reason(Why.IMPOSED)
@@ -134,7 +134,7 @@ class MeasuredRound:
     `context`: committed tokens before the round. `asked`: the chosen length; the drafter ran out if
     fewer were proposed. `others`: the number of other generations that shared the pass. `rows`: of
     the whole pass, if others shared it or if a grammar may have forced some; otherwise 0. `tree`:
-    the draft's shape, of which `path` was accepted; None for a chain.
+    the draft's shape, and `path` its accepted tokens; None for a chain.
 
     `edge`: a plain pass at an end of a run, on a device that works while the host does. The first
     such pass had the device to itself, and after the last none was built meanwhile, so neither
@@ -162,18 +162,18 @@ class DraftLengthPolicy(Protocol):
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
-        """Return the choice for the next round, behind `context` tokens: at most `most` tokens of
+        """Return the choice for the next round, after `context` tokens: at most `most` tokens of
         one candidate.
 
-        `others`: the number of other generations that share the pass; they are taken to do the
-        same.
+        `others`: the number of other generations that share the pass; they are expected to do
+        the same.
         """
 
     def observe(self, measured: MeasuredRound) -> None:
         """Learn from a round that is over."""
 
     def restart(self) -> None:
-        """Forget what was measured: from now on another drafter is used."""
+        """Forget all measurements: from now on another drafter is used."""
 
     def another(self) -> "DraftLengthPolicy":
         """Return a policy for another text, which begins with everything learned so far."""

@@ -1,12 +1,12 @@
 """How likely drafted tokens are to be accepted: by drafter and position, or by length of the match.
 
-Only tokens up to the first rejected one are counted: those behind it were discarded, and after a
-draft that was accepted whole nobody knows what would have come next. Recent rounds count more.
+Only tokens up to the first rejected one are counted: later ones were discarded, and after a draft
+that was accepted whole the next token was never tried. Recent rounds count more.
 Neighbouring positions share evidence: the prior of each follows the one before it, so that a single
 round changes little. Pure: knows drafters by name only, and no clock.
 
 Of a tree, the tokens on its accepted path count by their depths. Where the first alternative for a
-place is rejected, the later ones count by their ranks, whatever their depth.
+place is rejected, the later ones count by their ranks, at any depth.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from engine.tree import COMMITTED, Tree
 from models.limits import LONGEST_COPY
 from models.typed_json import decode
 
-PLACES = 8  # with an estimate of their own; what is deeper is like the last
+PLACES = 8  # with an estimate of their own; deeper ones share the last
 
 # Once three tokens of a copy are accepted, three more have matched: the longer, the safer.
 MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
@@ -30,8 +30,8 @@ _FIRST = {  # acceptance rates at first, by kind of curve and bucket
 }
 _LEAST, _MOST = 0.005, 0.995  # so that odds stay finite and estimates can recover
 _PRIOR = 4.0  # weight of the prior, in tokens
-_USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
-_FORGOTTEN = 0.025  # share of what is usual that each text takes back to the first rates
+_USUAL = 30.0  # weight of the pair's usual rates against one text, in tokens
+_FORGOTTEN = 0.025  # share of the usual rates that each text takes back to the first rates
 _TEXT = 0.1  # share of the counts of a text that the next one keeps
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
 _MOST_COUNTED = LONGEST_COPY / (1.0 - _MEMORY)  # tokens that faded counts can hold
@@ -40,7 +40,7 @@ _MOST_COUNTED = LONGEST_COPY / (1.0 - _MEMORY)  # tokens that faded counts can h
 class AcceptanceCurve:
     """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
-    The prior of each bucket is what is `usual` for the pair. If a bucket turns out better than its
+    The prior of each bucket is the pair's `usual` rate. If a bucket turns out better than its
     prior, the prior of the next bucket is raised too.
     """
 
@@ -79,7 +79,7 @@ class AcceptanceCurve:
         return chances
 
     def begin_text(self) -> None:
-        """Begin another text: move the usual rates towards those of the text before, and keep only
+        """Begin another text: move the usual rates towards the last text's, and keep only
         a small share of its counts."""
         chances = self.chances()
         for i, judged in enumerate(self.judged):
@@ -93,7 +93,7 @@ class AcceptanceCurve:
 
     @classmethod
     def from_json(cls, kind: str, value: Any) -> "AcceptanceCurve":
-        """Return the curve of which `to_json` gave `value`. Raises ValueError on anything else."""
+        """Return the curve that `to_json` turned into `value`. Raises ValueError otherwise."""
         curve, lists = cls(kind), decode(dict[str, tuple[float, ...]], value, place=kind)
         usual, judged, accepted = (list(lists.get(n, ())) for n in ("usual", "judged", "accepted"))
         if not len(usual) == len(judged) == len(accepted) == len(curve.usual):
@@ -161,7 +161,7 @@ class Acceptance:
 
     @classmethod
     def from_json(cls, value: Any) -> "Acceptance":
-        """Return the acceptance of which `to_json` gave `value`. Raises ValueError on anything
+        """Return the acceptance that `to_json` turned into `value`. Raises ValueError on anything
         else."""
         made, kinds = cls(), decode(dict[str, dict[str, Any]], value, place="acceptance")
         if set(kinds) != set(_FIRST):

@@ -1,6 +1,6 @@
 """Measures what passes and drafts cost on this machine, in a few seconds.
 
-The loop itself is measured, in rounds of chosen lengths behind a made-up text, so that a
+The loop itself is measured, in rounds of chosen lengths after a made-up text, so that a
 calibration and live rounds mean the same. Passes do not depend on the drafter, so most rounds
 verify drafts that cost nothing. The first round of each length is not timed, as it may have to load
 kernels. Afterwards the models hold what they held before.
@@ -32,10 +32,10 @@ _LENGTHS = (0, 3, 15, 5, 0, 1, 7, 4, 2, 11)  # the most informative first
 _WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
 _OF_PASSES = 0.6  # share of the budget for passes; the rest is for drafts
-_COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
+_COPYING = ("lookup", "suffix")  # drafters that cost next to nothing
 _REPEATS = 3
-_RUN = 4  # plain tokens, the first and the last of which are edges
-_LEAST_SECONDS = 1e-7  # clocks may stand still
+_RUN = 4  # plain tokens; the first and the last are edges
+_LEAST_SECONDS = 1e-7  # as two readings of a clock may be equal
 
 Progress = Callable[[float], None]
 
@@ -103,7 +103,7 @@ class _Timer:
 
 @dataclass
 class _Survey:
-    """Runs rounds of given lengths behind `text`, as the loop's policy. Attribute: `measured`."""
+    """Runs rounds of given lengths after `text`, as the loop's policy. Attribute: `measured`."""
 
     target: Decoder
     drafter: Drafter
@@ -196,7 +196,7 @@ class _Survey:
 def _drafting(
     target: Decoder, drafter: Drafter, text: list[int], timer: _Timer, read_seconds: float
 ) -> Iterator[DraftCosts]:
-    """The costs of each drafter that does not copy."""
+    """Yield the costs of each drafter that does not copy."""
     drafting = [each for each in drafter.candidates(text) if not each.match]
     for i, each in enumerate(drafting):
         name, many = each.drafter, min(_DRAFTED, each.most)

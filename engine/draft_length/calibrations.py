@@ -1,4 +1,4 @@
-"""What was measured on this machine, the calibrations of pairs above all: a small JSON file each.
+"""Keeps measurements of this machine, mostly calibrations of pairs: a small JSON file each.
 
 Knows files. A file that is damaged, of an older version or of another key counts as missing, so
 that the pair is calibrated again.
@@ -72,8 +72,8 @@ class CalibrationStore:
     def once[Seen: DataclassInstance](
         self, circumstances: Mapping[str, Any], lost: Seen, look: Callable[[], Seen], *, again: bool
     ) -> Seen:
-        """What `look` saw under these circumstances, whenever that was. `lost` is stored before it
-        looks, as that may end this process; it has a `why`. `again`: look again for what was."""
+        """Return the result of `look` under these circumstances, now or earlier. `lost` is stored
+        first, as looking may end this process; it has a `why`. `again`: look again after `lost`."""
         stored = self.found(circumstances).get("seen")
         if stored is not None and not (again and stored == asdict(lost)):
             return type(lost)(**stored)
@@ -96,7 +96,7 @@ class CalibrationStore:
 
     def passes_of(self, target: str) -> PassCosts | None:
         """The costs of passes of the target with this fingerprint, as the newest file has them,
-        whatever drafted; None if it was never calibrated."""
+        with any drafter; None if it was never calibrated."""
         files = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in reversed(files):
             with suppress(*_DAMAGES):
@@ -108,7 +108,7 @@ class CalibrationStore:
     def write(
         self, key: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
     ) -> None:
-        """Store the calibration and what was learned, atomically. If it is not stored (no
+        """Store the calibration and the acceptance, atomically. If it is not stored (no
         calibration, or a full disk), the costs are measured again next time."""
         costs = calibration and calibration.to_json()
         self.keep(asdict(key), {"costs": costs, "acceptance": acceptance.to_json()})

@@ -2,9 +2,9 @@
 
 A calibration has the seconds of passes by rows. Between the measured points costs lie on lines,
 beyond them the last slope continues. More rows cost less only where that was measured: a GPU may
-have a better kernel for six rows than for five. Live rounds correct all of it, whatever makes
-passes dearer: heat, load, a deep context, other generations that share them. Without
-a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
+have a better kernel for six rows than for five. Live rounds correct all of it: heat, load, a
+deep context and other generations that share passes make them dearer. Without a calibration a
+typical curve takes its place, and is corrected faster. Pure: knows no clock.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ STEADY = log(1.4)  # the most spread of a calibration that is stored
 _STEP = 0.05  # the cost of a token of a drafter that was not calibrated, in plain passes
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps, there
 _FEW = 4  # tokens to read that hardly matter
-_LEAST = 1e-7  # seconds; clocks may stand still
+_LEAST = 1e-7  # seconds, as two readings of a clock may be equal
 _NEAR = 1024  # tokens of context up to which a calibration must be right
 _FAR = log(4 / 3)  # how wrong a calibration may be
 _LONG = 32  # plain passes that show it
@@ -95,7 +95,8 @@ class Calibration:
 
     @classmethod
     def from_json(cls, value: Any) -> "Calibration":
-        """The calibration of which `to_json` gave `value`. Raises ValueError on anything else."""
+        """Return the calibration that `to_json` turned into `value`. Raises ValueError on anything
+        else."""
         return decode(cls, value, place="calibration")
 
 
@@ -128,8 +129,8 @@ class Costs:
         return self._asked[sharing][:most]
 
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
-        """Return the standard deviation, in logarithms, of the cost of `rows` rows over that of one
-        row, each multiplied by the `sharing` generations of a pass."""
+        """Return the standard deviation, in logarithms, of the cost of `rows` rows over the cost of
+        one row, each multiplied by the `sharing` generations of a pass."""
         return self._correction.doubt(_kind(sharing), _kind(sharing * rows))
 
     @property
@@ -138,7 +139,7 @@ class Costs:
         return self._far >= _LONG
 
     def draft(self, drafter: str, *, behind: int = 0, tree: bool = False) -> DraftCosts:
-        """The cost of drafting, with `behind` tokens to be read first."""
+        """Return the cost of drafting, if the drafter has to read `behind` tokens first."""
         known = self._known(drafter)
         followed = self._drafting.get((drafter, tree)) or self._drafting.get((drafter, False))
         factor = followed.value if followed else 1.0
@@ -164,11 +165,11 @@ class Costs:
         behind: int = 0,
         tree: bool = False,
     ) -> None:
-        """Learn that a draft of `tokens` took `seconds`, after `behind` tokens were read first.
+        """Learn that a draft of `tokens` took `seconds`, with `behind` tokens to read first.
 
         `tree`: it was a tree, and `tokens` are its `tree_steps`."""
         if behind <= _FEW:
-            # From now on its own: a pass that costs otherwise says nothing of what was observed.
+            # From now on its own: passes whose costs change say nothing about this drafter.
             known = self._drafts.setdefault(drafter, self._known(drafter))
             expected = max(known.start_seconds + tokens * known.step_seconds, _LEAST)
             followed = self._drafting.setdefault((drafter, tree), _RobustAverage())

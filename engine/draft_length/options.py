@@ -2,9 +2,9 @@
 
 A chain of n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
 position i, given the ones before), and takes n draft steps and one pass over n + 1 rows. Of trees
-only the best one of each number of tokens is an option (`trees.py`). A drafter reads all tokens of
-a level at once that have others behind them: the rows of such a step are taken to cost as much as
-those of a pass of the target do, against one row. Costs are counted in plain passes. Pure.
+only the best one of each number of tokens is an option (`trees.py`). A drafter reads all inner
+tokens of a level at once: the rows of such a step are expected to cost as much, against one row, as
+rows of a pass of the target. Costs are counted in plain passes. Pure.
 """
 
 from collections import Counter

@@ -133,7 +133,7 @@ class RegretBudget:
     """Limits the time that drafting may lose: to a loan, a hundredth of the time, and its gains.
 
     Counted in plain passes. Gains are saved up to a limit, so that drafting cannot lose in one text
-    what it gained in another.
+    all gains of another.
     """
 
     _LOAN, _MOST, _ALLOWED = 1.25, 2.25, 0.01  # the last for each token
@@ -166,7 +166,7 @@ class RegretBudget:
 class Automatic:
     """Picks the drafter and length with the best expected tokens per second, or parks all drafters.
 
-    What it has learned survives from answer to answer. Without a `calibration` it learns the costs
+    Its estimates survive from answer to answer. Without a `calibration` it learns the costs
     from live rounds, first of drafts of one length; `acceptance` is what earlier sessions with this
     pair observed.
     """
@@ -225,8 +225,8 @@ class Automatic:
         option = self._best(options)
         if option is not None:
             self._parked.pop(option.drafter, None)
-            # 3) Unless nobody knows any more what plain decoding costs: the less sure the gain is,
-            #    the sooner.
+            # 3) Unless the cost of plain decoding is in doubt: the less sure the gain is, the
+            #    sooner it is measured.
             doubt = self.costs.doubt(option.drafted + 1, sharing=self._sharing)
             close = option.gain < exp(self._CHECK_DOUBT * doubt)
             if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
@@ -257,7 +257,7 @@ class Automatic:
         self._end = measured.context + measured.accepted + 1
         passes = self.costs.passes(sharing=sharing, most=drafted + 1)
         if measured.edge:
-            self._check_rounds = 3  # of which the second shows it
+            self._check_rounds = 3  # as the second shows it
         else:
             rows = measured.rows or drafted + 1
             self.costs.observe_pass(rows, measured.verify_seconds, context=measured.context)
@@ -309,7 +309,7 @@ class Automatic:
     def _options(self, candidate: DraftCandidate, most: int) -> list[DraftOption]:
         """Return a drafter's chains from one token on, and its best trees if it proposes trees."""
         drafter = candidate.drafter
-        # A copy may be twice as long as what was accepted of the last one, as far as its rows pay.
+        # A copy may be twice as long as the accepted part of the last one, as far as its rows pay.
         accepted = self._accepted.get(drafter, 0) if candidate.match else 0
         longest = min(max(2 * accepted, LONGEST), LONGEST_COPY)
         chances = self.acceptance.chances(

@@ -1,9 +1,9 @@
 """The best trees: for each number of tokens, the tree with the most expected accepted tokens.
 
-A token's worth is the chance that it is accepted: that of its parent, times its own given that its
-parent is accepted and the alternatives before it are not. The accepted tokens that are expected of
+A token's worth is the chance that it is accepted: its parent's worth, times its own chance given
+that its parent is accepted and the alternatives before it are not. The expected accepted tokens of
 a tree are the sum of its worths (Sequoia, arXiv 2402.12374; OPT-Tree, arXiv 2406.17276). A token's
-worth is at most its parent's and that of the alternative before it, so the n worthiest tokens are a
+worth is at most its parent's and its earlier alternative's, so the n worthiest tokens are a
 tree, the best of n, and the best of n + 1 has them and one more. Pure.
 """
 

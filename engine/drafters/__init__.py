@@ -1,6 +1,6 @@
-"""Drafters propose the next tokens of the target: one file each, behind one small protocol.
+"""Drafters propose the next tokens of the target: one file each, with one small protocol.
 
-A drafter sees the committed tokens, proposes a few more, and is told which were accepted. It
+A drafter sees the committed tokens, proposes a few more, and learns which were accepted. It
 may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
 give each drafted token together with the distribution that it was drawn from.
 
@@ -71,17 +71,17 @@ class DraftArrays:
 
 
 class Drafter(Protocol):
-    """Sees the committed tokens, proposes more, and is told the verdict.
+    """Sees the committed tokens, proposes more, and learns the verdict.
 
-    A new kind has `candidates`, `propose` and `beside`. The other methods do nothing here, for
+    A new kind has `candidates`, `propose` and `fork`. The other methods do nothing here, for
     kinds that need no more: many look at `tokens` in `propose` alone.
 
     In each round the loop calls `candidates`, `propose`, `learn` and `accept` in this order, in a
     plain one `candidates` and `learn`. `rewind` may come between any two calls.
 
     Attributes: `name`, one word, shown to people; `learns`, how many of the target's likeliest
-    tokens `learn` gets for each row of a pass; `dropped`, the names of those that draft no more,
-    because they computed NaN or infinity.
+    tokens `learn` gets for each row of a pass; `dropped`, the names of drafters that were switched
+    off, because they computed NaN or infinity.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Drafter(Protocol):
         """Draft up to `choice.length` tokens after `tokens`; None if there is nothing to
         propose."""
 
-    # Be told
+    # Learn
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         """Learn from a pass of the target over `tokens`: committed ones, then the last draft, if

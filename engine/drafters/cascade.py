@@ -13,7 +13,7 @@ from engine.request import Sampling
 class Cascade(Drafter):
     """Drafts with the drafter that the choice names, or with the first that proposes anything.
 
-    A cascade in it stands for its drafters.
+    A cascade in it is replaced by its drafters.
     """
 
     def __init__(self, *drafters: Drafter) -> None:

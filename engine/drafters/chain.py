@@ -1,6 +1,6 @@
 """A chain drafted by a model: each token is drawn, then read to draw the next.
 
-The chain is built without waiting for the device, which computes meanwhile what is built already.
+The chain is built without waiting for the device, which meanwhile computes the part that is built.
 
 Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
 (n, rows).
@@ -30,7 +30,7 @@ def draft_chain(
     drafter: str,
     confidence: Callable[[mx.array], mx.array] | None = None,
 ) -> DraftArrays:
-    """Draft `choice.length` tokens after `tokens`, the last of which, `unread`, are not read yet.
+    """Draft `choice.length` tokens after `tokens`, whose last ones, `unread`, are not read yet.
 
     `confidence` is the drafter's own estimate, (1,), of the chance that the token it has just
     drawn, (1,), is accepted; without one it is q.

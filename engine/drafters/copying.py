@@ -31,7 +31,7 @@ Votes = list[tuple[int, float]]  # places, and the weight of the vote of each
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A way in which the text may go on: `tokens`, of which there is at least one.
+    """A way in which the text may go on: `tokens`, at least one.
 
     `share`: of the votes; `match`: the number of tokens that matched at the best place. `place`: a
     place that is followed by all of these tokens, where the last copy goes on, or otherwise the

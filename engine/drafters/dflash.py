@@ -201,7 +201,7 @@ class DFlash(nn.Module):
     ) -> mx.array:
         """Return the states of blocks' embedded rows, (blocks, rows, width), not yet normed.
 
-        `position` is that of each block's first row.
+        `position`: of each block's first row.
         """
         for layer, each in zip(self.layers, cache, strict=True):
             x = layer(x, position, each)

@@ -28,9 +28,8 @@ class EarlyExitDrafter(Drafter):
         if target.group:
             raise DrafterRefused(
                 "unsupported",
-                "early-exit cannot draft for a target that several Macs hold together: it runs the "
-                "target's first layers by itself.",
-                "Draft with suffix, or with a head or a model of its own.",
+                "early-exit does not support a target on several Macs.",
+                "Choose suffix, a head or a drafting model.",
             )
         depth = len(target.model.layers)
         if not 1 <= layers < depth:

@@ -1,12 +1,12 @@
 """A Gemma-4 assistant: four layers that attend to their target's keys and values.
 
 It joins the embedding of a token with the target's state before it, and reads both with layers that
-have queries only: the keys and values are those of the target's last layer of the same type, full
+have queries only: the keys and values are of the target's last layer of the same type, full
 or sliding, as the target has cached them. Its own state, as wide as the target's again, takes the
 place of the target's in the next step.
 
 Its output layer is its own embedding. In the smallest ones the tokens are in clusters, and only
-those of the likeliest clusters get logits; the others cannot be proposed.
+tokens of the likeliest clusters get logits; the others cannot be proposed.
 
 Knows the network, whose tensors are named as they are published.
 """
@@ -36,7 +36,7 @@ Memory = Mapping[str, tuple[mx.array, mx.array]]
 
 
 class _Trunk(nn.Module):
-    """Embedding, layers and norm. `layers` get no keys and values but those of the target."""
+    """Embedding, layers and norm. `layers` get only the target's keys and values."""
 
     def __init__(self, sizes: ModelArgs) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Assistant(nn.Module):
     """The trained network of a Gemma-4 assistant.
 
     `backbone`: the width of the target's states. `sizes`: as mlx-lm names a Gemma's. `clusters`:
-    the number of clusters of tokens, of which only the `likeliest` get logits; 0 for an output
+    the number of clusters of tokens; only the `likeliest` get logits; 0 for an output
     layer over all tokens.
     """
 
@@ -123,7 +123,7 @@ class AssistantNetwork:
             if keys is None or keys.head_dim != queries.head_dim:
                 raise other_target("This assistant attends to keys that the target does not have.")
             if queries.n_heads % keys.n_kv_heads:
-                raise other_target("This assistant shares keys otherwise than the target has them.")
+                raise other_target("This assistant groups its keys differently from the target.")
             self.caches[kind] = last[kind]
 
     def __call__(
@@ -190,7 +190,7 @@ class AssistantDrafter(Drafter):
 def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> AssistantDrafter:
     """The drafter in `folder`.
 
-    Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
+    Raises `DrafterRefused`, or `Problem` if the target does not lend a part that it needs.
     """
     shape: AssistantShape = folder.network
     require_fit(folder, target)

@@ -113,7 +113,7 @@ class Head(nn.Module):
 
     @property
     def borrows(self) -> bool:
-        """Whether it has learned with rows of the target beside its own."""
+        """Whether it has learned with rows of the target and its own."""
         return "moved" in self
 
     def rows(self, lent: mx.array) -> mx.array:
@@ -124,8 +124,8 @@ class Head(nn.Module):
         return mx.concatenate([self.output.weight, lent + self.moved])
 
     def logits(self, state: mx.array, borrowed: mx.array | None = None) -> mx.array:
-        """Return the logits of the token after the embedded one, (batch, n, rows), after them
-        those of the `borrowed` rows, (more rows, hidden size)."""
+        """Return the logits of the token after the embedded one, (batch, n, rows), and
+        after them the `borrowed` rows', (more rows, hidden size)."""
         state = self.norm(state)
         logits: mx.array = self.output(state)
         if borrowed is None:
@@ -177,7 +177,7 @@ class HeadDrafter(StateDrafter):
         super().__init__(target, network, name=name)
         self._head = network
         self._met = 0  # tokens of the text that were looked at
-        self._borrowed: mx.array | None = None  # rows of those that the head has none for
+        self._borrowed: mx.array | None = None  # rows of tokens that the head has none for
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
@@ -192,7 +192,7 @@ class HeadDrafter(StateDrafter):
 
     def rewind(self, length: int) -> None:
         super().rewind(length)
-        if length < self._met:  # so that what it drafts depends on this text alone
+        if length < self._met:  # so that its drafts depend on this text alone
             self._rows, self._met, self._borrowed = self._head.rows, 0, None
 
     def _logits(self, state: mx.array) -> mx.array:
@@ -244,8 +244,8 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
 
 
 def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
-    """Write `folder`, 8-bit, or leave it as it was. `target` is a name for people; `fingerprint` is
-    what counts. Raises OSError or RuntimeError if there is no room."""
+    """Write `folder`, 8-bit, or leave it as it was. `target`: its name, to be shown;
+    `fingerprint` identifies it. Raises OSError or RuntimeError if the disk is full."""
     weights = _packed(bound.head) | {"kept": bound.kept.astype(mx.int32)}
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
     folder.mkdir(parents=True, exist_ok=True)

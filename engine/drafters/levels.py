@@ -6,9 +6,9 @@ the tokens before it and the alternatives before it, which is what the acceptanc
 So how many there are must not depend on which they are. Where the filters leave fewer, the others
 are drawn from what they rejected: the target may well be less sure.
 
-Greedy, any tree does, and that of the likeliest paths is the best one (EAGLE-2, arXiv 2406.16858):
-level by level the likeliest tokens are read on, and in the end the best of all remain. What to read
-next is decided here, so each level is waited for.
+Greedy, any tree does, and the tree of the likeliest paths is the best (EAGLE-2, arXiv 2406.16858):
+level by level the likeliest tokens are read on, and in the end the best of all remain. Which tokens
+to read next is decided here, so each level is waited for.
 
 Knows how to draw, not which model does: that is a `ReadLevel` function.
 """
@@ -30,9 +30,9 @@ ALTERNATIVES = 8
 """For one place; as many tokens of a level are read on where it is decided which."""
 
 ReadLevel = Callable[[mx.array, Tree], mx.array]
-"""From the tokens of a level, (n,), and the tree of all that were read so far, of which these are
-the last, to the logits after each, (n, rows). First of all, from no tokens and an empty tree, to
-those after the committed tokens, (1, rows)."""
+"""From the tokens of a level, (n,), and the tree of all tokens that were read so far, the level's
+last, to the logits after each, (n, rows). The first call gets no tokens and an empty tree, and gives
+the logits after the committed tokens, (1, rows)."""
 
 
 def draft_tree(
@@ -46,7 +46,7 @@ def draft_tree(
     drafter: str,
 ) -> DraftArrays:
     """Draft a tree after `tokens`. If sampled, it has the shape `choice.tree`. If greedy, it has
-    any shape with no more tokens, and is no higher."""
+    any shape with at most as many tokens, and at most as high."""
     history = History(tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:

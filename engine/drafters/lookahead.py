@@ -1,9 +1,9 @@
 """The target's own guesses about what comes later (lookahead decoding, arXiv 2402.02057).
 
-A window of guesses stands after the text, in W columns. A column's tokens stand one after the
-other; its first one stands after the first ones of the columns before it. Each pass shows what
+A window of guesses follows the text, in W columns. A column's tokens follow each other; its first
+one follows the first ones of the columns before it. Each pass shows what
 the target would write after every column: an n-gram, which goes into a pool, and the column moves
-on by one token. N-grams that begin with the text's last token are drafted beside the window, which
+on by one token. N-grams that begin with the text's last token are drafted with the window, which
 may be right itself (Jacobi decoding). All of it is one tree, in which equal beginnings are joined,
 and every guess is certain (q = 1). No model, no training.
 

@@ -4,7 +4,7 @@ A head (arXiv 2401.10774, Medusa-1) is a residual layer or several, and an outpu
 It reads the state after the target's final norm at the newest position that the target has read.
 The target's own output layer predicts the token after that position; the first head predicts the
 one after that, and so on. A head does not see the tokens that the heads before it have proposed:
-the law that a draft is drawn from is a product. There is no attention and no cache, so there is
+the law that a draft is drawn from is a product. Without attention and caches it has
 nothing to read in advance or to take back.
 
 Medusa's own acceptance by a typical probability changes the target's distribution; it is not used.

@@ -1,6 +1,6 @@
 """A smaller model of the same family drafts (arXiv 2211.17192), token by token or in one pass.
 
-One that was taught to draft in one pass (PARD, arXiv 2504.18583) reads mask tokens after the
+A PARD model (arXiv 2504.18583), taught to draft in one pass, reads mask tokens after the
 committed ones, and gives at each mask the token that comes one further. So a draft of any length
 costs one pass, and each token is drawn without knowledge of the drafted ones before it: its
 distribution is given the committed tokens alone.
@@ -147,7 +147,7 @@ class ParallelDrafter(ModelDrafter):
             key=key,
             drafter=self.name,
         )
-        self._decoder.rewind(len(own))  # the masks are no part of the text
+        self._decoder.rewind(len(own))  # the masks are not part of the text
         return draft
 
     def accept(self, path: Sequence[int]) -> None:

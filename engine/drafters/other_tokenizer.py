@@ -51,8 +51,8 @@ class OtherTokenizerDrafter(Drafter):
         self._translation = translation
         self._abridged = Abridged()
         self._text = Reencoding(translation.target, translation.drafter)
-        self._sure = self._text.settled  # of its tokens: those that it reads as they are
-        self._read: list[int] = []  # what it reads after them
+        self._sure = self._text.settled  # how many of its tokens it reads as they are
+        self._read: list[int] = []  # its next tokens
         self._committed = self._accepted = 0  # how many tokens, when it drew; and of those it drew
 
     def fork(self, target: Decoder) -> Drafter:

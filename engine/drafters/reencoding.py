@@ -18,7 +18,7 @@ from models.files import read_json_object
 from models.model_folder import ModelFolder
 from models.token_tables import MAXIMUM_TOKENIZER_BYTES
 
-# Where tokenizers of every kind split a text, whatever comes before and after: between words, and
+# Where tokenizers of every kind split a text, in any context: between words, and
 # between lines. A stretch between two such places has no fewer bytes than _FEWEST, and no more than
 # _MOST: in a text without words it ends between two characters.
 _BETWEEN = re.compile(rb"(?<=[A-Za-z0-9]) (?=[A-Za-z])|(?<=\n)(?=[A-Za-z])")
@@ -64,7 +64,7 @@ class _Stretch:
 class Reencoding:
     """The target's committed tokens as text, and in the drafter's tokens.
 
-    Only the last stretch of the text is written anew when more is committed. The result depends on
+    Only the last stretch of the text is written again when more is committed. The result depends on
     the committed tokens alone, not on how they came. A special token that both have by the same
     name becomes the drafter's own; others are left out.
 
@@ -94,7 +94,7 @@ class Reencoding:
         return self._stretches[-1].tokens_end if self._stretches else len(self._drafter.begin)
 
     def follow(self, committed: list[int]) -> None:
-        """Add the new tokens of `committed`, which begins with those that were followed so far."""
+        """Add the new tokens of `committed`, which begins with the followed ones."""
         new = committed[len(self._ends) :]
         if not new:
             return

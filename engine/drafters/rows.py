@@ -1,4 +1,4 @@
-"""The rows of a drafter's output layer, and the tokens of the target that they stand for.
+"""The rows of a drafter's output layer, and the target's token of each.
 
 Many drafters have rows for frequent tokens only (FR-Spec, arXiv 2502.14856). They draw among these:
 over the target's vocabulary the sampler chain would mostly sort and sum tokens that cannot be
@@ -21,7 +21,7 @@ accepted."""
 
 
 class Rows:
-    """The rows of an output layer. `kept`: the token of each row; None if row i stands for token i.
+    """The rows of an output layer. `kept`: the token of each row; None if row i is token i's.
     `vocabulary`: the number of the target's logits. Raises ValueError for a token beyond it."""
 
     def __init__(self, vocabulary: int, kept: Sequence[int] | None = None) -> None:
@@ -31,11 +31,11 @@ class Rows:
             if max(self._row) >= vocabulary:
                 raise ValueError("it has tokens that the target does not have")
             self._tokens = mx.array(list(self._row), dtype=mx.int32)
-            no_row = [-1]  # for a token without one, and for -1, which stands for no token
+            no_row = [-1]  # for a token without one, and for -1, which means no token
             self._rows = mx.array([self._row.get(i, -1) for i in range(vocabulary)] + no_row)
 
     def missing(self, tokens: Iterable[int]) -> list[int]:
-        """Return those of the target's tokens that have no row, each once."""
+        """Return the target's tokens that have no row, each once."""
         if self._row is None:
             return []
         known, last = self._row, self._vocabulary - 1

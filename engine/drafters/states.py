@@ -68,9 +68,9 @@ class StateNetwork(Protocol):
 
 
 class Level:
-    """Stands in for a layer's cache while a network reads one level of a tree, each token of it as
-    a branch. All branches have the same position; each sees the entries before the tree, and those
-    on its own path.
+    """Takes the place of a layer's cache while a network reads one level of a tree, each token of
+    it as a branch. All branches have the same position; each sees the entries before the tree, and
+    the entries on its own path.
 
     Attribute: `offset`, their position.
     """
@@ -182,7 +182,7 @@ class StateDrafter(Drafter):
 
     def _level_reader(self, tokens: list[int]) -> ReadLevel:
         """Return a `ReadLevel` for a tree after `tokens`."""
-        states = mx.zeros(())  # of the newest committed token, then of those that are read
+        states = mx.zeros(())  # of the newest committed token, then of the tokens that are read
         committed = 0
 
         def read(level: mx.array, tree: Tree) -> mx.array:

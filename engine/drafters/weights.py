@@ -32,14 +32,14 @@ def read_tensors(folder: DrafterFolder) -> Tensors:
 
 
 def require_fit(folder: DrafterFolder, target: Decoder) -> None:
-    """Raise `DrafterRefused` if the target's sizes differ from those that the drafter demands."""
+    """Raise `DrafterRefused` if the target's sizes are not the ones that the drafter demands."""
     asked, width = folder.description.demands, state_width(target)
     if misfit := asked.misfit(width, layers=target.depth, vocabulary=target.vocabulary):
         raise other_target(f"{folder.name} cannot draft for this target. {misfit}")
 
 
 def other_target(message: str) -> DrafterRefused:
-    """The refusal of a drafter whose sizes are not the target's."""
+    """Return the refusal of a drafter whose sizes are not the target's."""
     remedy = "Choose a drafter that was trained for this target."
     return DrafterRefused("other target", message, remedy)
 
@@ -50,8 +50,8 @@ def state_width(target: Decoder) -> int:
 
 
 def fill(network: nn.Module, tensors: Tensors, target: nn.Module, *, bits: int = PUBLISHED) -> None:
-    """Give a network its tensors: exactly those that its parameters are named after. None is left
-    in `tensors`. `target`: the model whose states it reads.
+    """Give a network its tensors, exactly one for each parameter, by its name. None is left in
+    `tensors`. `target`: the model whose states it reads.
 
     Linear layers get a bias if there is a tensor for it. Matrices that come with scales stay
     quantized, with the bits and groups that their shapes show; others are held in `bits` bits.
@@ -122,7 +122,7 @@ def expand(network: nn.Module) -> None:
 def suit(network: nn.Module, target: nn.Module) -> None:
     """Except on the CPU, cast all numbers to the type of the states of the model `target`.
 
-    A product of two types is computed in float32, and a quantized matrix casts its scales anew for
+    A product of two types is computed in float32, and a quantized matrix casts its scales again for
     every token: float16 after bfloat16 would read a third more, in twice as many operations.
     """
     if not backend().own_functions:

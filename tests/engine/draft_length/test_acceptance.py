@@ -63,7 +63,7 @@ def play_history(acceptance: Acceptance, history: list[object]) -> None:
 
 
 @given(history=histories, match=st.integers(0, 50))
-def test_chances_are_chances(history: list[object], match: int) -> None:
+def test_chances_are_chances(history, match):
     acceptance = after(history)
     chances = acceptance.chances("head", PLACES, match=match)
     assert len(chances) == PLACES
@@ -71,7 +71,7 @@ def test_chances_are_chances(history: list[object], match: int) -> None:
 
 
 @given(histories)
-def test_what_was_seen_goes_through_json(history: list[object]) -> None:
+def test_what_was_seen_goes_through_json(history):
     acceptance = after(history)
     again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
     for match in (0, 2, 9):
@@ -80,9 +80,7 @@ def test_what_was_seen_goes_through_json(history: list[object]) -> None:
 
 
 @given(histories, histories)
-def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(
-    before: list[object], later: list[object]
-) -> None:
+def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(before, later):
     went_on = after(before)
     read_again = Acceptance.from_json(json.loads(json.dumps(went_on.to_json())))
     for acceptance in (went_on, read_again):
@@ -93,7 +91,7 @@ def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(
         assert theirs == pytest.approx(ours)
 
 
-def test_what_one_bad_text_showed_fades() -> None:
+def test_what_one_bad_text_showed_fades():
     """Of a slow machine, say, where hardly anything was drafted and little of that stood."""
 
     def first_chance(acceptance: Acceptance) -> float:
@@ -137,7 +135,7 @@ NO_ACCEPTANCES: list[object] = [
 ]
 
 
-def test_what_is_no_acceptance_is_refused() -> None:
+def test_what_is_no_acceptance_is_refused():
     def refused(value: object) -> bool:
         try:
             Acceptance.from_json(value)
@@ -155,7 +153,7 @@ def play(acceptance: Acceptance, chances: list[float], *, rounds: int, length: i
         observe(acceptance, "head", proposed=length, accepted=stood)
 
 
-def test_chances_are_found_by_position() -> None:
+def test_chances_are_found_by_position():
     acceptance = Acceptance()
     play(acceptance, [0.9, 0.7, 0.5, 0.3], rounds=400)
     found = acceptance.chances("head", 6)
@@ -163,7 +161,7 @@ def test_chances_are_found_by_position() -> None:
     assert found[4:] == pytest.approx([found[3]] * 2, abs=0.01)  # of those beyond, nothing is known
 
 
-def test_a_clean_sweep_says_nothing_of_what_comes_next() -> None:
+def test_a_clean_sweep_says_nothing_of_what_comes_next():
     acceptance = Acceptance()
     for _ in range(50):
         observe(acceptance, "head", proposed=2, accepted=2)
@@ -173,7 +171,7 @@ def test_a_clean_sweep_says_nothing_of_what_comes_next() -> None:
     assert first > 0.85
 
 
-def test_what_comes_behind_a_fall_is_not_judged() -> None:
+def test_what_comes_behind_a_fall_is_not_judged():
     short, long = Acceptance(), Acceptance()
     for _ in range(20):
         observe(short, "head", proposed=2, accepted=1)
@@ -181,7 +179,7 @@ def test_what_comes_behind_a_fall_is_not_judged() -> None:
     assert short.chances("head", 8) == long.chances("head", 8)
 
 
-def test_neighbours_share_strength() -> None:
+def test_neighbours_share_strength():
     # Of position 3 little is known by itself, and one fall there sways nobody.
     acceptance = Acceptance()
     for _ in range(30):
@@ -191,7 +189,7 @@ def test_neighbours_share_strength() -> None:
     assert before[2] > acceptance.chances("head", 3)[2] > 0.6 * before[2]
 
 
-def test_a_copy_that_has_matched_more_is_safer() -> None:
+def test_a_copy_that_has_matched_more_is_safer():
     acceptance = Acceptance()
     chances = acceptance.chances("lookup", 16, match=2)
     assert chances == sorted(chances)
@@ -207,7 +205,7 @@ def test_a_copy_that_has_matched_more_is_safer() -> None:
 BRANCHING = Tree((COMMITTED, 0, COMMITTED, 0, 2, COMMITTED))
 
 
-def test_alternatives_are_learned_by_rank_whatever_their_depth() -> None:
+def test_alternatives_are_learned_by_rank_whatever_their_depth():
     acceptance = Acceptance()
     for path in [(0, 1), (2,), (0, 3), (2, 4), ()] * 60:
         observe(acceptance, "head", proposed=6, accepted=len(path), tree=BRANCHING, path=path)
@@ -220,14 +218,14 @@ def test_alternatives_are_learned_by_rank_whatever_their_depth() -> None:
     assert again.by_rank("head", 3) == pytest.approx(acceptance.by_rank("head", 3))
 
 
-def test_chains_say_nothing_of_alternatives() -> None:
+def test_chains_say_nothing_of_alternatives():
     acceptance = Acceptance()
     play(acceptance, [0.1] * 4, rounds=50)
     assert acceptance.by_rank("head", 9) == Acceptance().by_rank("head", 9)
     assert acceptance.by_rank("head", 1) == []
 
 
-def test_a_tree_that_is_a_chain_counts_as_one() -> None:
+def test_a_tree_that_is_a_chain_counts_as_one():
     trees, chains = Acceptance(), Acceptance()
     for accepted in (0, 1, 2, 3):
         observe(chains, "head", proposed=3, accepted=accepted)
@@ -243,14 +241,14 @@ def test_a_tree_that_is_a_chain_counts_as_one() -> None:
     assert trees.to_json() == chains.to_json()
 
 
-def test_recent_rounds_count_more() -> None:
+def test_recent_rounds_count_more():
     acceptance = Acceptance()
     play(acceptance, [0.9] * 4, rounds=200)
     play(acceptance, [0.1] * 4, rounds=60)
     assert acceptance.chances("head", 1)[0] < 0.35
 
 
-def test_another_text_begins_with_what_is_usual() -> None:
+def test_another_text_begins_with_what_is_usual():
     acceptance = Acceptance()
     for chance in (0.9, 0.3) * 8:
         acceptance.begin_text()
@@ -262,7 +260,7 @@ def test_another_text_begins_with_what_is_usual() -> None:
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=16))
-def test_expected_tokens(chances: list[float]) -> None:
+def test_expected_tokens(chances):
     tokens = expected_tokens(chances)
     assert tokens[0] == 1.0
     assert len(tokens) == len(chances) + 1

@@ -13,7 +13,7 @@ from engine.tree import Tree
 PASSES = [0.02, 0.03, 0.05]
 
 
-def test_options_by_hand() -> None:
+def test_options_by_hand():
     draft = DraftCosts("head", start_seconds=0.004, step_seconds=0.002)
     one, two = chains("head", [0.5, 0.8], PASSES, draft)
     assert (one.drafted, two.drafted) == (1, 2)
@@ -24,7 +24,7 @@ def test_options_by_hand() -> None:
     assert one.gain == pytest.approx(1.5 / 1.8)
 
 
-def test_a_budget() -> None:
+def test_a_budget():
     budget = RegretBudget()
     assert budget.wait_for(1.0) == 0
     lost = 0
@@ -44,7 +44,7 @@ def test_a_budget() -> None:
     assert lost * 0.5 < 5.0  # are not to be gambled away
 
 
-def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none() -> None:
+def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none():
     budget = RegretBudget()
     saved = [budget.required_gain(parked=False)]
     assert 0.85 < saved[0] < budget.required_gain(parked=True) == 1.0
@@ -55,7 +55,7 @@ def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none() -> None:
     assert saved[-1] == budget.required_gain(parked=True)
 
 
-def test_trees_by_hand() -> None:
+def test_trees_by_hand():
     draft = DraftCosts("head", start_seconds=0.004, step_seconds=0.002)
     best = best_trees([0.6, 0.5], [0.5], most=6)  # parents (-1, 0, -1, 0, 2, 2)
     passes = [0.02, 0.024, 0.03, 0.035, 0.04, 0.045, 0.05]
@@ -73,7 +73,7 @@ def test_trees_by_hand() -> None:
 
 
 @given(parents=st.lists(st.integers(-1, 30), min_size=1, max_size=30))
-def test_a_tree_takes_no_fewer_steps_than_its_height(parents: list[int]) -> None:
+def test_a_tree_takes_no_fewer_steps_than_its_height(parents):
     tree = Tree(tuple(min(parent, i - 1) for i, parent in enumerate(parents)))
     assert tree_steps(tree, [1.0] * (len(tree) + 1)) == pytest.approx(tree.height)
     one_by_one = [float(rows) for rows in range(1, len(tree) + 2)]

@@ -12,7 +12,7 @@ import pytest
 import engine.draft_length.calibrate
 import engine.speculate
 from engine.core.decoder import Decoder
-from engine.device import CPU, GPU, Backend
+from engine.device import CPU, GPU
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts
@@ -47,7 +47,7 @@ def clock(step: float = 0.0) -> Iterator[float]:
 
 
 @pytest.fixture(autouse=True)
-def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+def steady(monkeypatch):
     """Rounds that take as long each time, whatever else the machine does."""
     times = clock(0.001)
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
@@ -64,7 +64,7 @@ def cascade(target: Decoder) -> Drafter:
     return Cascade(LookupDrafter(), ModelDrafter(own, vocabulary=target.vocabulary))
 
 
-def test_what_is_measured() -> None:
+def test_what_is_measured():
     target = Decoder(shallow("llama"))
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
@@ -76,7 +76,7 @@ def test_what_is_measured() -> None:
     assert len(costs.passes()) == ROWS
 
 
-def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time() -> None:
+def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time():
     def widest(step: float, *, branches: bool, copies: bool = False) -> int:
         target = Decoder(shallow("llama"), trial=lambda: branches)
         drafter = LookupDrafter() if copies else untrained_drafter(target)
@@ -90,7 +90,7 @@ def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time()
     assert widest(0.003, branches=False, copies=True) == 64
 
 
-def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:
+def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs():
     """Else a parked drafter, which has to catch up, seems too dear to be tried again."""
     target = Decoder(shallow("llama"))
     now, reads = 0.0, 0
@@ -114,9 +114,7 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None
     assert found.drafts[-1].read_seconds == pytest.approx(0.001, rel=0.01)
 
 
-def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(monkeypatch):
     """Else what drafts behind a copier seems as dear as the trial, and is parked."""
     now = 0.0
 
@@ -155,7 +153,7 @@ MAKE: dict[str, Callable[[Decoder], Drafter]] = {
         quick=[("llama", "cascade"), ("gemma3_text", "early-exit"), ("mamba", "block")],
     ),
 )
-def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:
+def test_the_models_hold_what_they_held_before(architecture, kind):
     model = shallow(architecture)
     target = decoder(model)
     assert measure(target, MAKE[kind](target), step=0.02) is not None
@@ -166,7 +164,7 @@ def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> 
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["gemma3_text"]))
-def test_in_the_middle_of_a_conversation(architecture: str) -> None:
+def test_in_the_middle_of_a_conversation(architecture):
     model = shallow(architecture)
     tokens = [*PROMPT, *plainly(model, count=30)]
     target = decoder(model)
@@ -218,7 +216,7 @@ def rising(step: float, rows: int) -> float:
 
 
 @pytest.mark.parametrize("cold", [0.0, 0.03, 0.07, 0.14])
-def test_no_length_is_timed_cold(cold: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_length_is_timed_cold(cold, monkeypatch):
     """A large target has time for fewer lengths then, not for wrong ones."""
     for step in (0.01, 0.025, 0.04, 0.06, 0.1, 0.2):
         curve = partial(rising, step)
@@ -240,9 +238,7 @@ def in_fives(rows: int) -> float:
 
 
 @pytest.mark.parametrize("curve", [tiled, in_fives])
-def test_a_curve_that_falls_is_chosen_from_as_if_it_were_known(
-    curve: Callable[[int], float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_curve_that_falls_is_chosen_from_as_if_it_were_known(curve, monkeypatch):
     found = played(lambda rows: 0.02 * curve(rows), monkeypatch, cold=0.07)
     measured = Costs(found).passes()
     true = [0.02 * curve(rows) for rows in range(1, ROWS + 1)]
@@ -255,16 +251,14 @@ def test_a_curve_that_falls_is_chosen_from_as_if_it_were_known(
         assert known[best - 1].gain >= 0.99 * max(option.gain for option in known)
 
 
-def test_a_curve_that_falls_is_not_believed_of_a_busy_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_curve_that_falls_is_not_believed_of_a_busy_machine(monkeypatch):
     luck = random.Random(0)
     found = played(lambda rows: 0.01 * luck.lognormvariate(0.0, 1.0), monkeypatch, cold=0.0)
     assert not found.steady
     assert list(found.passes.seconds) == sorted(found.passes.seconds)
 
 
-def test_it_stays_within_its_budget() -> None:
+def test_it_stays_within_its_budget():
     looked: list[float] = []
     times = clock(0.13)  # a slow machine
 
@@ -279,7 +273,7 @@ def test_it_stays_within_its_budget() -> None:
     assert 1 in found.passes.rows
 
 
-def test_of_a_busy_machine_the_calibration_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_busy_machine_the_calibration_is_unsteady(monkeypatch):
     target = Decoder(shallow("llama"))
     luck, now = random.Random(0), 0.0
 
@@ -295,7 +289,7 @@ def test_of_a_busy_machine_the_calibration_is_unsteady(monkeypatch: pytest.Monke
     assert target.length == 0
 
 
-def test_progress_is_told_and_it_can_be_cancelled() -> None:
+def test_progress_is_told_and_it_can_be_cancelled():
     target = Decoder(shallow("llama"))
     told: list[float] = []
     times = clock(0.01)
@@ -307,7 +301,7 @@ def test_progress_is_told_and_it_can_be_cancelled() -> None:
     assert target.length == 0
 
 
-def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch):
     target = Decoder(shallow("llama"))
     read, left = target.read, iter(range(5))
 
@@ -323,9 +317,7 @@ def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("backend", "run"), [(CPU, 1), (GPU, 4)])
-def test_plain_passes_are_measured_as_plain_decoding_makes_them(
-    backend: Backend, run: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_passes_are_measured_as_plain_decoding_makes_them(backend, run, monkeypatch):
     """In runs where they overlap, without the ends of these. A first one alone is not timed."""
     asked, observed = list[DraftChoice](), list[MeasuredRound]()
 

@@ -39,7 +39,7 @@ def only_file(folder: Path) -> Path:
     return path
 
 
-def test_found_again(tmp_path: Path) -> None:
+def test_found_again(tmp_path):
     kept = CalibrationStore(tmp_path / "new")
     assert kept.read(PAIR) == (None, None)
     kept.write(PAIR, COSTS, seen())
@@ -52,13 +52,13 @@ def test_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(CalibrationKey)])
-def test_of_the_same_pair_only(name: str, tmp_path: Path) -> None:
+def test_of_the_same_pair_only(name, tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     assert kept.read(replace(PAIR, **{name: "another"})) == (None, None)
 
 
-def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
+def test_a_file_that_was_renamed_is_not_believed(tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     stolen = only_file(tmp_path).read_text()
@@ -69,7 +69,7 @@ def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
     assert kept.read(other) == (None, None)
 
 
-def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
+def test_without_costs_the_chances_are_kept(tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, None, seen())
     costs, acceptance = kept.read(PAIR)
@@ -77,7 +77,7 @@ def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
     assert acceptance is not None
 
 
-def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -> None:
+def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     path = only_file(tmp_path)
@@ -93,7 +93,7 @@ def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -
 @pytest.mark.parametrize(
     "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 4}']
 )
-def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_none(damage, tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     only_file(tmp_path).write_text(damage)
@@ -101,9 +101,7 @@ def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(0, 400), byte=st.integers(0, 255))
-def test_any_damage_is_survived(
-    cut: int, byte: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_damage_is_survived(cut, byte, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     kept = CalibrationStore(folder)
     kept.write(PAIR, COSTS, seen())
@@ -116,7 +114,7 @@ def test_any_damage_is_survived(
     assert kept.read(PAIR) == (None, None)
 
 
-def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path: Path) -> None:
+def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path):
     kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     value = json.loads(only_file(tmp_path).read_text())
@@ -124,12 +122,12 @@ def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path: Path) -> No
     assert kept.read(PAIR) == (COSTS, None)
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
     (tmp_path / "file").write_text("")
     kept = CalibrationStore(tmp_path / "file" / "below")
     kept.write(PAIR, COSTS, seen())
     assert kept.read(PAIR) == (None, None)
 
 
-def test_where_they_are(tmp_path: Path) -> None:
+def test_where_they_are(tmp_path):
     assert calibration_folder(tmp_path) == tmp_path / "calibration"

@@ -56,9 +56,7 @@ SUDDEN += [(1, 0.01, 0), (7, 0.01, 0), (12, 0.0, 0)]
 
 @example(calibration=None, observations=SUDDEN)
 @given(calibration=st.none() | calibrations(), observations=observed)
-def test_any_history_gives_sound_costs(
-    calibration: Calibration | None, observations: list[tuple[int, float, int]]
-) -> None:
+def test_any_history_gives_sound_costs(calibration, observations):
     costs = Costs(calibration)
     for number, seconds, at in observations:
         costs.observe_pass(number, seconds, context=at)
@@ -75,7 +73,7 @@ def test_any_history_gives_sound_costs(
 
 
 @given(calibrations())
-def test_a_calibration_goes_through_json(calibration: Calibration) -> None:
+def test_a_calibration_goes_through_json(calibration):
     assert Calibration.from_json(json.loads(json.dumps(calibration.to_json()))) == calibration
 
 
@@ -101,7 +99,7 @@ NO_CALIBRATIONS: list[object] = [
 ]
 
 
-def test_what_is_no_calibration_is_refused() -> None:
+def test_what_is_no_calibration_is_refused():
     def refused(value: object) -> bool:
         try:
             Calibration.from_json(value)
@@ -112,14 +110,14 @@ def test_what_is_no_calibration_is_refused() -> None:
     assert [value for value in NO_CALIBRATIONS if not refused(value)] == []
 
 
-def test_between_what_was_measured_lie_lines() -> None:
+def test_between_what_was_measured_lie_lines():
     costs = Costs(MEASURED)
     assert costs.passes()[:4] == pytest.approx([0.010, 0.011, 0.0135, 0.016])
     assert costs.passes()[15] == pytest.approx(0.028 + 8 * 0.003)  # the last slope goes on
     assert costs.draft("head", behind=10).start_seconds == pytest.approx(0.002)
 
 
-def test_more_rows_cost_less_where_they_were_measured_so_and_nowhere_else() -> None:
+def test_more_rows_cost_less_where_they_were_measured_so_and_nowhere_else():
     """As where a GPU has a better kernel for six rows. Passes of five do not become as cheap."""
     measured = PassCosts(0, (1, 5, 6, 16), (1.0, 3.8, 2.9, 3.2))
     costs = Costs(Calibration(measured))
@@ -140,7 +138,7 @@ def follow(
         costs.observe_pass(number, true(number) * luck.lognormvariate(0.0, noise), context=64)
 
 
-def test_live_rounds_correct_a_calibration() -> None:
+def test_live_rounds_correct_a_calibration():
     costs = Costs(MEASURED)
     follow(costs, lambda n: 0.02 * (1 + 0.1 * (n - 1)), [1, 4, 6] * 20)
     passes = costs.passes()
@@ -149,7 +147,7 @@ def test_live_rounds_correct_a_calibration() -> None:
     assert passes[5] == pytest.approx(0.03, rel=0.1)
 
 
-def test_the_less_steady_a_calibration_was_the_more_rounds_change_it() -> None:
+def test_the_less_steady_a_calibration_was_the_more_rounds_change_it():
     steady, unsteady = Costs(MEASURED), Costs(replace(MEASURED, spread=0.4))
     assert unsteady.doubt(4) > 2 * steady.doubt(4)
     dearer = 1.3 * steady.passes()[3]
@@ -158,7 +156,7 @@ def test_the_less_steady_a_calibration_was_the_more_rounds_change_it() -> None:
     assert steady.passes()[3] < unsteady.passes()[3] < 1.1 * dearer
 
 
-def test_heat_seen_at_one_number_of_rows_is_believed_of_all() -> None:
+def test_heat_seen_at_one_number_of_rows_is_believed_of_all():
     costs = Costs(MEASURED)
     before = costs.passes()
     follow(costs, lambda n: 2.0 * before[n - 1], [4] * 15)
@@ -166,7 +164,7 @@ def test_heat_seen_at_one_number_of_rows_is_believed_of_all() -> None:
     assert costs.passes()[7] == pytest.approx(2.0 * before[7], rel=0.2)
 
 
-def test_a_curve_is_found_without_a_calibration() -> None:
+def test_a_curve_is_found_without_a_calibration():
     costs = Costs()
     assert costs.doubt(8) > 0.3
     for true in (lambda n: 0.05, lambda n: 0.05 * n):
@@ -179,7 +177,7 @@ def test_a_curve_is_found_without_a_calibration() -> None:
 
 
 @pytest.mark.parametrize("accidents", [1, 2])
-def test_one_or_two_accidents_are_not_believed(accidents: int) -> None:
+def test_one_or_two_accidents_are_not_believed(accidents):
     costs = Costs(MEASURED)
     follow(costs, lambda n: SHALLOW.seconds[0], [1] * 20)
     before = costs.passes()
@@ -201,9 +199,7 @@ def test_one_or_two_accidents_are_not_believed(accidents: int) -> None:
         (1.6, [4] * 200, False),  # no plain pass has shown it
     ],
 )
-def test_a_calibration_that_has_long_been_wrong_is_outdated(
-    factor: float, lengths: list[int], outdated: bool
-) -> None:
+def test_a_calibration_that_has_long_been_wrong_is_outdated(factor, lengths, outdated):
     costs = Costs(MEASURED)
     before = costs.passes()
     follow(costs, lambda n: factor * before[n - 1], lengths)
@@ -212,7 +208,7 @@ def test_a_calibration_that_has_long_been_wrong_is_outdated(
     assert not costs.outdated
 
 
-def test_of_far_contexts_and_without_a_calibration_nothing_is_outdated() -> None:
+def test_of_far_contexts_and_without_a_calibration_nothing_is_outdated():
     far, none = Costs(MEASURED), Costs()
     for _ in range(200):
         far.observe_pass(1, 9.0, context=20_000)
@@ -221,7 +217,7 @@ def test_of_far_contexts_and_without_a_calibration_nothing_is_outdated() -> None
     assert not none.outdated
 
 
-def test_a_drafter_is_followed_too() -> None:
+def test_a_drafter_is_followed_too():
     costs = Costs(MEASURED)
     for _ in range(20):
         costs.observe_draft("head", 4, 0.009)
@@ -233,14 +229,14 @@ def test_a_drafter_is_followed_too() -> None:
 
 
 @pytest.mark.parametrize("behind", [0, 100])
-def test_a_first_draft_that_had_to_load_kernels_is_not_believed(behind: int) -> None:
+def test_a_first_draft_that_had_to_load_kernels_is_not_believed(behind):
     costs = Costs(MEASURED)
     before = costs.draft("head", behind=behind)
     costs.observe_draft("head", 1, 2.0, behind=behind)
     assert costs.draft("head", behind=behind) == before
 
 
-def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:
+def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen():
     costs = Costs(MEASURED)
     assert 0.0 < costs.draft("model").step_seconds < 0.2 * SHALLOW.seconds[0]
     for _ in range(3):
@@ -256,11 +252,7 @@ def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:
     observations=observed,
     sharing=st.integers(1, 64),
 )
-def test_a_share_of_any_pass_is_sound(
-    calibration: Calibration | None,
-    observations: list[tuple[int, float, int]],
-    sharing: int,
-) -> None:
+def test_a_share_of_any_pass_is_sound(calibration, observations, sharing):
     costs = Costs(calibration)
     for more, passed, depth in observations:
         costs.observe_pass(sharing * more, passed, context=depth)
@@ -271,27 +263,27 @@ def test_a_share_of_any_pass_is_sound(
     assert costs.doubt(2, sharing=sharing) >= 0.0
 
 
-def test_a_share_is_of_the_pass_over_all_rows() -> None:
+def test_a_share_is_of_the_pass_over_all_rows():
     costs = Costs(Calibration(SHALLOW))
     alone = costs.passes()
     assert costs.passes(sharing=2)[:4] == pytest.approx([alone[i] / 2 for i in (1, 3, 5, 7)])
     assert costs.passes(sharing=8)[0] == pytest.approx(alone[7] / 8)
 
 
-def test_beyond_what_was_measured_rows_cost_what_the_last_ones_did() -> None:
+def test_beyond_what_was_measured_rows_cost_what_the_last_ones_did():
     costs = Costs(Calibration(PassCosts(0, (1, ROWS), (1.0, 2.0))))
     step = 1.0 / (ROWS - 1)
     assert costs.passes(sharing=8)[3] == pytest.approx((1.0 + 31 * step) / 8)
 
 
-def test_rows_that_were_measured_beyond_those_of_a_chain_count() -> None:
+def test_rows_that_were_measured_beyond_those_of_a_chain_count():
     wide = PassCosts(0, (1, 8, 16, 32, 64), (1.0, 2.0, 4.0, 4.2, 8.2))
     costs = Costs(Calibration(wide))
     passes = costs.passes(most=MOST_ROWS)
     assert [passes[rows - 1] for rows in (16, 32, 64)] == pytest.approx([4.0, 4.2, 8.2])
 
 
-def test_trees_are_corrected_by_themselves() -> None:
+def test_trees_are_corrected_by_themselves():
     costs = Costs(MEASURED)
     chain = costs.draft("head")
     for _ in range(20):
@@ -305,7 +297,7 @@ def test_trees_are_corrected_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(("sharing", "rows"), [(2, 1), (2, 4), (8, 5)])
-def test_shared_passes_correct_the_calibration_too(sharing: int, rows: int) -> None:
+def test_shared_passes_correct_the_calibration_too(sharing, rows):
     costs = Costs(Calibration(SHALLOW))
     calibrated = costs.passes(sharing=sharing)
     for _ in range(200):

@@ -24,7 +24,7 @@ WIDE = DraftCandidate("head", LONGEST, alternatives=4)
     mosts=st.lists(st.integers(0, 40), min_size=1, max_size=10),
     measured=MEASURED,
 )
-def test_fixed_is_fixed(length: int, mosts: list[int], measured: MeasuredRound) -> None:
+def test_fixed_is_fixed(length, mosts, measured):
     policy = Fixed(length)
     for most in mosts:
         choice = policy.choose([HEAD], most=most, context=0)
@@ -34,7 +34,7 @@ def test_fixed_is_fixed(length: int, mosts: list[int], measured: MeasuredRound) 
         assert policy.choose([HEAD], most=most, context=0) == choice
 
 
-def test_fixed_at_zero_says_so() -> None:
+def test_fixed_at_zero_says_so():
     assert Fixed(0).choose([HEAD], most=10, context=0).reason == Reason(Why.OFF)
 
 
@@ -46,14 +46,14 @@ def copied(accepted: int, *, proposed: int = 2) -> MeasuredRound:
     return MeasuredRound(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
 
 
-def test_more_is_copied_the_more_matched() -> None:
+def test_more_is_copied_the_more_matched():
     threshold = MatchThreshold()
     assert [threshold.most(lookup(match)) for match in (1, 2, 3, 5)] == [0, 4, 6, 10]
     assert threshold.most(lookup(5, most=3)) == 3
     assert threshold.most(HEAD) == HEAD.most
 
 
-def test_a_longer_match_is_required_while_copies_fall() -> None:
+def test_a_longer_match_is_required_while_copies_fall():
     threshold = MatchThreshold()
     required = [threshold.required]
     while threshold.required < 8:
@@ -69,7 +69,7 @@ def test_a_longer_match_is_required_while_copies_fall() -> None:
     assert threshold.most(lookup(2)) == 4
 
 
-def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
+def test_fixed_copies_what_passes_and_else_asks_the_next():
     policy = Fixed(6)
     candidates = [lookup(2), HEAD]
     first = policy.choose(candidates, most=16, context=0)
@@ -80,7 +80,7 @@ def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
     assert (second.length, second.drafter) == (6, "head")
 
 
-def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for() -> None:
+def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for():
     policy = FixedTree(8)
     choice = policy.choose([WIDE], most=16, context=0)
     assert choice.tree is not None
@@ -97,13 +97,13 @@ def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for() -> None:
     assert (len(flat_), flat_.height) == (4, 1)
 
 
-def test_a_fixed_tree_is_a_chain_as_high_where_there_are_no_alternatives() -> None:
+def test_a_fixed_tree_is_a_chain_as_high_where_there_are_no_alternatives():
     tree, chain = (FixedTree(16).choose([each], most=64, context=0) for each in (WIDE, HEAD))
     assert chain.tree is None
     assert chain.length == tree.length < 16
 
 
-def test_a_fixed_tree_goes_where_tokens_are_accepted() -> None:
+def test_a_fixed_tree_goes_where_tokens_are_accepted():
     policies = [FixedTree(8), FixedTree(8)]
     for policy, path in zip(policies, [(0, 1, 2), (1,)], strict=True):
         for _ in range(200):
@@ -125,7 +125,7 @@ def test_a_fixed_tree_goes_where_tokens_are_accepted() -> None:
     )
 
 
-def test_a_fixed_tree_copies_what_passes_and_else_asks_the_next() -> None:
+def test_a_fixed_tree_copies_what_passes_and_else_asks_the_next():
     policy = FixedTree(8)
     candidates = [replace(lookup(2), alternatives=3), HEAD]
     first = policy.choose(candidates, most=16, context=0)
@@ -137,7 +137,7 @@ def test_a_fixed_tree_copies_what_passes_and_else_asks_the_next() -> None:
     assert (waiting.length, waiting.wake) == (0, 8)
 
 
-def test_fixed_waits_for_a_match() -> None:
+def test_fixed_waits_for_a_match():
     policy = Fixed(6)
     for _ in range(5):
         policy.observe(copied(0))

@@ -49,30 +49,30 @@ def drafted(
     return lengths
 
 
-def test_copies_that_stand_grow() -> None:
+def test_copies_that_stand_grow():
     lengths = [length for length in drafted(0.005, lambda length: length) if length]
     assert max(lengths) == LONGEST_COPY
     assert all(after <= max(LONGEST, 2 * before) for before, after in pairwise(lengths))
 
 
-def test_a_copy_is_at_most_twice_as_long_as_what_stood_of_the_last() -> None:
+def test_a_copy_is_at_most_twice_as_long_as_what_stood_of_the_last():
     lengths = [length for length in drafted(0.005, lambda length: min(length, 20)) if length]
     assert LONGEST < max(lengths) <= 40
     assert max(drafted(0.005, lambda length: min(length, 6))) <= LONGEST
 
 
-def test_no_draft_is_longer_than_there_is_room() -> None:
+def test_no_draft_is_longer_than_there_is_room():
     assert max(drafted(0.005, lambda length: length, most=24)) == 24
     few = DraftCandidate("lookup", 20, match=32)
     assert max(drafted(0.005, lambda length: length, candidate=few)) == 20
 
 
-def test_what_does_not_copy_drafts_as_before() -> None:
+def test_what_does_not_copy_drafts_as_before():
     assert max(drafted(0.005, lambda length: length, candidate=HEAD)) == LONGEST
 
 
 @pytest.mark.parametrize("share", [0.9, 1.0])
-def test_where_rows_are_dear_nothing_changes(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_rows_are_dear_nothing_changes(share, monkeypatch):
     lengths = drafted(0.5, lambda length: int(share * length))
     monkeypatch.setattr(engine.draft_length.policy, "LONGEST_COPY", LONGEST)
     assert lengths == drafted(0.5, lambda length: int(share * length))

@@ -41,7 +41,7 @@ chances = st.floats(0.005, 0.995)
     first=st.lists(chances, min_size=1, max_size=4),
     others=st.lists(chances, max_size=3),
 )
-def test_no_tree_of_as_many_tokens_is_better(first: list[float], others: list[float]) -> None:
+def test_no_tree_of_as_many_tokens_is_better(first, others):
     best = best_trees(first, others, most=FEW)
     for tokens in range(1, len(best.tree) + 1):
         trees = all_trees(tokens, height=len(first), width=len(others) + 1)
@@ -56,9 +56,7 @@ def test_no_tree_of_as_many_tokens_is_better(first: list[float], others: list[fl
     others=st.lists(chances, max_size=9),
     most=st.integers(1, 64),
 )
-def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(
-    first: list[float], others: list[float], most: int
-) -> None:
+def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(first, others, most):
     best = best_trees(first, others, most=most)
     assert len(best.tokens) == len(best.tree) + 1 <= most + 1
     assert best.tree.height <= len(first)
@@ -67,14 +65,14 @@ def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(
     assert worths == pytest.approx(sorted(worths, reverse=True))
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     best = best_trees([0.6, 0.5], [0.5], most=6)
     assert best.tree.parents == (COMMITTED, 0, COMMITTED, 0, 2, 2)
     # 0.6; behind it 0.6 x 0.5; beside it 0.4 x 0.5; 0.6 x 0.25; behind the alternative 0.2 x 0.5
     assert best.tokens == pytest.approx((1.0, 1.6, 1.9, 2.1, 2.25, 2.35, 2.4))
 
 
-def test_without_alternatives_it_is_a_chain() -> None:
+def test_without_alternatives_it_is_a_chain():
     best = best_trees([0.5, 0.9, 0.2], [], most=64)
     assert best.tree == Tree.chain(3)
     assert best.tokens == pytest.approx((1.0, 1.5, 1.95, 2.04))

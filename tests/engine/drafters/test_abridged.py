@@ -2,33 +2,22 @@
 is a prefix of what it should have read, and it says what its tokens were really drawn from."""
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.decoder import Decoder
-from engine.core.sampling import History, distribution, scores
-from engine.drafters import DraftArrays, NoDrafter
-from engine.drafters.cascade import Cascade
-from engine.drafters.copying import LookupDrafter
+from engine.drafters import DraftArrays
 from engine.drafters.model import Abridged, ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.request import Sampling
-from tests.support.engine.drawn_texts import (
-    DRAFTING,
-    PROMPT,
-    WARM,
-    model_drafter,
-)
-from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
-from tests.support.engine.tiny import build, noisy, shallow
+from tests.support.engine.helpers import GREEDY, up_to
+from tests.support.engine.tiny import build
 from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
 
@@ -50,9 +39,7 @@ TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=48)
 
 
 @given(gaps=GAPS, tokens=TEXTS, more=TEXTS, length=st.integers(0, 48))
-def test_what_is_read_goes_on_as_the_text_does(
-    gaps: tuple[range, ...], tokens: list[int], more: list[int], length: int
-) -> None:
+def test_what_is_read_goes_on_as_the_text_does(gaps, tokens, more, length):
     text, length = Abridged(gaps), min(length, len(tokens))
     read = text.of(tokens)
     left_out = {place for gap in gaps for place in gap}
@@ -64,9 +51,7 @@ def test_what_is_read_goes_on_as_the_text_does(
 
 
 @given(before=GAPS, now=GAPS, tokens=TEXTS, held=st.integers(0, 48))
-def test_with_other_gaps_what_is_held_is_a_prefix_still(
-    before: tuple[range, ...], now: tuple[range, ...], tokens: list[int], held: int
-) -> None:
+def test_with_other_gaps_what_is_held_is_a_prefix_still(before, now, tokens, held):
     text = Abridged(before)
     held = min(held, text.length(len(tokens)))
     read = text.of(tokens)[:held]
@@ -155,9 +140,7 @@ def turns(kind: str, architecture: str, sampling: Sampling, *, seed: int) -> Non
         quick=[(DRAWN, "qwen3_5", 1)],
     ),
 )
-def test_it_proposes_what_a_fresh_one_does(
-    kind: str, sampling: Sampling, architecture: str, seed: int
-) -> None:
+def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
     turns(kind, architecture, sampling, seed=seed)
 
 
@@ -181,15 +164,13 @@ def without_a_rewind(abridged: Abridged, gaps: Sequence[range], *, rewind: Any) 
     ("method", "mutant"),
     [("length", in_numbers_of_the_whole_text), ("changed", without_a_rewind)],
 )
-def test_what_is_not_taken_back_is_noticed(
-    method: str, mutant: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_taken_back_is_noticed(method, mutant, monkeypatch):
     monkeypatch.setattr(Abridged, method, mutant)
     with pytest.raises((AssertionError, ValueError)):
         many_turns()
 
 
-def test_a_long_document_is_not_read() -> None:
+def test_a_long_document_is_not_read():
     drafter, own = new("model")
     prompt = [token % 48 for token in range(900)]
     drafter.leave_out(lambda: [range(5, 400), range(450, 880)])
@@ -200,42 +181,4 @@ def test_a_long_document_is_not_read() -> None:
     assert own.length == 900 - 395 - 430 - 1
 
 
-def test_only_who_reads_the_prompt_asks_what_is_not_needed() -> None:
-    def unneeded() -> Sequence[range]:
-        raise AssertionError("it takes a while to find out")
-
-    for drafter in (NoDrafter(), LookupDrafter(), Cascade(LookupDrafter(), NoDrafter())):
-        drafter.leave_out(unneeded)
-
-    model, own = new("model")
-    Cascade(LookupDrafter(), model).leave_out(lambda: [range(1, 9)])
-    for _ in model.prepare(list(range(12))):
-        pass
-    assert own.length == 12 - 8 - 1
-
-
 # --- The text is the target's
-
-
-def test_what_matters_less_is_left_out_and_drafts_are_accepted() -> None:
-    model = shallow("llama")
-    prompt = [token * 7 % 48 for token in range(40)]
-    drafter = ModelDrafter(Decoder(noisy(model)), vocabulary=64)
-    drafter.leave_out(lambda: [range(2, 12)])
-    run = run_greedily(model, lambda _: drafter, 4, count=40, prompt=prompt)
-    assert run.tokens == plainly(model, count=40, prompt=prompt)
-    assert run.accepted > 0
-
-
-def test_penalties_look_at_the_whole_text() -> None:
-    """So p and q go through the same chain (law 2)."""
-    penalized = replace(WARM, repetition_penalty=2.0)
-    drafter = model_drafter(DRAFTING["noisy"])
-    drafter.leave_out(lambda: [range(0, 1)])
-    draft = drafter.propose(PROMPT, up_to(1), penalized, KEY)
-    assert draft is not None
-    assert draft.distributions is not None
-    history = History(PROMPT, penalized).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
-    scored = scores(DRAFTING["noisy"][0, PROMPT[1]][None], history, penalized)
-    expected = distribution(scored, penalized)
-    assert np.allclose(np.array(draft.distributions), np.array(expected), atol=1e-6)

@@ -1,26 +1,18 @@
 """Several drafters in turn: which of them is asked, and what each is told."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import mlx.core as mx
 
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.support.engine.helpers import (
     GREEDY,
-    PROMPT,
-    Known,
     decoder,
-    now_and_then,
-    plainly,
-    task,
     up_to,
-    write,
 )
 from tests.support.engine.tiny import shallow
 
@@ -63,25 +55,6 @@ class Fixture(Drafter):
         self.length = length
 
 
-class Copying(Known):
-    """As `Known`, but says that so many tokens matched before what it proposes."""
-
-    name = "copy"
-    match = 8
-
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        left = len(self._script) - len(tokens)
-        if left <= 0 or len(tokens) in self._silent:
-            return ()
-        return (DraftCandidate(self.name, left, self.match),)
-
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
-        made = super().propose(tokens, choice, sampling, key)
-        return made and replace(made, match=self.match, copied=tuple(made.tokens.tolist()))
-
-
 def drafted(name: str, ids: Sequence[int]) -> DraftArrays:
     """A chain of which the drafter is certain."""
     tokens = mx.array(list(ids), dtype=mx.int32)
@@ -93,7 +66,7 @@ def cascade(copy: DraftArrays | None, head: DraftArrays | None) -> tuple[Cascade
     return Cascade(*drafters), drafters
 
 
-def test_all_name_their_candidates_read_the_prompt_and_are_taken_back() -> None:
+def test_all_name_their_candidates_read_the_prompt_and_are_taken_back():
     both, (copy, head) = cascade(None, None)
     assert both.name == "copy+head"
     assert [each.drafter for each in both.candidates([1, 2])] == ["copy", "head"]
@@ -103,7 +76,7 @@ def test_all_name_their_candidates_read_the_prompt_and_are_taken_back() -> None:
     assert (copy.length, head.length) == (1, 1)
 
 
-def test_who_is_named_drafts_and_else_the_first_that_has_something() -> None:
+def test_who_is_named_drafts_and_else_the_first_that_has_something():
     both, (copy, head) = cascade(drafted("copy", [7]), drafted("head", [5]))
     for named, drafter in (("head", head), ("copy", copy), ("", copy)):
         draft = both.propose([1, 2], up_to(1, drafter=named), GREEDY, KEY)
@@ -122,7 +95,7 @@ def test_who_is_named_drafts_and_else_the_first_that_has_something() -> None:
     assert nobody.propose([1, 2], up_to(1), GREEDY, KEY) is None
 
 
-def test_each_learns_as_many_of_the_likeliest_as_it_wants() -> None:
+def test_each_learns_as_many_of_the_likeliest_as_it_wants():
     both, (copy, head) = cascade(drafted("copy", [7]), None)
     assert both.learns == 2
     both.learn([1, 7], [[3, 4], [5, 6]])
@@ -130,7 +103,7 @@ def test_each_learns_as_many_of_the_likeliest_as_it_wants() -> None:
     assert head.lessons == [([1, 7], [[3, 4], [5, 6]])]
 
 
-def test_a_cascade_in_a_cascade_stands_for_its_drafters() -> None:
+def test_a_cascade_in_a_cascade_stands_for_its_drafters():
     """A prediction in front of several drafters is not asked for what one of them was chosen."""
     inner, (_, head) = cascade(None, drafted("head", [5]))
     front = Fixture("front", drafted("front", [9]), match=32, learns=0)
@@ -143,17 +116,7 @@ def test_a_cascade_in_a_cascade_stands_for_its_drafters() -> None:
     assert front.lessons == []
 
 
-def test_a_round_has_a_chain_of_one_of_them() -> None:
-    model = shallow("llama")
-    text = plainly(model, count=40, block=64)
-    copy = Copying([*PROMPT, *text], wrong=now_and_then(1), silent=now_and_then(51))
-    drafter = Cascade(copy, Known([*PROMPT, *text]))
-    run = write(decoder(model), drafter, Fixed(4), list(PROMPT), task(40))
-    assert run.tokens == text
-    assert {guess.drafter for guess, _ in run.rounds if guess} == {"copy", "known"}
-
-
-def test_a_model_that_sat_out_many_rounds_catches_up() -> None:
+def test_a_model_that_sat_out_many_rounds_catches_up():
     """It has to read everything that was drafted without it."""
     model = shallow("llama")
     alone, behind = (ModelDrafter(decoder(model), vocabulary=64) for _ in range(2))

@@ -1,33 +1,23 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
-import random
-from collections.abc import Callable
-from functools import cache
-
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
 from engine.core.decoder import Decoder
 from engine.core.sampling import distribution, scores
-from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.chain import draft_chain
-from engine.drafters.copying import LookupDrafter, SuffixDrafter, merged
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.model import ModelDrafter
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from engine.tree import COMMITTED, Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import CORE, up_to
 from tests.support.engine.markov import Markov, decoder, exact, joint, random_table
 from tests.support.engine.tiny import ARCHITECTURES, build, shallow
-from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import mostly_slow
 
 KEY = mx.random.key(0)
@@ -62,7 +52,7 @@ def propose(
 # --- none
 
 
-def test_none_never_proposes() -> None:
+def test_none_never_proposes():
     drafter = NoDrafter()
     assert list(drafter.prepare([1, 2, 3])) == []
     assert propose(drafter, [1, 2, 3], 5) is None
@@ -73,200 +63,16 @@ def test_none_never_proposes() -> None:
 # --- lookup
 
 
-def naive_match(tokens: list[int]) -> tuple[int, int]:
-    """(start, matched): where the text after the longest, then latest match starts."""
-    best = (0, 0)
-    for start in range(1, len(tokens)):
-        matched = 0
-        while matched < min(start, 32) and tokens[start - 1 - matched] == tokens[-1 - matched]:
-            matched += 1
-        if matched >= max(best[1], 2):
-            best = (start, matched)
-    return best
-
-
-def naive_lookup(tokens: list[int], limit: int) -> list[int] | None:
-    start, matched = naive_match(tokens)
-    return tokens[start : start + limit] if matched else None
-
-
-TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
-
-
-@given(tokens=TEXT, limit=st.integers(1, 16))
-def test_lookup_copies_what_followed_the_longest_match(tokens: list[int], limit: int) -> None:
-    assert propose(LookupDrafter(), tokens, limit) == naive_lookup(tokens, limit)
-
-
-@given(
-    steps=st.lists(
-        st.one_of(
-            st.tuples(st.just("write"), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
-            st.tuples(st.just("rewind"), st.integers(1, 40)),
-        ),
-        max_size=10,
-    )
-)
-def test_lookup_while_the_text_grows_and_is_taken_back(
-    steps: list[tuple[str, list[int] | int]],
-) -> None:
-    drafter, tokens = LookupDrafter(), [0]
-    for _, change in steps:
-        if isinstance(change, list):
-            tokens = tokens + change
-        else:
-            tokens = tokens[:change]
-            drafter.rewind(len(tokens))
-        assert propose(drafter, tokens, 8) == naive_lookup(tokens, 8)
-
-
-def test_lookup_tells_apart_up_to_32_tokens() -> None:
-    run = list(range(100, 140))
-    tokens = [*run, 1, 2, *run[5:], 3, 4, *run]
-
-    assert propose(LookupDrafter(), tokens, 2) == [3, 4]  # both match 32 and more: the later
-    tokens = [*run, 1, 2, *run[15:], 3, 4, *run]
-    assert propose(LookupDrafter(), tokens, 2) == [1, 2]  # 25 match: the longer
-
-
-def test_lookup_copies_as_far_as_it_may() -> None:
-    after, run = list(range(50, 90)), [1, 2]
-    tokens = [99, *run, *after, 98, *run]
-    assert propose(LookupDrafter(), tokens, 30) == after[:30]
-    assert propose(LookupDrafter(), tokens, 100) == [*after, 98, *run]
-
-
-@given(tokens=TEXT)
-def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
-    start, matched = naive_match(tokens)
-    order = next((each for each in (8, 4) if matched >= each), 2)  # shorter ones are left out then
-    ends = (end for end in range(2, len(tokens)) if tokens[:end][-order:] == tokens[-order:])
-    different = len({tokens[end] for end in ends})
-    expected = DraftCandidate("lookup", len(tokens) - start, matched, alternatives=different)
-    assert list(LookupDrafter().candidates(tokens)) == ([expected] if matched else [])
-
-
-@given(tokens=TEXT, shape=random_trees(most=9))
-def test_lookup_proposes_what_followed_several_matches(tokens: list[int], shape: Tree) -> None:
-    choice = DraftChoice(shape.height, tree=shape)
-    draft = LookupDrafter().propose(tokens, choice, WARM, KEY)
-    if not naive_match(tokens)[1]:
-        assert draft is None
-        return
-    assert draft is not None
-    assert draft.distributions is None
-    followed = [
-        tokens[end : end + shape.height]
-        for end in range(2, len(tokens))
-        if tokens[end - 2 : end] == tokens[-2:]
-    ]
-    paths = [[draft.copied[i] for i in path] for path in draft.shape.paths]
-    assert all(any(text[: len(path)] == path for text in followed) for path in paths)
-    assert draft.tokens.tolist() == list(draft.copied)
-    first = naive_lookup(tokens, 1)
-    assert first is not None
-    assert draft.copied[draft.shape.children(COMMITTED)[0]] == first[0]
-
-
 # --- several continuations as one tree
-
-
-@given(
-    texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=random_trees(most=9)
-)
-def test_continuations_that_begin_alike_are_merged(texts: list[list[int]], shape: Tree) -> None:
-    tokens, tree = merged(texts, shape)
-    assert len(tokens) == len(tree)
-    assert tree.height <= shape.height
-    beginnings = {tuple(text[:length]) for text in texts for length in range(1, len(text) + 1)}
-    beginnings = {each for each in beginnings if len(each) <= shape.height}
-    named = [tuple(tokens[i] for i in tree.path(token)) for token in range(len(tree))]
-    assert len(set(named)) == len(named)
-    assert set(named) <= beginnings
-    assert len(named) == min(len(shape), len(beginnings))
-
-
-def test_continuations_take_their_places_in_the_shape_first() -> None:
-    shape = Tree((-1, 0, -1, 2, 3))
-    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6], [7, 8, 9, 10]], shape)
-    assert (tokens, tree.parents) == ([1, 2, 7, 8, 9], shape.parents)
-    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6]], shape)  # nothing for the third place
-    assert (tokens, tree.parents) == ([1, 2, 3, 5, 6], (-1, 0, 1, 0, 3))
-    assert merged([[1, 2]], shape)[1].is_chain
-
-
-def test_lookup_is_certain() -> None:
-    proposal = LookupDrafter().propose([1, 2, 3, 1, 2], up_to(3), WARM, KEY)
-
-    assert proposal is not None
-    assert proposal.distributions is None
-    assert proposal.q.tolist() == [1.0] * proposal.tokens.size
-    assert proposal.drafter == "lookup"
-    assert proposal.match == 2
-
-
-@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
-def test_there_is_no_idea_without_a_match_of_two(make: Callable[[], Drafter]) -> None:
-    for tokens in ([], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]):
-        assert propose(make(), tokens, 5) is None, tokens
 
 
 # --- copies, with their sources
 
 
-@cache
-def long_document() -> list[int]:
-    """Common pairs of tokens occur in it far more often than places are looked at."""
-    ranks = range(1, 400)
-    return random.Random(0).choices(ranks, weights=[1 / rank for rank in ranks], k=30_000)
-
-
-@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
-@pytest.mark.parametrize(
-    ("written", "further"),
-    [([1000], 1), ([1000, 1001], 3), ([1000, 1001], 0), ([], 2)],
-    ids=["one replaced", "some replaced", "some put in", "some left out"],
-)
-def test_a_copy_from_the_beginning_of_a_long_document(
-    make: Callable[[], Drafter], written: list[int], further: int
-) -> None:
-    document = long_document()
-    tokens, drafter = [*document, 2000, *document[50:55]], make()
-
-    def drafted() -> tuple[list[int], int | None]:
-        assert drafter.candidates(tokens)
-        draft = drafter.propose(tokens, up_to(6), Sampling(), KEY)
-        assert draft is not None
-        return list(draft.copied), draft.source
-
-    assert drafted() == (document[55:61], 55)
-    drafter.accept(range(6))
-    place = 61 + further  # of what comes next, behind the edit
-    tokens = [*tokens, *document[55:61], *written, *document[place : place + 2]]
-    assert drafted() == (document[place + 2 : place + 8], place + 2)
-
-
-@given(tokens=TEXT, shape=st.none() | random_trees(most=9))
-@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
-def test_what_is_copied_stands_at_its_source(
-    make: Callable[[], Drafter], tokens: list[int], shape: Tree | None
-) -> None:
-    choice = up_to(16) if shape is None else DraftChoice(shape.height, tree=shape)
-    draft = make().propose(tokens, choice, Sampling(), KEY)
-    if draft is not None:
-        assert draft.source is not None
-        number, place = COMMITTED, draft.source
-        while place < len(tokens) and (behind := draft.shape.children(number)):
-            number = behind[0]
-            assert draft.copied[number] == tokens[place]
-            place += 1
-        assert place > draft.source
-
-
 # --- chain
 
 
-def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
+def test_chain_reads_each_token_once_and_the_last_not_at_all():
     table = random_table(5)
     model = Markov(table)
     cache, read = [KVCache()], []
@@ -305,7 +111,7 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
         quick=[FILTERED],
     ),
 )
-def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
+def test_chain_draws_from_what_it_reports(sampling):
     # By luck of many keys: the joint distribution of what is drafted is that of its own model.
     size = 4
     table = random_table(size, seed=3)
@@ -327,7 +133,7 @@ def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
     assert excess(counts.ravel(), joint(possible, prompt, 2).ravel()) < 1.0
 
 
-def test_a_drafters_own_confidence_is_shown_beside_q() -> None:
+def test_a_drafters_own_confidence_is_shown_beside_q():
     sure = {1: 0.9, 2: 0.5, 3: 0.7}
     drawn: list[int] = []
 
@@ -352,7 +158,7 @@ def test_a_drafters_own_confidence_is_shown_beside_q() -> None:
     assert whole.q.tolist() == pytest.approx([0.2] * 3)
 
 
-def test_chain_penalizes_its_own_guesses() -> None:
+def test_chain_penalizes_its_own_guesses():
     sampling = Sampling(repetition_penalty=2.0, frequency_penalty=5.0)
     flat = mx.broadcast_to(mx.array([3.0, 2.9, 2.8, 2.7]), (4, 4, 4))
     drafter = ModelDrafter(decoder(flat), vocabulary=4)
@@ -364,7 +170,7 @@ def test_chain_penalizes_its_own_guesses() -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=CORE))
-def test_model_drafts_what_it_would_write(architecture: str) -> None:
+def test_model_drafts_what_it_would_write(architecture):
     model = shallow(architecture)
     drafter = ModelDrafter(Decoder(model), vocabulary=64)
     prompt = list(range(1, 20))
@@ -390,7 +196,7 @@ def test_model_drafts_what_it_would_write(architecture: str) -> None:
     ("size", "sampling"),
     [(40, GREEDY), (100, GREEDY), (40, Sampling(temperature=1.0, top_k=50)), (100, WARM)],
 )
-def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
+def test_model_with_another_vocabulary(size, sampling):
     target_size = 64
     model = build("llama", vocabulary=size, layers=1)
     drafter = ModelDrafter(Decoder(model), vocabulary=target_size)
@@ -414,7 +220,7 @@ def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
         tokens += [*ids[:2], 63]
 
 
-def test_model_never_reads_an_id_that_it_does_not_have() -> None:
+def test_model_never_reads_an_id_that_it_does_not_have():
     class Watched(Markov):
         largest = 0
 
@@ -442,9 +248,7 @@ def test_model_never_reads_an_id_that_it_does_not_have() -> None:
     ("architecture", "layers"),
     [("llama", 1), ("llama", 3), ("qwen2", 2), ("qwen3", 2), ("gemma3_text", 2), ("mamba", 1)],
 )
-def test_early_exit_drafts_what_the_first_layers_would_write(
-    architecture: str, layers: int
-) -> None:
+def test_early_exit_drafts_what_the_first_layers_would_write(architecture, layers):
     model = build(architecture)
     target = Decoder(model)
     drafter = EarlyExitDrafter(target, layers=layers)
@@ -472,19 +276,19 @@ def test_early_exit_drafts_what_the_first_layers_would_write(
 
 
 @pytest.mark.parametrize("layers", [0, -1, 4, 9])
-def test_early_exit_after_no_or_all_layers_is_refused(layers: int) -> None:
+def test_early_exit_after_no_or_all_layers_is_refused(layers):
     with pytest.raises(Problem, match="4 layers"):
         EarlyExitDrafter(Decoder(build("llama")), layers=layers)
 
 
-def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone() -> None:
+def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone():
     # Gemma makes one mask for all global layers, from the first of them.
     with pytest.raises(DrafterRefused, match=" 1 layers") as problem:
         EarlyExitDrafter(Decoder(build("gemma3_text")), layers=1)
     assert "more layers" in problem.value.remedy
 
 
-def test_first_layers_share_their_weights_and_leave_the_model_whole() -> None:
+def test_first_layers_share_their_weights_and_leave_the_model_whole():
     model = build("llama")
     before = model(mx.array([[1, 2, 3]]))
 

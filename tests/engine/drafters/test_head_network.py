@@ -1,13 +1,11 @@
 """A head's network and its folder: what is written is read back, and nothing else is taken."""
 
-import json
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters import DrafterRefused
 from engine.drafters.head_network import (
     BoundHead,
     HeadShape,
@@ -17,7 +15,6 @@ from engine.drafters.head_network import (
     shape_for,
 )
 from models.drafters.folders import describe_drafter
-from models.errors import Problem
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import ARCHITECTURES, build
 
@@ -26,12 +23,12 @@ VOCABULARY = 64
 
 
 @pytest.fixture
-def bound() -> BoundHead:
+def bound():
     return untrained(build("llama", vocabulary=VOCABULARY, layers=2))
 
 
 @pytest.fixture
-def folder(bound: BoundHead, tmp_path: Path) -> Path:
+def folder(bound, tmp_path):
     save_head(bound, tmp_path / "drafter", target="tiny", fingerprint=FINGERPRINT)
     return tmp_path / "drafter"
 
@@ -54,21 +51,21 @@ def assert_nearly_the_same(one: BoundHead, other: BoundHead) -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_head_fits_every_architecture(architecture: str) -> None:
+def test_a_head_fits_every_architecture(architecture):
     model = build(architecture, vocabulary=VOCABULARY)
     bound = untrained(model)
     assert bound.shape.layers[-1] == len(model.layers)
     assert logits(bound).shape == (1, 5, VOCABULARY // 2)
 
 
-def test_layers_are_different_ones_even_in_a_shallow_model() -> None:
+def test_layers_are_different_ones_even_in_a_shallow_model():
     model = build("llama")
     model.model.layers = model.model.layers[:1]
     assert shape_for(model, rows=8).layers == (1,)
 
 
 @pytest.mark.parametrize("bits", [None, 4])
-def test_a_new_head_begins_with_the_targets_output_rows(bits: int | None) -> None:
+def test_a_new_head_begins_with_the_targets_output_rows(bits):
     model = build("llama", vocabulary=VOCABULARY, **({} if bits is None else {"bits": bits}))
     bound = new_head(model, shape_for(model, rows=3), mx.array([5, 1, 60]))
     states = mx.random.normal((4, bound.shape.hidden_size))
@@ -79,7 +76,7 @@ def test_a_new_head_begins_with_the_targets_output_rows(bits: int | None) -> Non
     )
 
 
-def test_eight_bits_say_nearly_the_same(bound: BoundHead, folder: Path) -> None:
+def test_eight_bits_say_nearly_the_same(bound, folder):
     loaded = read(folder)
     assert loaded.shape == bound.shape
     assert loaded.kept.tolist() == bound.kept.tolist()
@@ -87,7 +84,7 @@ def test_eight_bits_say_nearly_the_same(bound: BoundHead, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("borrows", [True, False])
-def test_whether_it_borrows_is_kept(bound: BoundHead, tmp_path: Path, borrows: bool) -> None:
+def test_whether_it_borrows_is_kept(bound, tmp_path, borrows):
     bound.head.moved = mx.arange(bound.shape.hidden_size, dtype=mx.float32)
     if not borrows:  # as heads were that learned without it
         del bound.head.moved
@@ -99,13 +96,13 @@ def test_whether_it_borrows_is_kept(bound: BoundHead, tmp_path: Path, borrows: b
 
 
 @pytest.mark.cpu
-def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
+def test_on_the_cpu_a_head_becomes_float32(folder):
     """Quantized products there cost as much for every row, and more than exact ones."""
     parameters = dict(tree_flatten(read(folder).head.parameters()))
     assert {array.dtype for array in parameters.values()} == {mx.float32}
 
 
-def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path: Path) -> None:
+def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path):
     shape = HeadShape(64, (1,), 8, 4, 4, 16, 172, 1e-5, 1e4)
     bound = new_head(build("llama"), shape, mx.arange(8))
     save_head(bound, tmp_path / "odd", target="tiny", fingerprint=FINGERPRINT)
@@ -116,63 +113,9 @@ def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path: Path) -> N
     assert_nearly_the_same(bound, loaded)
 
 
-def test_saving_leaves_the_head_as_it_is(bound: BoundHead, tmp_path: Path) -> None:
+def test_saving_leaves_the_head_as_it_is(bound, tmp_path):
     before = {name: mx.array(array) for name, array in tree_flatten(bound.head.parameters())}
     save_head(bound, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
     after = dict(tree_flatten(bound.head.parameters()))
     assert before.keys() == after.keys()
     assert all(mx.array_equal(before[name], after[name]) for name in before)
-
-
-def test_another_target_is_refused(folder: Path) -> None:
-    with pytest.raises(DrafterRefused, match=r"tiny.*0123456789abcdef.*feedbeef") as caught:
-        load_head(describe_drafter(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
-    assert caught.value.obstacle == "other target"
-    assert "slipstream distil" in caught.value.remedy
-
-
-def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
-    with pytest.raises(DrafterRefused) as caught:
-        load_head(describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
-    assert caught.value.obstacle == "damaged"
-
-
-def damage_config(folder: Path, **changes: object) -> None:
-    config = json.loads((folder / "config.json").read_text()) | changes
-    kept = {name: value for name, value in config.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(kept))
-
-
-def test_a_config_that_does_not_fit_is_a_problem(folder: Path) -> None:
-    before = (folder / "config.json").read_text()
-    for changes in (
-        {"rows": None},
-        {"rows": 7},
-        {"hidden_size": 128},
-        {"hidden_size": "wide"},
-        {"layers": 3},
-        {"layers": []},
-        {"num_attention_heads": 0},
-        {"num_key_value_heads": 3},
-    ):
-        (folder / "config.json").write_text(before)
-        damage_config(folder, **changes)
-        with pytest.raises(Problem, match="damaged"):
-            read(folder)
-
-
-def test_weights_that_are_cut_off_are_a_problem(folder: Path) -> None:
-    weights = folder / "head.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(Problem, match="damaged"):
-        read(folder)
-
-
-def test_a_vocabulary_map_must_be_one(folder: Path) -> None:
-    weights = mx.load(str(folder / "head.safetensors"))
-    assert isinstance(weights, dict)
-    mx.eval(weights)
-    for kept in ([0] * 32, [*range(31), 99], list(range(31)), [-1, *range(31)]):
-        mx.save_safetensors(str(folder / "head.safetensors"), weights | {"kept": mx.array(kept)})
-        with pytest.raises(Problem, match="damaged"):
-            read(folder)

@@ -1,6 +1,5 @@
 """Drafters that were published in floats are held in 8 or 4 bits: all packagings, by one rule."""
 
-from pathlib import Path
 from unittest import mock
 
 import mlx.core as mx
@@ -58,7 +57,7 @@ def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, i
 
 
 @pytest.mark.parametrize("name", mostly_slow(DRAFTERS, quick=QUICK))
-def test_every_packaging_computes_as_its_rounded_matrices(name: str) -> None:
+def test_every_packaging_computes_as_its_rounded_matrices(name):
     whole, published = computed(name, 16)
     assert difference(whole, kept(DRAFTERS[name])) <= TOLERANCE
     eight, of_eight = computed(name, 8)
@@ -74,15 +73,13 @@ def test_every_packaging_computes_as_its_rounded_matrices(name: str) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     tiny.write_folder("llama", tmp_path / "model", dtype=mx.bfloat16)
     return tmp_path / "model"
 
 
 @pytest.mark.parametrize(("bits", "precision"), [(16, "bfloat16"), (8, "8-bit"), (4, "4-bit")])
-def test_a_whole_model_is_held_so_only_as_a_drafter(
-    folder: Path, bits: int, precision: str
-) -> None:
+def test_a_whole_model_is_held_so_only_as_a_drafter(folder, bits, precision):
     with computing_as(GPU):
         target = load(ModelFolder(folder))
         assert target.precision == "bfloat16"
@@ -101,9 +98,7 @@ def test_a_whole_model_is_held_so_only_as_a_drafter(
         assert held_as(drafters) == [("model", words)]
 
 
-def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(
-    tmp_path: Path,
-) -> None:
+def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(tmp_path):
     class Wide(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -123,7 +118,7 @@ def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(
     assert size_bytes(network) < 0.54 * published
 
 
-def test_what_is_packed_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_is_packed_stays_as_it_is(tmp_path):
     tiny.write_folder("llama", tmp_path / "model", bits=4)
     folder = DrafterFolder.of_model(ModelFolder(tmp_path / "model"))
     drafters = resolve_drafters(str(folder.path), folder.files, bits=8)
@@ -132,7 +127,7 @@ def test_what_is_packed_stays_as_it_is(tmp_path: Path) -> None:
     assert weigh(folder).size_bytes == weigh(folder.files).size_bytes
 
 
-def test_where_all_is_expanded_bits_change_nothing(folder: Path) -> None:
+def test_where_all_is_expanded_bits_change_nothing(folder):
     with computing_as(CPU):
         target = load(ModelFolder(folder))
         drafters: Drafters = resolve_drafters(str(folder), target.folder)

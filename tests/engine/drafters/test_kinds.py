@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -71,9 +70,7 @@ STEPS = st.lists(
 @every_kind
 @settings(max_examples=examples(8), deadline=None, derandomize=True)
 @given(journey=STEPS)
-def test_any_journey_ends_as_if_it_were_the_first_draft(
-    kind: Kind, journey: list[tuple[int, int, bool]]
-) -> None:
+def test_any_journey_ends_as_if_it_were_the_first_draft(kind, journey):
     """Rounds that accept some tokens, and texts that are taken back, once with drafts since."""
     architecture = kind.architectures[0]
     target, drafter = kind.pair(architecture)
@@ -102,7 +99,7 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(
     [(kind, each) for kind in KINDS for each in kind.architectures],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind: Kind, architecture: str) -> None:
+def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind, architecture):
     """Also where the target's states can only be taken back to marks."""
     target, drafter = kind.pair(architecture, vocabulary=SMALL)
     tokens = list(SMALL_PROMPT)
@@ -114,7 +111,7 @@ def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind: Kind, architecture
 
 
 @every_kind
-def test_a_copy_goes_on_where_it_was_made(kind: Kind) -> None:
+def test_a_copy_goes_on_where_it_was_made(kind):
     """It reads nothing again, and what either reads or drafts later changes nothing of the
     other."""
     architecture = kind.architectures[0]
@@ -169,9 +166,7 @@ def read_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
         ("Gemma-4 assistant", read_a_rejected_token),
     ],
 )
-def test_a_cache_that_keeps_a_guess_is_noticed(
-    name: str, mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_keeps_a_guess_is_noticed(name, mutant, monkeypatch):
     kind = NAMED[name]
     architecture = kind.architectures[0]
     target, drafter = kind.pair(architecture)
@@ -193,7 +188,7 @@ def test_a_cache_that_keeps_a_guess_is_noticed(
 
 
 @pytest.mark.parametrize("kind", STATEFUL, ids=lambda kind: kind.name)
-def test_before_the_target_has_read_anything_it_has_no_idea(kind: Kind) -> None:
+def test_before_the_target_has_read_anything_it_has_no_idea(kind):
     target, drafter = kind.pair(kind.architectures[0])
     assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
     list(target.prefill(TOKENS))
@@ -203,7 +198,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", ["head", "EAGLE-3", "EAGLE", "MTP", "dflash"])
-def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_prompt_is_read_in_parts(name, monkeypatch):
     kind = NAMED[name]
     architecture = kind.architectures[0]
     expected = fresh(kind, architecture, TOKENS)
@@ -218,7 +213,7 @@ def test_a_long_prompt_is_read_in_parts(name: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", ["head", "dspark"])
-def test_states_that_are_gone_are_done_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_gone_are_done_without(name, monkeypatch):
     monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
     target, drafter = NAMED[name].pair("llama")
     tokens = list(TOKENS)
@@ -242,7 +237,7 @@ QUICK += [("Gemma-4 assistant", "small"), ("recurrent", "llama"), ("PARD", "llam
     ("name", "architecture"),
     mostly_slow([(kind.name, each) for kind in KINDS for each in kind.architectures], quick=QUICK),
 )
-def test_greedy_text_is_the_targets_own(name: str, architecture: str) -> None:
+def test_greedy_text_is_the_targets_own(name, architecture):
     """Of every kind; `test_lossless` has a head and a block, with every architecture and length."""
     kind, accepted = NAMED[name], 0
     model = kind.model(architecture, SMALL)
@@ -268,9 +263,7 @@ DISTRIBUTIONS += [("Gemma-4 assistant", "small", "penalty")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "architecture", "sampling"), DISTRIBUTIONS)
-def test_sampled_text_has_the_targets_distribution(
-    name: str, architecture: str, sampling: str
-) -> None:
+def test_sampled_text_has_the_targets_distribution(name, architecture, sampling):
     kind = NAMED[name]
     model = kind.model(architecture, SMALL)
     assert_the_targets(
@@ -280,7 +273,7 @@ def test_sampled_text_has_the_targets_distribution(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["MTP", "Gemma-4 assistant"])
-def test_q_before_the_sampler_chain_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_q_before_the_sampler_chain_is_noticed(name, monkeypatch):
     kind = NAMED[name]
     model: nn.Module = kind.model(kind.architectures[0], SMALL)
     assert_q_matters(
@@ -332,13 +325,11 @@ def assert_switched_off(kind: Kind, patch: pytest.MonkeyPatch, value: float) -> 
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @every_kind
-def test_what_computes_nan_is_switched_off(
-    kind: Kind, value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
     assert_switched_off(kind, monkeypatch, value)
 
 
-def test_a_guard_that_lets_nan_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_lets_nan_pass_is_noticed(monkeypatch):
     monkeypatch.setattr(engine.speculate, "isfinite", lambda number: True)
     with pytest.raises(AssertionError):
         assert_switched_off(NAMED["head"], monkeypatch, math.nan)

@@ -1,6 +1,6 @@
 """Trees drafted level by level: the shape that was asked for, and the laws that are said."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import mlx.core as mx
@@ -84,7 +84,7 @@ def without(q: NDArray[np.float64], tokens: Sequence[int]) -> NDArray[np.float64
 
 
 @pytest.mark.parametrize("sampling", [WARM, PENALIZED], ids=["warm", "penalized"])
-def test_each_token_is_drawn_from_what_is_said(sampling: Sampling) -> None:
+def test_each_token_is_drawn_from_what_is_said(sampling):
     drafted = draft(sampling)
     assert drafted.shape == SHAPE
     ids = drafted.tokens.tolist()
@@ -122,7 +122,7 @@ FORKED = Tree((-1, 0, -1, 0))
 
 
 @pytest.mark.parametrize("sampling", mostly_slow([WARM, PENALIZED], quick=[PENALIZED]))
-def test_drafts_have_their_chances(sampling: Sampling) -> None:
+def test_drafts_have_their_chances(sampling):
     assert far_off(FORKED, sampling) < 1.0
 
 
@@ -146,7 +146,7 @@ def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> object:
 
 
 @pytest.mark.parametrize("mutant", [replaced, unnormalized])
-def test_a_mutant_is_caught(mutant: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_is_caught(mutant, monkeypatch):
     monkeypatch.setattr(engine.drafters.levels, "without_replacement", mutant)
     with pytest.raises(AssertionError):
         test_each_token_is_drawn_from_what_is_said(WARM)
@@ -155,7 +155,7 @@ def test_a_mutant_is_caught(mutant: Callable[..., object], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])
-def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept: int) -> None:
+def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept):
     shape = Tree((-1, -1, -1, 0, 0, 0, 2, 2, 3, 6))
     filtered, all_of_them = Sampling(temperature=0.8, top_k=kept), Sampling(temperature=0.8)
     drafted = draft(filtered, shape=shape)
@@ -173,7 +173,7 @@ def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept: int) -> N
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling: Sampling) -> None:
+def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
     levels: list[int] = []
     draft(sampling, read=reader(levels))
     assert levels[0] == 0
@@ -185,7 +185,7 @@ def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling: Sampling) -> 
 
 
 @given(shape=random_trees(), height=st.integers(0, 6))
-def test_what_is_no_higher_is_every_path_up_to_there(shape: Tree, height: int) -> None:
+def test_what_is_no_higher_is_every_path_up_to_there(shape, height):
     kept = [token for token in range(len(shape)) if len(shape.path(token)) <= height]
     lower = shape.no_higher(height)
     assert lower == shape.only(kept)
@@ -211,7 +211,7 @@ def best_paths(shape: Tree) -> list[tuple[float, list[int]]]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_the_likeliest_tree_is_the_best_one(size: int) -> None:
+def test_the_likeliest_tree_is_the_best_one(size):
     shape = Tree((*range(-1, min(size, 3) - 1), *([-1] * (size - 3))))
     drafted = draft(GREEDY, shape=shape)
     ids, tree = drafted.tokens.tolist(), drafted.shape
@@ -228,7 +228,7 @@ def paths_of_q(drafted: DraftArrays) -> list[list[float]]:
     return [[q[i] for i in tree.path(token)] for token in range(len(tree))]
 
 
-def test_where_the_drafter_is_sure_the_tree_is_a_chain() -> None:
+def test_where_the_drafter_is_sure_the_tree_is_a_chain():
     def sure(tokens: mx.array, tree: Tree) -> mx.array:
         return mx.broadcast_to(100.0 * mx.eye(VOCABULARY)[2], (max(tokens.size, 1), VOCABULARY))
 
@@ -241,7 +241,7 @@ def test_where_the_drafter_is_sure_the_tree_is_a_chain() -> None:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-def test_one_law_for_a_depth(sampling: Sampling) -> None:
+def test_one_law_for_a_depth(sampling):
     rows = TABLE[0, :3]
     drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
     ids, tree = drafted.tokens.tolist(), drafted.shape

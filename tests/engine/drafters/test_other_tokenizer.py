@@ -25,14 +25,12 @@ from tests.support.engine.drawn_texts import (
     VOCABULARY,
     WARM,
     accepted,
-    long_text,
     no_ends,
-    short_texts,
 )
 from tests.support.engine.drawn_texts import write as write_text
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.markov import decoder as table_decoder
-from tests.support.engine.markov import exact, joint, random_table
+from tests.support.engine.markov import exact, random_table
 from tests.support.engine.tiny import build
 from tests.support.engine.writings import listed
 from tests.support.mostly_slow import mostly_slow
@@ -45,7 +43,7 @@ SHARED = {0: 1, 1: 3, 2: 0}
 
 
 @pytest.fixture(scope="module")
-def letters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Writing, Writing]:
+def letters(tmp_path_factory):
     root = tmp_path_factory.mktemp("letters")
     ours = listed(root / "ours", LETTERS, merges=[("a", "b")], special=["<s>"])
     return ours, listed(root / "theirs", OTHER_LETTERS, merges=[("b", "c")], special=["<s>"])
@@ -67,7 +65,7 @@ def drafting(pair: tuple[Writing, Writing], *, seed: int = 7) -> OtherTokenizerD
 # --- Drawn from what both have
 
 
-def test_the_tokens_that_both_have(letters: tuple[Writing, Writing]) -> None:
+def test_the_tokens_that_both_have(letters):
     assert translation(letters).own == SHARED
     assert translation(letters, vocabulary=2).own == {0: 1, 1: 3}
     assert translation(letters, rows=3).own == {0: 1, 2: 0}
@@ -76,9 +74,7 @@ def test_the_tokens_that_both_have(letters: tuple[Writing, Writing]) -> None:
 @pytest.mark.parametrize(
     "sampling", [WARM, replace(WARM, top_p=0.7), replace(WARM, top_k=2), replace(WARM, min_p=0.3)]
 )
-def test_q_is_the_drafters_among_what_both_have(
-    letters: tuple[Writing, Writing], sampling: Sampling
-) -> None:
+def test_q_is_the_drafters_among_what_both_have(letters, sampling):
     table = random_table(6, seed=7)
     for tokens in ([0, 2], [2, 1], [3, 0]):
         drafter = OtherTokenizerDrafter(table_decoder(table), translation(letters))
@@ -109,25 +105,11 @@ def drawn(drafter: OtherTokenizerDrafter, tokens: list[int], *, texts: int) -> A
     return counts, first[:, None] * second
 
 
-def test_what_is_drawn_has_the_distribution_that_is_said(letters: tuple[Writing, Writing]) -> None:
+def test_what_is_drawn_has_the_distribution_that_is_said(letters):
     counts, said = drawn(drafting(letters), [0, 1, 2], texts=300)
     assert said.sum() == pytest.approx(1.0)
     assert excess(counts.ravel(), said.ravel()) < 1.0
     assert counts[3:].sum() == counts[:, 3:].sum() == 0
-
-
-@pytest.mark.slow
-def test_first_three_tokens(letters: tuple[Writing, Writing]) -> None:
-    counts = short_texts(drafting(letters), Fixed(2), WARM, texts=600)
-    assert excess(counts.ravel(), joint(exact(TABLE, WARM), SHORT_PROMPT, 3).ravel()) < 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [1, 4])
-def test_every_token_of_a_long_text(letters: tuple[Writing, Writing], length: int) -> None:
-    counts, rulings = long_text(drafting(letters), Fixed(length), WARM, length=900)
-    assert excess(counts, exact(TABLE, WARM)) < 1.0
-    assert accepted(rulings) > 100
 
 
 def not_renormalised(read: Any, **options: Any) -> DraftArrays:
@@ -137,21 +119,10 @@ def not_renormalised(read: Any, **options: Any) -> DraftArrays:
     return replace(draft, q=0.6 * draft.q, distributions=0.6 * draft.distributions)
 
 
-def test_a_q_that_is_not_made_whole_is_refuted(
-    letters: tuple[Writing, Writing], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_q_that_is_not_made_whole_is_refuted(letters, monkeypatch):
     monkeypatch.setattr(other_tokenizer, "draft_chain", not_renormalised)
     _, said = drawn(drafting(letters), [0, 1, 2], texts=60)
     assert said.sum() < 0.5
-
-
-@pytest.mark.slow
-def test_a_text_shows_a_q_that_is_not_made_whole(
-    letters: tuple[Writing, Writing], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(other_tokenizer, "draft_chain", not_renormalised)
-    counts, _ = long_text(drafting(letters), Fixed(2), WARM, length=1_500)
-    assert excess(counts, exact(TABLE, WARM)) > 1.5
 
 
 def everything(target: Any, drafter: Any) -> dict[int, int]:
@@ -159,9 +130,7 @@ def everything(target: Any, drafter: Any) -> dict[int, int]:
     return SHARED | {4: 5}
 
 
-def test_no_special_token_crosses(
-    letters: tuple[Writing, Writing], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_special_token_crosses(letters, monkeypatch):
     def drafted(sampling: Sampling) -> set[int]:
         drafter, found = drafting(letters), set[int]()
         for seed in range(60):
@@ -175,7 +144,7 @@ def test_no_special_token_crosses(
     assert 4 in drafted(WARM), "the mutant would have shown"
 
 
-def test_a_repeatable_text_does_not_depend_on_its_drafts(letters: tuple[Writing, Writing]) -> None:
+def test_a_repeatable_text_does_not_depend_on_its_drafts(letters):
     task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
     plain, _ = write_text(table_decoder(TABLE), NoDrafter(), Fixed(0), task, SHORT_PROMPT)
     for length in (1, 4):
@@ -205,7 +174,7 @@ def small(architecture: str = "llama", *, vocabulary: int = 450) -> nn.Module:
     return build(architecture, vocabulary=vocabulary, seed=1, layers=2)
 
 
-def test_nothing_is_drafted_inside_a_character(writings: dict[str, Writing]) -> None:
+def test_nothing_is_drafted_inside_a_character(writings):
     drafter = by(small(), writings["bytes"], writings["trained"], 260)
     tokens = list(TEXT.encode())
     inside = TEXT.encode().index("日".encode()) + 1
@@ -217,7 +186,7 @@ def test_nothing_is_drafted_inside_a_character(writings: dict[str, Writing]) -> 
         assert drafter.propose(tokens[:length], up_to(4), WARM, KEY) is not None
 
 
-def test_biases_are_of_what_both_have(letters: tuple[Writing, Writing]) -> None:
+def test_biases_are_of_what_both_have(letters):
     for token in range(3):
         draft = drafting(letters).propose(
             [0, 1], up_to(1), replace(GREEDY, logit_bias={token: 99.0, 3: 99.0, 4: 99.0}), KEY
@@ -274,13 +243,7 @@ def rounds_and_rewinds(
         quick=[(GREEDY, "llama", *PAIRS[0]), (WARM, "qwen3_5", *PAIRS[2])],
     ),
 )
-def test_what_was_not_accepted_leaves_no_trace(
-    writings: dict[str, Writing],
-    target: str,
-    drafter: str,
-    sampling: Sampling,
-    architecture: str,
-) -> None:
+def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampling, architecture):
     model = small(architecture, vocabulary=SIZES[drafter])
 
     def make() -> OtherTokenizerDrafter:
@@ -296,7 +259,7 @@ class Stubborn(Decoder):
         super().rewind(0 if length == 0 else self.length)
 
 
-def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) -> None:
+def test_a_boundary_that_does_not_move_is_noticed(writings):
     made = Translation(writings["bytes"], writings["trained"], vocabulary=260, rows=450)
     with pytest.raises((AssertionError, ValueError)):
         rounds_and_rewinds(
@@ -306,20 +269,7 @@ def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) 
         )
 
 
-def test_beside_it_another_text_is_followed(writings: dict[str, Writing]) -> None:
-    one = by(small(), writings["bytes"], writings["trained"], 260)
-    other = one.fork(Decoder(small(vocabulary=260)))
-    texts = [list(b"The drafter reads"), list(b"So does the target, too")]
-    for length in range(6, 14):
-        for drafter, text in zip((one, other), texts, strict=True):
-            alone = by(small(), writings["bytes"], writings["trained"], 260)
-            found = [
-                each.propose(text[:length], up_to(3), GREEDY, KEY) for each in (drafter, alone)
-            ]
-            assert told(found[0]) == told(found[1])
-
-
-def test_a_copy_has_read_as_much_and_follows_another_text(writings: dict[str, Writing]) -> None:
+def test_a_copy_has_read_as_much_and_follows_another_text(writings):
     one = by(small(), writings["bytes"], writings["trained"], 260)
     target, text = Decoder(small(vocabulary=260)), list((TEXT * 4).encode())
     list(target.prefill(text))
@@ -334,14 +284,3 @@ def test_a_copy_has_read_as_much_and_follows_another_text(writings: dict[str, Wr
         alone = by(small(), writings["bytes"], writings["trained"], 260)
         found = [each.propose(its, up_to(3), GREEDY, KEY) for each in (drafter, alone)]
         assert told(found[0]) == told(found[1])
-
-
-def test_it_says_how_far_it_is_behind(writings: dict[str, Writing]) -> None:
-    drafter = by(small(), writings["bytes"], writings["trained"], 260)
-    tokens = list((TEXT * 4).encode())
-    (before,) = drafter.candidates(tokens)
-    assert 50 < before.behind < len(tokens)
-    for _ in drafter.prepare(tokens):
-        pass
-    (after,) = drafter.candidates(tokens)
-    assert after.behind == 0

@@ -38,13 +38,13 @@ def by_hand(tokens: list[int], length: int) -> list[int]:
 
 
 @pytest.mark.parametrize("length", [1, 2, 6])
-def test_a_mask_gives_the_token_behind_it(length: int) -> None:
+def test_a_mask_gives_the_token_behind_it(length):
     drafter = new()
     assert list(drafter.prepare(TOKENS))
     assert proposed(drafter, TOKENS, length) == by_hand(TOKENS, length)
 
 
-def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
+def test_each_token_is_drawn_from_what_is_reported_of_it():
     size, prompt = 4, [1, 2]
     drafter = ParallelDrafter(decoder(random_table(size, seed=5)), vocabulary=size, mask=3)
     sampling = Sampling(temperature=0.7, top_p=0.9)
@@ -63,7 +63,7 @@ def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
     assert all(excess(counts[slot], reported[slot]) < 1.0 for slot in range(2))
 
 
-def test_it_drafts_with_filters_and_penalties() -> None:
+def test_it_drafts_with_filters_and_penalties():
     target = Decoder(model(seed=0))
     run = write(target, new(seed=0), Fixed(3), list(TOKENS), task(30, sampling=WARM))
     assert run.proposed > 20

@@ -3,7 +3,6 @@
 What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_it_computes_what_others_compute(name: str) -> None:
+def test_it_computes_what_others_compute(name):
     assert difference(ours(DRAFTERS[name]), kept(DRAFTERS[name])) <= TOLERANCE
 
 
@@ -109,8 +108,6 @@ def more_than_the_window(patch: Patch) -> None:
         (more_than_the_window, "gemma-4-assistant"),
     ],
 )
-def test_parity_refutes_mutants(
-    mutant: Callable[[Patch], None], name: str, monkeypatch: Patch
-) -> None:
+def test_parity_refutes_mutants(mutant, name, monkeypatch):
     mutant(monkeypatch)
     assert difference(ours(DRAFTERS[name]), kept(DRAFTERS[name])) > 100 * TOLERANCE

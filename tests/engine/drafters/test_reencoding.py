@@ -1,8 +1,5 @@
 """Whatever the target commits, and however it comes, the drafter's tokens say the same."""
 
-from pathlib import Path
-from typing import Literal
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,9 +72,7 @@ def tokens_of(writing: Writing, drawn: object) -> list[int]:
 @pytest.mark.quick(4)
 @pytest.mark.parametrize(("target", "drafter"), PAIRS)
 @given(data=st.data())
-def test_it_says_what_was_committed_in_whatever_steps(
-    writings: dict[str, Writing], target: str, drafter: str, data: st.DataObject
-) -> None:
+def test_it_says_what_was_committed_in_whatever_steps(writings, target, drafter, data):
     ours, theirs = writings[target], writings[drafter]
     tokens = tokens_of(ours, data.draw(commits))
     whole = fresh(ours, theirs, tokens)
@@ -91,9 +86,7 @@ def test_it_says_what_was_committed_in_whatever_steps(
 
 @pytest.mark.parametrize(("target", "drafter"), PAIRS)
 @given(data=st.data())
-def test_what_was_taken_back_leaves_no_trace(
-    writings: dict[str, Writing], target: str, drafter: str, data: st.DataObject
-) -> None:
+def test_what_was_taken_back_leaves_no_trace(writings, target, drafter, data):
     ours, theirs = writings[target], writings[drafter]
     text, tokens = Reencoding(ours, theirs), list[int]()
     for _ in range(data.draw(st.integers(1, 4))):
@@ -107,9 +100,7 @@ def test_what_was_taken_back_leaves_no_trace(
 
 @pytest.mark.parametrize("drafter", KINDS)
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
-def test_a_long_text_token_by_token(
-    writings: dict[str, Writing], drafter: str, written: str
-) -> None:
+def test_a_long_text_token_by_token(writings, drafter, written):
     ours, theirs = writings["bytes"], writings[drafter]
     tokens, text = ours.tokens(written), Reencoding(ours, theirs)
     for count in range(len(tokens) + 1):
@@ -122,7 +113,7 @@ def test_a_long_text_token_by_token(
         assert state(text) == state(fresh(ours, theirs, tokens[:count]))
 
 
-def test_words_are_written_as_they_are_in_the_whole_text(writings: dict[str, Writing]) -> None:
+def test_words_are_written_as_they_are_in_the_whole_text(writings):
     """Where a text has words, no place shows where it was cut."""
     trained = writings["trained"]
     text = fresh(writings["bytes"], trained, list(LONG.encode()))
@@ -131,7 +122,7 @@ def test_words_are_written_as_they_are_in_the_whole_text(writings: dict[str, Wri
     assert len(text.tokens) < len(LONG) / 1.5
 
 
-def test_the_boundary_moves(writings: dict[str, Writing]) -> None:
+def test_the_boundary_moves(writings):
     """The last token of a text is another one once more of the word is there."""
     trained = writings["trained"]
     text = Reencoding(writings["bytes"], trained)
@@ -152,7 +143,7 @@ class Careless(Reencoding):
         self.tokens = before + new.tokens
 
 
-def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) -> None:
+def test_a_boundary_that_does_not_move_is_noticed(writings):
     ours, theirs = writings["bytes"], writings["trained"]
     text = Careless(ours, theirs)
     for length in range(len(LONG.encode()) + 1):
@@ -162,9 +153,7 @@ def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) 
 
 
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
-def test_the_work_of_a_step_does_not_grow_with_the_text(
-    writings: dict[str, Writing], written: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_work_of_a_step_does_not_grow_with_the_text(writings, written, monkeypatch):
     asked: list[int] = []
     tokens_of = Writing.tokens
 
@@ -184,7 +173,7 @@ def test_the_work_of_a_step_does_not_grow_with_the_text(
     assert max(most[len(most) // 2 :]) <= max(most[: len(most) // 2])
 
 
-def test_special_tokens_are_those_of_the_same_name_or_nothing(tmp_path: Path) -> None:
+def test_special_tokens_are_those_of_the_same_name_or_nothing(tmp_path):
     letters = {"a": 0, "b": 1}
     ours = listed(tmp_path / "ours", letters, special=["<user>", "<only ours>", "<bot>"])
     theirs = listed(tmp_path / "theirs", {"b": 0, "a": 1}, special=["<bot>", "<user>"])
@@ -192,7 +181,7 @@ def test_special_tokens_are_those_of_the_same_name_or_nothing(tmp_path: Path) ->
     assert text.tokens == [3, 1, 0, 1, 2, 0]
 
 
-def test_text_that_spells_a_special_token_is_text(tmp_path: Path) -> None:
+def test_text_that_spells_a_special_token_is_text(tmp_path):
     letters = {letter: number for number, letter in enumerate("<>us")}
     ours = listed(tmp_path / "ours", letters, special=["<us>"])
     assert ours.tokens("<us>") == [0, 2, 3, 1]
@@ -200,9 +189,7 @@ def test_text_that_spells_a_special_token_is_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["always", "first", "never"])
-def test_no_space_is_put_before_a_part_of_a_text(
-    tmp_path: Path, prefix: Literal["always", "first", "never"]
-) -> None:
+def test_no_space_is_put_before_a_part_of_a_text(tmp_path, prefix):
     theirs = unigram(tmp_path / "theirs", prefix=prefix)
     for text in ("the a", " the a", "ü the"):
         assert spelled(theirs, theirs.tokens(text)) == text.encode()
@@ -210,7 +197,7 @@ def test_no_space_is_put_before_a_part_of_a_text(
         assert spelled(stories(), stories().tokens(text)) == text.encode()
 
 
-def test_a_text_begins_once() -> None:
+def test_a_text_begins_once():
     theirs = stories()
     begin = list(theirs.begin)
     name = next(name for name, index in theirs.special.items() if [index] == begin)

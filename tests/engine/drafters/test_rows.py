@@ -37,9 +37,7 @@ def over_all(logits: mx.array, kept: Sequence[int]) -> mx.array:
 
 
 @given(kept_tokens, histories, samplings, st.integers(0, 1000))
-def test_the_law_is_that_of_the_whole_vocabulary(
-    kept: list[int], histories: list[list[int]], sampling: Sampling, seed: int
-) -> None:
+def test_the_law_is_that_of_the_whole_vocabulary(kept, histories, sampling, seed):
     rows, history = Rows(VOCABULARY, kept), mx.array(histories)
     logits = mx.random.normal((len(histories), len(kept)), key=mx.random.key(seed))
     ours = rows.scores(logits, history, sampling)
@@ -50,7 +48,7 @@ def test_the_law_is_that_of_the_whole_vocabulary(
 
 
 @given(kept_tokens)
-def test_tokens_have_rows_and_rows_tokens(kept: list[int]) -> None:
+def test_tokens_have_rows_and_rows_tokens(kept):
     rows = Rows(VOCABULARY, kept)
     assert rows.tokens(mx.arange(len(kept))).tolist() == kept
     assert rows.of(mx.array([*kept, -1])).tolist() == [*range(len(kept)), -1]
@@ -59,9 +57,7 @@ def test_tokens_have_rows_and_rows_tokens(kept: list[int]) -> None:
 
 
 @given(kept_tokens, st.lists(ids), samplings)
-def test_more_rows_are_as_if_they_had_been_there(
-    kept: list[int], tokens: list[int], sampling: Sampling
-) -> None:
+def test_more_rows_are_as_if_they_had_been_there(kept, tokens, sampling):
     rows = Rows(VOCABULARY, kept)
     new = rows.missing(tokens)
     more, whole = rows.and_of(new), Rows(VOCABULARY, [*kept, *new])
@@ -78,7 +74,7 @@ def test_more_rows_are_as_if_they_had_been_there(
 
 
 @pytest.mark.parametrize(("columns", "vocabulary"), [(4, 4), (6, 4), (2, 4)])
-def test_where_each_token_has_its_row_logits_are_fitted(columns: int, vocabulary: int) -> None:
+def test_where_each_token_has_its_row_logits_are_fitted(columns, vocabulary):
     rows, logits = Rows(vocabulary), mx.random.normal((3, columns), key=mx.random.key(0))
 
     fitted = rows.scores(logits, None, Sampling(temperature=0.0))

@@ -1,7 +1,6 @@
 """Trees drafted from hidden states: each path has the laws that a chain along it would have."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays, Drafter, levels
-from engine.drafters.copying import LookupDrafter
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.eagle import load_eagle
 from engine.drafters.states import Level
 from engine.request import Sampling
-from engine.speculate import RoundVerdict, Task, speculate
 from engine.tree import Tree
 from models.drafters.folders import describe_drafter
-from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
-from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
 from tests.support.engine.heads import lively_drafter
 from tests.support.engine.helpers import GREEDY, plainly, read_prompt, task, up_to, write
 from tests.support.engine.medusas import untrained_medusa
@@ -112,16 +106,12 @@ TOLERANCE = 1e-4
         quick=["head", "Medusa", "eagle3-official", "eagle3-window", "qwen3_5"],
     ),
 )
-def test_each_path_has_a_chains_laws(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_path_has_a_chains_laws(kind, tmp_path, monkeypatch):
     assert furthest(kind, tmp_path, monkeypatch) < TOLERANCE
 
 
 @pytest.mark.parametrize("kind", ["head", "eagle3-window"])
-def test_penalties_are_for_what_is_on_the_path(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_penalties_are_for_what_is_on_the_path(kind, tmp_path, monkeypatch):
     assert furthest(kind, tmp_path, monkeypatch, PENALIZED) < TOLERANCE
 
 
@@ -146,19 +136,14 @@ def positions_by_row(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mutant", [siblings_are_seen, positions_by_row])
 @pytest.mark.parametrize("kind", ["head", "eagle3-official"])
-def test_a_mutant_is_caught(
-    kind: str,
-    mutant: Callable[[pytest.MonkeyPatch], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mutant_is_caught(kind, mutant, tmp_path, monkeypatch):
     mutant(monkeypatch)
     assert furthest(kind, tmp_path, monkeypatch) > 10 * TOLERANCE
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 @pytest.mark.parametrize("kind", ["head", "eagle3-official", "qwen3_5"])
-def test_what_was_drafted_is_forgotten(kind: str, sampling: Sampling, tmp_path: Path) -> None:
+def test_what_was_drafted_is_forgotten(kind, sampling, tmp_path):
     target, drafter = drafter_of(kind, tmp_path)
     read_prompt(target, drafter, TOKENS)
     first = proposed(drafter, sampling).tokens.tolist()
@@ -181,7 +166,7 @@ def test_what_was_drafted_is_forgotten(kind: str, sampling: Sampling, tmp_path: 
         quick=[("llama", "head"), ("gemma3_text", "EAGLE-3")],
     ),
 )
-def test_greedy_answers_are_the_targets_own(architecture: str, kind: str, tmp_path: Path) -> None:
+def test_greedy_answers_are_the_targets_own(architecture, kind, tmp_path):
     target = Decoder(shallow(architecture), trial=lambda: True)
     if kind == "head":
         drafter = lively_drafter(target)
@@ -195,77 +180,3 @@ def test_greedy_answers_are_the_targets_own(architecture: str, kind: str, tmp_pa
 
 
 # What is written
-
-SMALL = 8
-FORKED = Tree((-1, -1, 0, 0, 1, -1))
-TEXT = [1, 2, 3, 4, 5, 0]
-
-
-def drafter_for(kind: str, target: Decoder, folder: Path) -> Drafter:
-    if kind == "head":
-        return lively_drafter(target)
-    if kind == "Medusa":
-        return untrained_medusa(target)
-    if kind == "lookup":
-        return LookupDrafter()
-    return eagle_drafter(kind, target, folder)
-
-
-def far_off(
-    kind: str, sampling: Sampling, folder: Path, *, rule: AcceptanceRule, texts: int = 400
-) -> float:
-    """How far the first two tokens are from having the target's distribution: above 1 is a proof.
-    Each round drafts a tree."""
-    small = flat(shallow("llama", vocabulary=SMALL))
-    target = Decoder(small, trial=lambda: True)
-    drafter, prompt = drafter_for(kind, target, folder), TEXT
-    if kind == "lookup":
-        prompt = [*TEXT, 7, *TEXT, 1, *TEXT]
-    counts, accepted = np.zeros((SMALL, SMALL), dtype=np.int_), 0
-    for seed in range(texts):
-        tokens = list(prompt)
-        to_do = Task(sampling, seed=seed, max_tokens=9, ends=frozenset(), accept=rule)
-        if seed == 0:
-            read_prompt(target, drafter, tokens)
-            target.timeline.bookmark()
-        with closing(speculate(target, drafter, Shaped(FORKED), tokens, to_do)) as rounds:
-            for item in rounds:
-                if isinstance(item, RoundVerdict):
-                    accepted += item.accepted
-                    if len(tokens) >= len(prompt) + 2:
-                        break
-        counts[tokens[len(prompt)], tokens[len(prompt) + 1]] += 1
-    assert accepted > texts // 8
-    return excess(counts.ravel(), exact_first_two(small, sampling, prompt).ravel())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "sampling", "rule"),
-    [
-        ("head", "warm", by_token),
-        *(
-            (kind, *law)
-            for kind in ("head", "Medusa", "lookup", *KINDS)
-            for law in (("penalty", by_token), ("top-p", by_block))
-        ),
-    ],
-)
-def test_what_is_written_is_the_targets(
-    kind: str, sampling: str, rule: AcceptanceRule, tmp_path: Path
-) -> None:
-    assert far_off(kind, SAMPLINGS[sampling], tmp_path, rule=rule) < 1.0
-
-
-@pytest.mark.slow
-def test_alternatives_that_are_said_to_be_drawn_from_q_are_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn = levels.without_replacement
-
-    def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> Iterator[Any]:
-        for rows, tokens, _ in drawn(q, counts, key):
-            yield rows, tokens, q[mx.array(rows)]
-
-    monkeypatch.setattr(levels, "without_replacement", unnormalized)
-    assert far_off("head", SAMPLINGS["warm"], tmp_path, rule=by_token, texts=1500) > 1.0

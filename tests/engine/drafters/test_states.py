@@ -47,13 +47,13 @@ def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> 
     return drafted
 
 
-def test_it_says_what_its_network_says() -> None:
+def test_it_says_what_its_network_says():
     target, drafter, bound = pair()
     read_prompt(target, drafter, TOKENS)
     assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
-def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
+def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own():
     target, drafter, bound = pair()
     bound.head.output.weight = bound.head.output.weight - 10.0 * bound.head.norm.weight
     odd, even = [3, 1, 5, 9, 7, 5, 11], [2, 4, 6, 8, 4, 6, 10]
@@ -67,7 +67,7 @@ def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
     assert not {*proposed(drafter, even)} & {*odd}  # the other text is forgotten
 
 
-def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text() -> None:
+def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text():
     target, drafter, bound = pair()
     read_prompt(target, drafter, TOKENS)
     proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)

@@ -31,7 +31,7 @@ class Two(nn.Module):
 @pytest.mark.cpu
 @on_cpu
 @pytest.mark.parametrize("rows", [1, 3])
-def test_expanded_it_computes_the_same(rows: int) -> None:
+def test_expanded_it_computes_the_same(rows):
     network = Two()
     x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
     before = network(x)
@@ -55,7 +55,7 @@ def test_expanded_it_computes_the_same(rows: int) -> None:
 @pytest.mark.cpu
 @on_cpu
 @pytest.mark.parametrize("rows", [1, 3])
-def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrowed_it_computes_nearly_the_same(rows, monkeypatch):
     kept = list[mx.array]()
     monkeypatch.setattr(engine.cpu.weights, "keep_narrow", kept.append)
     network = Two()
@@ -73,7 +73,7 @@ def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
-def test_on_a_mac_a_network_gets_its_targets_number_type(dtype: mx.Dtype) -> None:
+def test_on_a_mac_a_network_gets_its_targets_number_type(dtype):
     tensors = {name: array.astype(mx.float32) for name, array in tree_flatten(Two().parameters())}
     tensors["parts.1.weight"] = Two().parts[1].weight
     network = Two()

@@ -47,7 +47,8 @@ class Conditions:
     readings are several times too long. `reading`: what a drafter pays for each
     token that was written without it, as a share of its step. `host_seconds`: what the engine
     itself takes before each draft, while the device rests; before plain tokens, whose passes are
-    under way one ahead, it takes none.
+    under way one ahead, it takes none. `others`: other generations that share each pass, and do the
+    same.
     """
 
     curve: CostCurve
@@ -61,6 +62,7 @@ class Conditions:
     spikes: float = 0.0
     reading: float = 0.1
     host_seconds: float = 0.0
+    others: int = 0
     seed: int = 0
 
     def verify_seconds(self, rows: int, *, context: int, progress: float, before: int = 0) -> float:

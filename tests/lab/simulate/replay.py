@@ -73,10 +73,13 @@ class SimulatedRound:
 
 
 def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
-    """True seconds of drafting and of verifying."""
+    """True seconds of drafting, and of the pass that verifies: all of it, where others share it."""
     context, progress = round.context, round.progress
     verify = conditions.verify_seconds(
-        round.proposed + 1, context=context, progress=progress, before=round.before
+        (conditions.others + 1) * (round.proposed + 1),
+        context=context,
+        progress=progress,
+        before=round.before,
     )
     if not round.proposed:
         return 0.0, verify
@@ -91,8 +94,9 @@ def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
 
 
 def seconds(rounds: Sequence[SimulatedRound], conditions: Conditions) -> float:
-    """True seconds of all `rounds`."""
-    return sum(sum(cost(round, conditions)) for round in rounds)
+    """True seconds of all `rounds`, with this generation's part of each pass."""
+    costs = (cost(round, conditions) for round in rounds)
+    return sum(draft + verify / (conditions.others + 1) for draft, verify in costs)
 
 
 def replay(
@@ -114,7 +118,9 @@ def replay(
             candidates = writing.candidates()
             most = answer.places - writing.place - 1
             context = answer.prompt + writing.place
-            choice = policy.choose(candidates, most=most, context=context).within(most)
+            others = conditions.others
+            choice = policy.choose(candidates, most=most, context=context, others=others)
+            choice = choice.within(most)
             chain = writing.chain(choice)
             if chain is None:
                 yield from _plainly(writing, policy, conditions, noise, choice)
@@ -131,6 +137,8 @@ def replay(
                 drafter=drafter,
                 match=drafted.match,
                 asked=choice.length,
+                rows=_shared_rows(round, conditions),
+                others=others,
                 tree=round.tree,
                 path=round.path,
             )
@@ -156,12 +164,18 @@ def _plainly(
         writing.commit(round)
         policy.observe(
             MeasuredRound(
-                0, 0, 0.0, noise.reading_of_pass(verify_seconds, 1), context=round.context
+                *(0, 0, 0.0, noise.reading_of_pass(verify_seconds, 1), round.context),
+                rows=_shared_rows(round, conditions),
+                others=conditions.others,
             )
         )
         yield round
         if left and choice.wake and writing.matches(choice.wake):
             left = 1
+
+
+def _shared_rows(round: SimulatedRound, conditions: Conditions) -> int:
+    return (conditions.others + 1) * (round.proposed + 1) if conditions.others else 0
 
 
 class _Writing:

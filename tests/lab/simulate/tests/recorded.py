@@ -1,24 +1,37 @@
 """Recorded answers for tests: made up, or the committed ones."""
 
 import random
+from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 from tests.lab.simulate.traces import AnswerTrace, RecordedDraft, load_trace
 
 TRACE = Path(__file__).parents[3] / "data" / "traces" / "starter.jsonl.gz"
-_CHAIN = 8
 
 
 def lucky_answer(
-    chance: float, *, places: int, seed: int = 0, category: str = "chat"
+    chance: float,
+    *,
+    places: int,
+    seed: int = 0,
+    category: str = "chat",
+    longest: int = 8,
+    later: Sequence[float] = (),
 ) -> AnswerTrace:
-    """An answer where each token of a head's chains stands with that chance."""
+    """An answer where each token of a head's chains, of `longest` tokens, is accepted with that
+    chance. `later`: the chance of its second, third, ... alternative, if those before are not."""
     luck = random.Random(seed)
 
+    def rank() -> int | None:
+        chances = enumerate((chance, *later))
+        return next((number for number, each in chances if luck.random() < each), None)
+
     def drafted() -> RecordedDraft:
-        stood = next((i for i in range(_CHAIN) if luck.random() >= chance), _CHAIN)
-        return RecordedDraft((0.5,) * _CHAIN, stood)
+        ranks = list(takewhile(lambda each: each is not None, (rank() for _ in range(longest))))
+        accepted = next((i for i, each in enumerate(ranks) if each), len(ranks))
+        return RecordedDraft((0.5,) * longest, accepted, ranks=tuple(ranks) if later else None)
 
     head = tuple(drafted() for _ in range(places))
     return AnswerTrace("made up", category, 0.0, 10, {"head": head})

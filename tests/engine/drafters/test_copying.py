@@ -1,0 +1,418 @@
+"""Drafters that copy: each copied token followed what it is drafted after, and what is taken back
+was never there."""
+
+import random
+from functools import cache
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import earlier_answers
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import Drafter
+from engine.drafters.copying import (
+    Continuation,
+    LookupDrafter,
+    PredictionDrafter,
+    SuffixDrafter,
+    merged,
+)
+from engine.earlier_answers import EarlierAnswers
+from engine.events import Draft, Verdict
+from engine.request import Request, Sampling
+from engine.tree import COMMITTED, Tree
+from tests.support.engine.helpers import up_to
+from tests.support.engine.sessions import QUESTION, collect, new_session, scripted, text_of
+from tests.support.engine.trees import random_trees
+
+KEY = mx.random.key(0)
+TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
+TREE = random_trees(most=9)
+ANSWERS = st.lists(st.lists(st.integers(0, 2), min_size=8, max_size=30), max_size=3)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
+        st.tuples(st.just("rewind"), st.integers(1, 40)),
+        st.tuples(st.just("accept"), st.integers(0, 8)),
+    ),
+    max_size=10,
+)
+
+
+def propose(drafter: Drafter, tokens: list[int], limit: int = 16) -> list[int]:
+    """The ids that are proposed, after a look at their form; empty for nothing."""
+    candidates = drafter.candidates(tokens)
+    draft = drafter.propose(tokens, up_to(limit), Sampling(temperature=0.8), KEY)
+    assert len(candidates) == (draft is not None)
+    if draft is None:
+        return []
+    (candidate,) = candidates
+    ids: list[int] = draft.tokens.tolist()
+    assert list(draft.copied) == ids
+    assert 1 <= len(ids) == min(limit, candidate.most)
+    assert draft.distributions is None
+    assert draft.q.tolist() == [1.0] * len(ids)
+    assert draft.match == candidate.match >= 1
+    assert draft.drafter == candidate.drafter == drafter.name
+    return ids
+
+
+# --- lookup
+
+
+def naive_match(tokens: list[int]) -> tuple[int, int]:
+    """(start, matched): where the text after the longest, then latest match starts."""
+    best = (0, 0)
+    for start in range(1, len(tokens)):
+        matched = 0
+        while matched < min(start, 32) and tokens[start - 1 - matched] == tokens[-1 - matched]:
+            matched += 1
+        if matched >= max(best[1], 2):
+            best = (start, matched)
+    return best
+
+
+def naive_lookup(tokens: list[int], limit: int) -> list[int]:
+    start, matched = naive_match(tokens)
+    return tokens[start : start + limit] if matched else []
+
+
+@given(steps=STEPS, limit=st.integers(1, 16))
+def test_lookup_copies_what_followed_the_longest_match(steps, limit):
+    drafter, tokens = LookupDrafter(), [0]
+    for kind, change in steps:
+        drafted = propose(drafter, tokens, limit)
+        assert drafted == naive_lookup(tokens, limit)
+        if kind == "write":
+            tokens = tokens + change
+        elif kind == "rewind":
+            tokens = tokens[:change]
+            drafter.rewind(len(tokens))
+    assert propose(LookupDrafter(), tokens, limit) == naive_lookup(tokens, limit)
+
+
+def test_lookup_tells_apart_up_to_32_tokens_and_copies_as_far_as_it_may():
+    run = list(range(100, 140))
+    tokens = [*run, 1, 2, *run[5:], 3, 4, *run]
+    assert propose(LookupDrafter(), tokens, 2) == [3, 4]  # both match 32 and more: the later
+    tokens = [*run, 1, 2, *run[15:], 3, 4, *run]
+    assert propose(LookupDrafter(), tokens, 2) == [1, 2]  # 25 match: the longer
+    after = list(range(50, 90))
+    tokens = [99, 1, 2, *after, 98, 1, 2]
+    assert propose(LookupDrafter(), tokens, 30) == after[:30]
+    assert propose(LookupDrafter(), tokens, 100) == [*after, 98, 1, 2]
+
+
+@given(tokens=TEXT)
+def test_lookup_says_what_it_could_copy(tokens):
+    start, matched = naive_match(tokens)
+    order = next((each for each in (8, 4) if matched >= each), 2)  # shorter ones are left out then
+    ends = (end for end in range(2, len(tokens)) if tokens[:end][-order:] == tokens[-order:])
+    different = len({tokens[end] for end in ends})
+    expected = DraftCandidate("lookup", len(tokens) - start, matched, alternatives=different)
+    assert list(LookupDrafter().candidates(tokens)) == ([expected] if matched else [])
+
+
+@given(tokens=TEXT, shape=TREE)
+def test_lookup_proposes_what_followed_several_matches(tokens, shape):
+    draft = LookupDrafter().propose(tokens, DraftChoice(shape.height, tree=shape), Sampling(), KEY)
+    if not naive_match(tokens)[1]:
+        assert draft is None
+        return
+    followed = [
+        tokens[end : end + shape.height]
+        for end in range(2, len(tokens))
+        if tokens[end - 2 : end] == tokens[-2:]
+    ]
+    paths = [[draft.copied[i] for i in path] for path in draft.shape.paths]
+    assert all(any(text[: len(path)] == path for text in followed) for path in paths)
+    assert [draft.copied[draft.shape.children(COMMITTED)[0]]] == naive_lookup(tokens, 1)
+
+
+# --- several continuations as one tree
+
+
+@given(texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=TREE)
+def test_continuations_that_begin_alike_are_merged(texts, shape):
+    tokens, tree = merged(texts, shape)
+    assert len(tokens) == len(tree)
+    beginnings = {tuple(text[:length]) for text in texts for length in range(1, len(text) + 1)}
+    beginnings = {each for each in beginnings if len(each) <= shape.height}
+    named = [tuple(tokens[i] for i in tree.path(token)) for token in range(len(tree))]
+    assert len(set(named)) == len(named)
+    assert set(named) <= beginnings
+    assert len(named) == min(len(shape), len(beginnings))
+
+
+def test_continuations_take_their_places_in_the_shape_first():
+    shape = Tree((-1, 0, -1, 2, 3))
+    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6], [7, 8, 9, 10]], shape)
+    assert (tokens, tree.parents) == ([1, 2, 7, 8, 9], shape.parents)
+    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6]], shape)  # nothing for the third place
+    assert (tokens, tree.parents) == ([1, 2, 3, 5, 6], (-1, 0, 1, 0, 3))
+    assert merged([[1, 2]], shape)[1].is_chain
+
+
+# --- lookup and suffix: copies, with their sources
+
+both = pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
+
+
+@both
+def test_there_is_no_idea_without_a_match_of_two(make):
+    for tokens in ([], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]):
+        assert propose(make(), tokens, 5) == [], tokens
+
+
+@cache
+def long_document() -> list[int]:
+    """Common pairs of tokens occur in it far more often than places are looked at."""
+    ranks = range(1, 400)
+    return random.Random(0).choices(ranks, weights=[1 / rank for rank in ranks], k=30_000)
+
+
+@both
+@pytest.mark.parametrize(
+    ("written", "further"),
+    [([1000], 1), ([1000, 1001], 3), ([1000, 1001], 0), ([], 2)],
+    ids=["one replaced", "some replaced", "some put in", "some left out"],
+)
+def test_a_copy_from_the_beginning_of_a_long_document(make, written, further):
+    document = long_document()
+    tokens, drafter = [*document, 2000, *document[50:55]], make()
+
+    def drafted() -> tuple[list[int], int | None]:
+        assert drafter.candidates(tokens)
+        draft = drafter.propose(tokens, up_to(6), Sampling(), KEY)
+        return list(draft.copied), draft.source
+
+    assert drafted() == (document[55:61], 55)
+    drafter.accept(range(6))
+    place = 61 + further  # of the next token, after the edit
+    tokens = [*tokens, *document[55:61], *written, *document[place : place + 2]]
+    assert drafted() == (document[place + 2 : place + 8], place + 2)
+
+
+@both
+@given(tokens=TEXT, shape=st.none() | TREE)
+def test_what_is_copied_stands_at_its_source(make, tokens, shape):
+    choice = up_to(16) if shape is None else DraftChoice(shape.height, tree=shape)
+    draft = make().propose(tokens, choice, Sampling(), KEY)
+    if draft is not None:
+        number, place = COMMITTED, draft.source
+        while place < len(tokens) and (after := draft.shape.children(number)):
+            number = after[0]
+            assert draft.copied[number] == tokens[place]
+            place += 1
+        assert place > draft.source
+
+
+# --- suffix
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    def keep(*answers: list[int]) -> EarlierAnswers:
+        folder = tmp_path_factory.mktemp("answers")
+        earlier_answers.begin(folder)
+        earlier = EarlierAnswers(folder, {str(i): i for i in range(200)}, size=200)
+        for answer in answers:
+            earlier.learn(answer)
+        return earlier
+
+    return keep
+
+
+def followed(text: list[int], before: list[int], token: int) -> bool:
+    """Whether `token` follows the last two of `before` somewhere in `text`."""
+    three = [*before[-2:], token]
+    return any(text[i : i + len(three)] == three for i in range(len(text) - len(three) + 1))
+
+
+@given(tokens=TEXT, answers=ANSWERS)
+def test_each_token_has_followed_those_before_it(kept, tokens, answers):
+    drafted = propose(SuffixDrafter(kept(*answers)), tokens)
+    for i, token in enumerate(drafted):
+        text = [*tokens, *drafted[:i]]
+        assert any(followed(each, text, token) for each in (text, *answers))
+
+
+BEGIN = [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "drafted"),
+    [
+        ([1, 2, 3, 0, 1, 2, 4, 0, 1, 2, 3, 9, 1, 2], [3]),  # the most frequent one
+        ([1, 2, 3, 0, 1, 2, 4, 0, 1, 2, 5, 9, 1, 2], []),  # none has half of the votes
+        ([5, 6, 1, 2, 3, 0, 1, 2, 4, 9, 1, 2, 4, 5, 6, 1, 2], [3]),  # a longer match has more votes
+        ([*BEGIN, *range(10, 16), *BEGIN, 20, 21, 22, *BEGIN, 30, 31, 32, 1, 2, 3, 4], [5, 6]),
+        ([7, 1, 2, 3, 1, 2, 3], [1, 2, 3] * 5 + [1]),  # goes on after the end of the text
+    ],
+)
+def test_the_votes_decide(tokens, drafted):
+    found = propose(SuffixDrafter(), tokens)
+    assert (found if len(drafted) != 1 else found[:1]) == drafted
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([99], []),  # nothing has followed it yet
+        ([99, 24], [25, 26, 27]),  # in place of 23
+        ([99, 23], [24, 25, 26]),  # put in before it
+        ([24], [25, 26, 27]),  # 23 was left out
+    ],
+)
+def test_a_copy_goes_on_after_a_correction(written, expected):
+    run = list(range(10, 40))
+    tokens = [*run, 99, 1, 24, 2, 23, 3, *run[:10]]
+    drafter = SuffixDrafter()
+    assert propose(drafter, tokens, 4) == [20, 21, 22, 23]
+    drafter.accept(range(3))
+    after = [*tokens, 20, 21, 22, *written]
+    assert propose(drafter, after, 3) == expected
+    assert propose(drafter, [*after, 150, 151], 3) == []
+
+    drafter.rewind(len(tokens))  # the copy is forgotten
+    assert propose(drafter, after, 3) != expected or not expected
+
+
+def test_the_likeliest_continuations():
+    tokens = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 1, 2, 3, 4, 9, 1, 2]
+    first, second = SuffixDrafter().continuations(tokens, 4)
+    assert first == Continuation(first.tokens, pytest.approx(2 / 3), 2, 12, True)
+    assert second == Continuation(second.tokens, pytest.approx(1 / 3), 2, 7, True)
+    assert (first.tokens[:2], second.tokens[:3]) == ((3, 4), (5, 6, 0))
+    assert SuffixDrafter().continuations(tokens, 1) == [first]
+
+
+def test_a_tree_has_the_likeliest_continuations_side_by_side():
+    tokens = [1, 2, 30, 31, 32, 33, 34, 5, 1, 2, 40, 41, 6, 1, 2, 30, 31, 7, 1, 2]
+    shape = Tree((-1, 0, -1, 2, 3))
+    drafter = SuffixDrafter()
+    (candidate,) = drafter.candidates(tokens)
+    assert candidate.alternatives == 2
+    draft = drafter.propose(tokens, DraftChoice(shape.height, tree=shape), Sampling(), KEY)
+    assert draft.tokens.tolist() == [30, 31, 40, 41, 6]
+    assert draft.tree == shape
+
+    drafter.accept([2, 3, 4])  # of the second one, which goes on after a token in place of 1
+    assert propose(drafter, [*tokens, 40, 41, 6, 99, 2], 2) == [30, 31]
+
+
+@given(answers=ANSWERS, steps=STEPS)
+def test_after_a_rewind_it_is_as_fresh(kept, answers, steps):
+    earlier = kept(*answers)
+    drafter, tokens = SuffixDrafter(earlier), [0]
+    for kind, change in steps:
+        if kind == "write":
+            tokens = tokens + change
+        elif kind == "accept":
+            drafted = propose(drafter, tokens)[:change]
+            if drafter.candidates(tokens):
+                drafter.accept(range(len(drafted)))
+            tokens = [*tokens, *drafted, 0]
+        else:
+            tokens = tokens[:change]
+            drafter.rewind(len(tokens))
+            fresh = SuffixDrafter(earlier)
+            assert propose(drafter, tokens) == propose(fresh, tokens)
+            assert vars(drafter._here) == vars(fresh._here)
+        propose(drafter, tokens)
+
+
+def test_another_conversation_begins_with_nothing_but_the_earlier_answers(kept):
+    drafter = SuffixDrafter(kept(list(range(20, 40))))
+    propose(drafter, [1, 2, 3, 1, 2])
+    other = drafter.fork(None)  # it reads no target
+    assert propose(other, [9, 1, 2]) == []
+    other.rewind(0)
+    assert propose(other, [9, 30, 31], 3) == [32, 33, 34]
+
+
+def test_what_is_nearer_goes_first(kept):
+    earlier = kept([20, 21, 22, 23, 24, 25, 26, 27, 28])
+    here = [22, 23, 24, 40, 41, 0]
+    assert propose(SuffixDrafter(earlier), [*here, 23, 24], 2) == [40, 41]
+    assert propose(SuffixDrafter(earlier), [*here, 21, 22, 23, 24], 2) == [40, 41]  # one longer
+    assert propose(SuffixDrafter(earlier), [*here, 20, 21, 22, 23, 24], 2) == [25, 26]
+
+
+def test_what_is_accepted_from_an_answer_keeps_it(kept):
+    earlier = kept(list(range(20, 30)), list(range(40, 50)), list(range(60, 70)))
+    drafter = SuffixDrafter(earlier)
+    propose(drafter, [1, *range(20, 28)])
+    drafter.accept(())  # of this one nothing was
+    drafter.rewind(0)
+    propose(drafter, [1, 40, 41, 42])
+    drafter.accept(range(2))
+    earlier.learn(list(range(80, 90)))
+
+    order = sorted(earlier._answers, key=lambda each: each.used)
+    assert [(each.tokens[0], each.used) for each in order] == [(20, 1), (40, 3), (60, 3), (80, 4)]
+
+
+def test_answers_that_are_forgotten_while_it_drafts(kept):
+    earlier = kept(list(range(20, 60)))
+    drafter = SuffixDrafter(earlier)
+    assert propose(drafter, [1, 40, 41, 42], 2) == [43, 44]
+    earlier_answers.forget(earlier._path.parent)
+    earlier.refresh()
+    drafter.accept(range(2))
+    assert propose(drafter, [1, 40, 41, 42, 43, 44, 99], 2) == []
+    assert propose(drafter, [1, 40, 41, 42, 43, 44, 99, 46], 2) == []
+
+
+# --- prediction
+
+PREDICTION = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 30, 31]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([], [1, 2, 3]),  # from its beginning
+        ([1, 2, 3], [4, 5, 6]),
+        ([1, 2, 3, 40], []),  # another way
+        ([1, 2, 3, 40, 5, 6], [7, 8, 9]),  # and back
+        ([40, 1, 2], [30, 31]),  # of two equally long matches the latest
+        ([3], []),
+        (PREDICTION, []),  # it is at its end
+    ],
+)
+def test_a_prediction_goes_on_after_the_longest_match(answer, expected):
+    drafter = PredictionDrafter(PREDICTION, start=3)
+    assert propose(drafter, [1, 2, 30, *answer], 3) == expected
+    assert propose(drafter.fork(None), [50, 50, 50, *answer], 3) == expected
+
+
+def test_a_wrong_prediction_changes_nothing(tokenizer):
+    def answered(prediction: str) -> str:
+        session = new_session(tokenizer)
+        return text_of(
+            collect(
+                session, session.answer(QUESTION, Request(max_tokens=12, prediction=prediction))
+            )
+        )
+
+    plain = answered("")
+    for prediction in ("x", "¿?" * 2_000, "<eos><eos>", "\x00\n\n\n"):
+        assert answered(prediction) == plain
+
+
+def test_what_a_client_predicted_is_drafted(tokenizer):
+    answer = "def area(width, height):\n    return width * height\n"
+    session = scripted(tokenizer, answer.encode(), prompt=10, length=6, draft=b"")
+    request = Request(max_tokens=100, prediction=answer.replace("height", "depth"))
+    events = collect(session, session.complete(list(range(10)), request))
+    assert text_of(events) == answer
+    drafters = {event.round: event.drafter for event in events if isinstance(event, Draft)}
+    accepted = sum(
+        event.accepted
+        for event in events
+        if isinstance(event, Verdict) and drafters.get(event.round) == "prediction"
+    )
+    assert accepted > len(answer) // 2
