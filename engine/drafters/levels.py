@@ -31,7 +31,7 @@ ALTERNATIVES = 8
 
 ReadLevel = Callable[[mx.array, Tree], mx.array]
 """From the tokens of a level, (n,), and the tree of all tokens that were read so far, the level's
-last, to the logits after each, (n, rows). The first call gets no tokens and an empty tree, and gives
+last, to the logits after each, (n, rows). The first call gets no tokens and an empty tree; it gives
 the logits after the committed tokens, (1, rows)."""
 
 

@@ -159,7 +159,7 @@ def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatc
     before = contents(out)
     assert_refused(distil(), "not empty", "--resume")
     for words in (["--vocabulary", 300], ["--longest-answer", 20]):
-        assert_refused(distil("--resume", *words), f"started with different {words[0]}", "as it was")
+        assert_refused(distil("--resume", *words), f"with different {words[0]}", "as it was")
     assert_refused(distil("--resume", tokens=2000), "started with different --tokens")
     minutes = distil("--resume", "--minutes", 2, tokens=None)
     assert_refused(minutes, "started with different --minutes and --tokens")

@@ -108,13 +108,6 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     assert AnswerStore(tmp_path).asked == 19
 
 
-def test_a_shard_that_was_deleted_is_not_asked_again(tmp_path):
-    filled(tmp_path, 3).shards[1].path.unlink()
-    again = AnswerStore(tmp_path)
-    assert again.asked == 15
-    assert len(again.shards) == 2
-
-
 def test_a_write_that_was_killed_leaves_nothing(tmp_path):
     store = filled(tmp_path, 2)
     whole = store.shards[1].path.read_bytes()
@@ -135,12 +128,6 @@ def test_a_full_disk(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["0000000.safetensors"]
     store.write(5, some(4), asked=4, seconds=1.0)
     assert AnswerStore(tmp_path).asked == 9
-
-
-def test_a_folder_that_cannot_be(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Problem, match="cannot be used"):
-        AnswerStore(tmp_path / "file" / "answers")
 
 
 def _other_arrays(path: Path, change: Callable[[dict[str, mx.array]], object]) -> None:
@@ -211,13 +198,3 @@ def test_mixed_is_the_same_for_the_same_seed(tmp_path, monkeypatch):
     assert groups_of(store, 3) != groups_of(store, 4)
     first = [{one[0] for one in groups_of(store, seed)[0]} for seed in range(6)]
     assert any(tokens != first[0] for tokens in first), "always the same shards together"
-
-
-def test_mixed_reads_what_it_is_given(tmp_path):
-    store = filled(tmp_path, 3)
-    (group,) = store.mixed(store.shards[1:], seed=0)
-    assert len(group) == 10
-    assert not {tuple(one.tokens) for one in group} & {
-        tuple(one.tokens) for one in read_shard(store.shards[0])
-    }
-    assert list(store.mixed([], seed=0)) == []

@@ -45,13 +45,3 @@ def test_a_damaged_plan(out, text):
     (out / "work" / "plan.json").write_text(text)
     with pytest.raises(Problem, match="cannot be used"):
         WorkFolder(out).check(PLAN, resume=True)
-
-
-def test_where_no_folder_can_be(tmp_path):
-    (tmp_path / "file").write_text("")
-    for out in (tmp_path / "file", tmp_path / "file" / "drafter"):
-        folder = WorkFolder(out)
-        with pytest.raises(Problem, match="cannot be used"):
-            folder.begin(PLAN)
-    with pytest.raises(Problem, match="cannot be used"):
-        WorkFolder(tmp_path / "file").check(PLAN, resume=False)

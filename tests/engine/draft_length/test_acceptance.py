@@ -70,15 +70,6 @@ def test_chances_are_chances(history, match):
     assert all(0.0 < chance < 1.0 for chance in chances)
 
 
-@given(histories)
-def test_what_was_seen_goes_through_json(history):
-    acceptance = after(history)
-    again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
-    for match in (0, 2, 9):
-        ours, theirs = (a.chances("head", PLACES, match=match) for a in (acceptance, again))
-        assert theirs == pytest.approx(ours)
-
-
 @given(histories, histories)
 def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(before, later):
     went_on = after(before)

@@ -273,22 +273,6 @@ def test_it_stays_within_its_budget():
     assert 1 in found.passes.rows
 
 
-def test_of_a_busy_machine_the_calibration_is_unsteady(monkeypatch):
-    target = Decoder(shallow("llama"))
-    luck, now = random.Random(0), 0.0
-
-    def busy() -> float:
-        nonlocal now
-        now += luck.lognormvariate(0.0, 2.0)
-        return now
-
-    monkeypatch.setattr(engine.speculate, "perf_counter", busy)
-    found = measure(target, untrained_drafter(target))
-    assert found is not None
-    assert not found.steady
-    assert target.length == 0
-
-
 def test_progress_is_told_and_it_can_be_cancelled():
     target = Decoder(shallow("llama"))
     told: list[float] = []

@@ -247,22 +247,6 @@ def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen():
 # Passes that several generations share
 
 
-@given(
-    calibration=st.none() | calibrations(),
-    observations=observed,
-    sharing=st.integers(1, 64),
-)
-def test_a_share_of_any_pass_is_sound(calibration, observations, sharing):
-    costs = Costs(calibration)
-    for more, passed, depth in observations:
-        costs.observe_pass(sharing * more, passed, context=depth)
-    shares = costs.passes(sharing=sharing)
-    assert len(shares) == ROWS
-    assert all(0.0 < share < float("inf") for share in shares)
-    assert falls(shares) <= falls(Costs(calibration).passes(sharing=sharing))
-    assert costs.doubt(2, sharing=sharing) >= 0.0
-
-
 def test_a_share_is_of_the_pass_over_all_rows():
     costs = Costs(Calibration(SHALLOW))
     alone = costs.passes()

@@ -167,7 +167,7 @@ CASES = [
 ]
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.sampled_from(CASES), st.sampled_from(ODD))
 def test_whatever_a_config_says_is_read_or_refused(case, odd):
     subject, path = case

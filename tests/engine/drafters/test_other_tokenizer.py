@@ -133,7 +133,7 @@ def everything(target: Any, drafter: Any) -> dict[int, int]:
 def test_no_special_token_crosses(letters, monkeypatch):
     def drafted(sampling: Sampling) -> set[int]:
         drafter, found = drafting(letters), set[int]()
-        for seed in range(60):
+        for seed in range(20):
             draft = drafter.propose([0, 1, 2], up_to(4), sampling, mx.random.key(seed))
             found |= set(draft.tokens.tolist() if draft else [])
         return found
@@ -145,7 +145,7 @@ def test_no_special_token_crosses(letters, monkeypatch):
 
 
 def test_a_repeatable_text_does_not_depend_on_its_drafts(letters):
-    task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
+    task = no_ends(replace(WARM, repeatable=True), seed=5, length=30)
     plain, _ = write_text(table_decoder(TABLE), NoDrafter(), Fixed(0), task, SHORT_PROMPT)
     for length in (1, 4):
         drafter = drafting(letters)
