@@ -20,7 +20,7 @@ from engine.core.split_attention import measuring
 from engine.device import backend, fetch, wait
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.dflash import ContextCache, DFlash, DFlash2, Slots
 from engine.drafters.dspark import dspark
 from engine.drafters.rows import Rows
@@ -121,17 +121,8 @@ class BlockDrafter(Drafter):
             return None
         choice = choice.within(self._network.most)
         block = self._network.block(tokens[-1], choice.length, len(tokens) - 1, self._cache)
-        return draft_chain(
-            block.read,
-            unread=tokens[-1:],
-            tokens=tokens,
-            choice=choice,
-            rows=self._rows,
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-            confidence=block.confidence,
-        )
+        asked = DraftRequest(tokens, choice, sampling, key, self._rows, self.name)
+        return draft_chain(block.read, asked, unread=tokens[-1:], confidence=block.confidence)
 
     def accept(self, path: Sequence[int]) -> None:
         """Do nothing: the context grows by the target's states alone, and holds no drafted

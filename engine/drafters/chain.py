@@ -7,6 +7,7 @@ Knows how to draw, not which model does: that is a `read` function from tokens (
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import mlx.core as mx
 
@@ -18,30 +19,38 @@ from engine.drafters.rows import MOST, Rows
 from engine.request import Sampling
 
 
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """The arguments of `Drafter.propose`, with the rows to draw from and the drafter's name."""
+
+    tokens: list[int]
+    choice: DraftChoice
+    sampling: Sampling
+    key: mx.array
+    rows: Rows
+    drafter: str
+
+
 def draft_chain(
     read: Callable[[mx.array], mx.array],
+    asked: DraftRequest,
     *,
     unread: list[int],
-    tokens: list[int],
-    choice: DraftChoice,
-    rows: Rows,
-    sampling: Sampling,
-    key: mx.array,
-    drafter: str,
     confidence: Callable[[mx.array], mx.array] | None = None,
 ) -> DraftArrays:
-    """Draft `choice.length` tokens after `tokens`, whose last ones, `unread`, are not read yet.
+    """Draft a chain of the chosen length. The last ones of the tokens, `unread`, are not read yet.
 
     `confidence` is the drafter's own estimate, (1,), of the chance that the token it has just
     drawn, (1,), is accepted; without one it is q.
     """
+    rows, sampling, length = asked.rows, asked.sampling, asked.choice.length
+    history = History(asked.tokens, sampling)
     sure: list[mx.array] = []
-    history = History(tokens, sampling)
     drafted: list[mx.array] = []
     q: list[mx.array] = []
     drawn_from: list[Candidates] = []
     inputs = mx.array(unread, dtype=mx.int32)
-    for i, step_key in enumerate(mx.random.split(key, choice.length)):
+    for i, step_key in enumerate(mx.random.split(asked.key, length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
         logits = read(inputs)[-1:]
         begin(logits)
@@ -60,6 +69,6 @@ def draft_chain(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),
         distributions=rows.over_vocabulary(joined(drawn_from)) if drawn_from else None,
-        drafter=drafter,
+        drafter=asked.drafter,
         confidence=None if confidence is None else mx.concatenate(sure),
     )

@@ -14,7 +14,7 @@ from engine.core.decoder import Decoder
 from engine.core.sights import lowered
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
@@ -63,13 +63,8 @@ class EarlyExitDrafter(Drafter):
         with target.timeline.borrow(self._layers) as caches, lowered(target.model, target.lower):
             return draft_chain(
                 lambda inputs: self._model(inputs[None], cache=caches)[0],
-                unread=tokens[self._target.length :],
-                tokens=tokens,
-                choice=choice,
-                rows=Rows(self._target.vocabulary),
-                sampling=sampling,
-                key=key,
-                drafter=self.name,
+                DraftRequest(tokens, choice, sampling, key, Rows(target.vocabulary), self.name),
+                unread=tokens[target.length :],
             )
 
 

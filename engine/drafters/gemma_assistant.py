@@ -23,7 +23,7 @@ from engine.core.model_parts import embedding, embedding_scale
 from engine.core.sampling import highest_ids
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.rows import Rows
 from engine.drafters.weights import fill, other_target, read_tensors, require_fit
 from engine.request import Sampling
@@ -175,16 +175,9 @@ class AssistantDrafter(Drafter):
                 state, logits = self._network(state, token, memory, end - 1)
             return logits
 
-        return draft_chain(
-            read,
-            unread=tokens[end:],
-            tokens=tokens,
-            choice=choice,
-            rows=Rows(self._target.vocabulary),
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+        rows = Rows(self._target.vocabulary)
+        asked = DraftRequest(tokens, choice, sampling, key, rows, self.name)
+        return draft_chain(read, asked, unread=tokens[end:])
 
 
 def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> AssistantDrafter:

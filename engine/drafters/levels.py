@@ -20,10 +20,9 @@ import mlx.core as mx
 
 from engine.core.sampling import Candidates, History, candidates, draw, entries, joined, likeliest
 from engine.device import begin, fetch
-from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
-from engine.drafters.rows import MOST, Rows
-from engine.request import Sampling
+from engine.drafters.chain import DraftRequest
+from engine.drafters.rows import MOST
 from engine.tree import COMMITTED, Tree
 
 ALTERNATIVES = 8
@@ -35,19 +34,11 @@ last, to the logits after each, (n, rows). The first call gets no tokens and an 
 the logits after the committed tokens, (1, rows)."""
 
 
-def draft_tree(
-    read: ReadLevel,
-    *,
-    tokens: list[int],
-    choice: DraftChoice,
-    rows: Rows,
-    sampling: Sampling,
-    key: mx.array,
-    drafter: str,
-) -> DraftArrays:
-    """Draft a tree after `tokens`. If sampled, it has the shape `choice.tree`. If greedy, it has
-    any shape with at most as many tokens, and at most as high."""
-    history = History(tokens, sampling)
+def draft_tree(read: ReadLevel, asked: DraftRequest) -> DraftArrays:
+    """Draft a tree. If sampled, it has the chosen shape. If greedy, it has any shape with at most
+    as many tokens, and at most as high."""
+    rows, sampling, choice = asked.rows, asked.sampling, asked.choice
+    history = History(asked.tokens, sampling)
 
     def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
         """Return the candidates after the last `count` of the tokens that are read."""
@@ -60,8 +51,8 @@ def draft_tree(
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
-        return _likeliest(law, rows, shape, drafter)
-    return _drawn(law, rows, shape, choice, key, drafter)
+        return _likeliest(law, shape, asked)
+    return _drawn(law, shape, asked)
 
 
 def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
@@ -78,16 +69,15 @@ def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
 _Law = Callable[[mx.array, Tree, int], Candidates]
 
 
-def _drawn(
-    law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, key: mx.array, drafter: str
-) -> DraftArrays:
+def _drawn(law: _Law, shape: Tree, asked: DraftRequest) -> DraftArrays:
     """Draw a tree of this shape. Does not wait for the device."""
+    rows = asked.rows
     place: dict[int, int] = {}  # of each token, in what follows
     chosen, q = [mx.zeros((0,), mx.int32)], list[mx.array]()
     drawn_from = list[Candidates]()
     read: list[int] = []
     level = [COMMITTED]  # after which tokens are drawn next
-    for level_key in mx.random.split(key, shape.height):
+    for level_key in mx.random.split(asked.key, shape.height):
         children = [shape.children(parent) for parent in level]
         read += [token for token in level if token != COMMITTED]
         places = mx.array([place[token] for token in read], dtype=mx.int32)
@@ -110,7 +100,7 @@ def _drawn(
         tokens=rows.tokens(mx.concatenate(chosen)[order]),
         q=mx.concatenate(q)[order],
         distributions=rows.over_vocabulary(joined(drawn_from))[order],
-        drafter=drafter,
+        drafter=asked.drafter,
         tree=_unless_chain(shape),
     )
 
@@ -148,7 +138,7 @@ class _Guess:
     worth: float
 
 
-def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
+def _likeliest(law: _Law, shape: Tree, asked: DraftRequest) -> DraftArrays:
     """Return the tree of the likeliest tokens, with at most as many as `shape`, and no higher."""
     guesses: list[_Guess] = []  # each after its parent
     read: list[int] = []
@@ -159,7 +149,7 @@ def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
         tree = Tree(tuple(guess.parent for guess in guesses)).only(read)
         latest = len(guesses)
         some, of_some = likeliest(law(ids, tree, len(level) if read else 0).p, ALTERNATIVES)
-        for parent, *likely in zip(level, *fetch(rows.tokens(some), of_some), strict=True):
+        for parent, *likely in zip(level, *fetch(asked.rows.tokens(some), of_some), strict=True):
             before = 1.0 if parent == COMMITTED else guesses[parent].worth
             for token, q in zip(*likely, strict=True):
                 if q > 0.0:
@@ -173,7 +163,7 @@ def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
         tokens=mx.array([guesses[place].token for place in best], dtype=mx.int32),
         q=mx.array([guesses[place].q for place in best]),
         distributions=None,
-        drafter=drafter,
+        drafter=asked.drafter,
         tree=_unless_chain(Tree(tuple(guess.parent for guess in guesses)).only(best)),
     )
 

@@ -15,7 +15,6 @@ have output rows for some tokens only (FR-Spec, arXiv 2502.14856): the token of 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -23,7 +22,7 @@ import mlx.nn as nn
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.rows import Rows
 from engine.drafters.weights import fill, read_tensors, require_fit, take_kept
@@ -101,18 +100,11 @@ class MedusaDrafter(Drafter):
         if choice.tree is not None:
             choice = replace(choice, tree=choice.tree.no_higher(len(left)))
             read = by_depth(lambda depth: _logits(left[depth], state))
-            draft = partial(draft_tree, read)
-        else:
-            choice, heads = choice.within(len(left)), iter(left)
-            draft = partial(draft_chain, lambda _: _logits(next(heads), state), unread=tokens[-1:])
-        return draft(
-            tokens=tokens,
-            choice=choice,
-            rows=self._rows,
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+            asked = DraftRequest(tokens, choice, sampling, key, self._rows, self.name)
+            return draft_tree(read, asked)
+        choice, heads = choice.within(len(left)), iter(left)
+        asked = DraftRequest(tokens, choice, sampling, key, self._rows, self.name)
+        return draft_chain(lambda _: _logits(next(heads), state), asked, unread=tokens[-1:])
 
     def _end(self, tokens: list[int]) -> int:
         """Return the position after the newest state that is used. The newest token's own state is

@@ -16,7 +16,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
@@ -96,16 +96,9 @@ class ModelDrafter(Drafter):
         own = self._abridged.of(tokens)
         room = self._decoder.begin_round(own)
         self._committed = len(own)
-        return draft_chain(
-            self._decoder.read,
-            unread=own[self._decoder.length :],
-            tokens=tokens,
-            choice=choice.within(room + 1),  # the last one is not read
-            rows=Rows(self._vocabulary),
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+        choice, rows = choice.within(room + 1), Rows(self._vocabulary)  # the last one is not read
+        asked = DraftRequest(tokens, choice, sampling, key, rows, self.name)
+        return draft_chain(self._decoder.read, asked, unread=own[self._decoder.length :])
 
     def accept(self, path: Sequence[int]) -> None:
         self._decoder.rewind(self._committed + len(path))
@@ -137,16 +130,8 @@ class ParallelDrafter(ModelDrafter):
         masks = [self._mask] * (choice.length - 1)
         block = self._decoder.read(mx.array([*unread, *masks]))[-choice.length :]
         slots = iter(block[:, None])
-        draft = draft_chain(
-            lambda latest: next(slots),
-            unread=tokens[-1:],
-            tokens=tokens,
-            choice=choice,
-            rows=Rows(self._vocabulary),
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+        asked = DraftRequest(tokens, choice, sampling, key, Rows(self._vocabulary), self.name)
+        draft = draft_chain(lambda latest: next(slots), asked, unread=tokens[-1:])
         self._decoder.rewind(len(own))  # the masks are not part of the text
         return draft
 

@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.model import Abridged
 from engine.drafters.reencoding import Reencoding, Writing
 from engine.drafters.rows import Rows
@@ -90,16 +90,8 @@ class OtherTokenizerDrafter(Drafter):
             inputs = unread.pop() if unread else drafters[shared.of(drawn)]
             return self._decoder.read(inputs)[-1:, drafters]
 
-        return draft_chain(
-            read,
-            unread=[],
-            tokens=tokens,
-            choice=choice,
-            rows=shared,
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+        asked = DraftRequest(tokens, choice, sampling, key, shared, self.name)
+        return draft_chain(read, asked, unread=[])
 
     def accept(self, path: Sequence[int]) -> None:
         self._accepted = len(path)

@@ -7,7 +7,6 @@ Which network it is, `StateNetwork` leaves open.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, Literal, Protocol
 
 import mlx.core as mx
@@ -18,7 +17,7 @@ from engine.core.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -138,18 +137,10 @@ class StateDrafter(Drafter):
         self._take_back(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
+        asked = DraftRequest(tokens, choice, sampling, key, self._rows, self.name)
         if choice.tree is not None:
-            draft = partial(draft_tree, self._level_reader(tokens))
-        else:
-            draft = partial(draft_chain, self._reader(tokens), unread=tokens[-1:])
-        return draft(
-            tokens=tokens,
-            choice=choice,
-            rows=self._rows,
-            sampling=sampling,
-            key=key,
-            drafter=self.name,
-        )
+            return draft_tree(self._level_reader(tokens), asked)
+        return draft_chain(self._reader(tokens), asked, unread=tokens[-1:])
 
     def accept(self, path: Sequence[int]) -> None:
         self._forget_drafted()

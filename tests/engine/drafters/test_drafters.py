@@ -8,7 +8,7 @@ from mlx_lm.models.cache import KVCache
 from engine.core.decoder import Decoder
 from engine.core.sampling import distribution, scores
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
-from engine.drafters.chain import draft_chain
+from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.model import ModelDrafter
 from engine.drafters.rows import Rows
@@ -83,13 +83,8 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all():
 
     proposal = draft_chain(
         reading,
+        DraftRequest([1, 2, 3], up_to(4), GREEDY, KEY, Rows(5), "x"),
         unread=[1, 2, 3],
-        tokens=[1, 2, 3],
-        choice=up_to(4),
-        rows=Rows(5),
-        sampling=GREEDY,
-        key=KEY,
-        drafter="x",
     )
 
     text = [2, 3]
@@ -143,13 +138,8 @@ def test_a_drafters_own_confidence_is_shown_beside_q():
 
     whole = draft_chain(
         lambda tokens: mx.zeros((tokens.size, 5)),
+        DraftRequest([1], up_to(3), WARM, KEY, Rows(5), "x"),
         unread=[1],
-        tokens=[1],
-        choice=up_to(3),
-        rows=Rows(5),
-        sampling=WARM,
-        key=KEY,
-        drafter="x",
         confidence=confidence,
     )
     assert whole.tokens.tolist() == drawn

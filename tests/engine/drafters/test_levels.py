@@ -14,6 +14,7 @@ import engine.drafters.levels
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
+from engine.drafters.chain import DraftRequest
 from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -56,15 +57,9 @@ def draft(
     seed: int = 0,
     read: ReadLevel | None = None,
 ) -> DraftArrays:
-    return draft_tree(
-        read or reader(),
-        tokens=PROMPT,
-        choice=DraftChoice(shape.height, tree=shape),
-        rows=Rows(VOCABULARY),
-        sampling=sampling,
-        key=mx.random.key(seed),
-        drafter="table",
-    )
+    choice, key = DraftChoice(shape.height, tree=shape), mx.random.key(seed)
+    asked = DraftRequest(PROMPT, choice, sampling, key, Rows(VOCABULARY), "table")
+    return draft_tree(read or reader(), asked)
 
 
 def law(text: Sequence[int], sampling: Sampling) -> NDArray[np.float64]:

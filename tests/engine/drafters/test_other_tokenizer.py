@@ -112,9 +112,9 @@ def test_what_is_drawn_has_the_distribution_that_is_said(letters):
     assert counts[3:].sum() == counts[:, 3:].sum() == 0
 
 
-def not_renormalised(read: Any, **options: Any) -> DraftArrays:
+def not_renormalised(*arguments: Any, **options: Any) -> DraftArrays:
     """A mutant of the chain: what the drafter gives to tokens that only it has is missing."""
-    draft = draft_chain(read, **options)
+    draft = draft_chain(*arguments, **options)
     assert draft.distributions is not None
     return replace(draft, q=0.6 * draft.q, distributions=0.6 * draft.distributions)
 
