@@ -188,16 +188,14 @@ class WorkFolder:
     def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
         """Raise `Problem` if this would mix two distillations, or overwrite anything."""
         with self._plan.usable():
-            if not resume:
-                if self._plan.begun or not self._is_free():
-                    raise Problem(
-                        f"{self.out} is not empty.",
-                        "Continue with --resume, or choose another --out.",
-                    )
-            elif not self._plan.begun:
-                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
-            else:
+            begun = self._plan.file.is_file()
+            if resume and begun:
                 self._plan.require(plan)
+            elif resume:
+                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
+            elif begun or not self._is_free():
+                remedy = "Continue with --resume, or choose another --out."
+                raise Problem(f"{self.out} is not empty.", remedy)
 
     def begin(self, plan: Mapping[str, str]) -> None:
         """Create the folder and store the plan. Raises `Problem`."""
@@ -228,13 +226,10 @@ class KeptAnswers:
         `asking`: the settings that the answers depend on.
         """
         with self._plan.usable():
-            if self._plan.begun:
+            if self._plan.file.is_file():
                 self._plan.require(asking)
             elif self.folder.exists() and any(self.folder.iterdir()):
-                raise Problem(
-                    f"{self.folder} is not empty, and holds no answers.",
-                    "Choose another --answers.",
-                )
+                raise Problem(f"{self.folder} contains other files.", "Choose another --answers.")
 
     def begin(self, asking: Mapping[str, str]) -> None:
         """Create the folder. Raises `Problem`."""
@@ -249,13 +244,8 @@ class Plan:
     folder: Path
     option: str
 
-    @property
-    def begun(self) -> bool:
-        """Whether the folder was begun."""
-        return self.file.is_file()
-
     def require(self, settings: Mapping[str, str]) -> None:
-        """Raise `Problem` if the folder was begun with other settings."""
+        """Raise `Problem` if the folder was started with different settings."""
         before = json.loads(self.file.read_text())
         others = [name for name in settings if before.get(name) != settings[name]]
         if others:

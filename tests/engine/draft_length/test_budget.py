@@ -63,6 +63,8 @@ def test_trees_by_hand():
     assert tree_steps(best.tree.first(4), passes) == pytest.approx(2)
     options = trees("head", best, passes, draft)
     assert [option.drafted for option in options] == [3, 4, 5, 6]  # the smaller ones are chains
+    needing = trees("head", best, passes, draft, least=5)
+    assert [option.drafted for option in needing] == [5, 6]
     three = options[0]
     assert three.tree == best.tree.first(3)
     assert three.tokens == pytest.approx(2.1)

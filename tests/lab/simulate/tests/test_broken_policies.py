@@ -5,14 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
 from tests.lab.simulate.run import Episode, ResultRow
-from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
-from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.tests.recorded import (
+    below_the_floor,
+    committed_answers,
+    lucky_answer,
+    with_regrets,
+)
 from tests.lab.simulate.traces import AnswerTrace, without_acceptance
 
 
@@ -23,9 +27,7 @@ class Broken:
         self.conditions = conditions
         self.sound = Automatic(calibrated(conditions, conditions.steps))
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         return self.sound.choose(candidates, most=most, context=context)
 
     def observe(self, measured: MeasuredRound) -> None:
@@ -38,9 +40,7 @@ class Broken:
 class NeverParks(Broken):
     """Drafts at least one token, always."""
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         choice = super().choose(candidates, most=most, context=context)
         if choice.length or not candidates:
             return choice
@@ -50,9 +50,7 @@ class NeverParks(Broken):
 class IgnoresCost(Broken):
     """Goes by the tokens of a round alone: as far as it may, with the last who may."""
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         if not candidates or not most:
             return DraftChoice(0)
         return DraftChoice(min(8, candidates[-1].most), drafter=candidates[-1].drafter)
@@ -63,9 +61,7 @@ class NeverProbes(Broken):
 
     parked = False
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         if self.parked:
             return DraftChoice(0, rounds=64)
         choice = super().choose(candidates, most=most, context=context)
@@ -101,29 +97,29 @@ def phases() -> list[AnswerTrace]:
     ]
 
 
-def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried() -> None:
+def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried():
     assert with_regrets(play(phases(), Broken, "m4-pro-mlx-0.31")) == []
 
 
 @pytest.mark.parametrize(("make", "curve"), [(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")])
-def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
+def test_who_does_not_stop_falls_below_the_floor(make, curve):
     rows = play([without_acceptance(each) for each in committed_answers(0.0)], make, curve)
     assert len(below_the_floor(rows)) == len(rows)
 
 
-def test_who_ignores_cost_misses_most_of_what_could_be_had() -> None:
+def test_who_ignores_cost_misses_most_of_what_could_be_had():
     rows = play(committed_answers(0.0), IgnoresCost, "m4-pro")
     assert len(with_regrets(rows)) == len(rows)
 
 
-def test_who_never_probes_misses_the_phase_that_can_be_guessed() -> None:
+def test_who_never_probes_misses_the_phase_that_can_be_guessed():
     prose, code = play(phases(), NeverProbes, "m4-pro-mlx-0.31")
     assert with_regrets([prose]) == []
     assert with_regrets([code])
     assert code.to_plain < 1.1 < code.plain_seconds / code.fixed_seconds
 
 
-def test_who_trusts_a_calibration_falls_below_the_floor_when_rows_grow_dearer() -> None:
+def test_who_trusts_a_calibration_falls_below_the_floor_when_rows_grow_dearer():
     answers = [lucky_answer(0.55, places=600, category=kind) for kind in ("early", "late")]
     sound = play(answers, Broken, "m4-pro-mlx-0.31", "steeper")
     broken = play(answers, TrustsItsCalibration, "m4-pro-mlx-0.31", "steeper")

@@ -1,7 +1,7 @@
 """The automatic draft length nearly keeps its promises on what was recorded, whatever passes cost.
 
 Simulated: the starter pair's guesses, the published curves of Macs, and made-up disturbances.
-Not all rows keep them (see `promises.py`): these tests hold what is reached. Nowhere is it slower
+Not all rows keep them (see `recorded.py`): these tests hold what is reached. Nowhere is it slower
 than 0.96 of plain decoding; the promised 0.98 and the bounds of regret are kept in most rows.
 """
 
@@ -17,20 +17,18 @@ from tests.lab.simulate.curves import PUBLISHED, find_curves
 from tests.lab.simulate.references import best_fixed, fixed_runs, plain_run
 from tests.lab.simulate.replay import Phase, replay, seconds, whole
 from tests.lab.simulate.run import Episode, ResultRow, policy_maker
-from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
-from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.tests.recorded import (
+    below_the_floor,
+    committed_answers,
+    lucky_answer,
+    with_regrets,
+)
 from tests.lab.simulate.traces import AnswerTrace, without_acceptance
 
 REACHED = 0.96  # times plain decoding, in every row
 
 
-def play(
-    scenario: str,
-    *,
-    temperature: float,
-    calibrated: bool = True,
-    rejecting: bool = False,
-) -> list[ResultRow]:
+def play(scenario, *, temperature, calibrated=True, rejecting=False) -> list[ResultRow]:
     """Rows for all categories, on all curves."""
     episode = _episode(temperature, rejecting)
     make_policy = policy_maker("auto", calibrated=calibrated)
@@ -55,7 +53,7 @@ def _episode(temperature: float, rejecting: bool) -> Episode:
         *(("load", 0.8), ("steeper", 0.0), ("deep", 0.8)),
     ],
 )
-def test_little_is_missed_and_nothing_is_slower(scenario: str, temperature: float) -> None:
+def test_little_is_missed_and_nothing_is_slower(scenario, temperature):
     rows = play(scenario, temperature=temperature)
     assert len(rows) >= 6 * len(PUBLISHED)
     assert below_the_floor(rows, floor=REACHED) == []
@@ -65,20 +63,20 @@ def test_little_is_missed_and_nothing_is_slower(scenario: str, temperature: floa
     assert mean(row.oracle_regret for row in rows) < 0.06
 
 
-def test_nor_without_a_calibration() -> None:
+def test_nor_without_a_calibration():
     rows = play("noisy", temperature=0.0, calibrated=False)
     assert below_the_floor(rows, floor=REACHED) == []
 
 
 @pytest.mark.parametrize(("scenario", "calibrated"), [("load", False), ("steeper", True)])
-def test_where_nothing_stands_it_is_hardly_slower(scenario: str, calibrated: bool) -> None:
+def test_where_nothing_stands_it_is_hardly_slower(scenario, calibrated):
     rows = play(scenario, temperature=0.0, calibrated=calibrated, rejecting=True)
     assert below_the_floor(rows, floor=REACHED) == []
 
 
 @pytest.mark.parametrize("curve", ["2-bit", "m4-pro-mlx-0.31"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve: str, seed: int) -> None:
+def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve, seed):
     # Two of ten guesses stand, which does not pay; every tenth reading is far too long.
     (found,) = find_curves([curve])
     conditions = Conditions(curve=found, noise=0.1, spikes=0.1, seed=seed)
@@ -96,9 +94,9 @@ class _EachAnew(Automatic):
 
 @pytest.mark.parametrize(("policy", "kept"), [(Automatic(), True), (_EachAnew(), False)])
 @pytest.mark.parametrize("scenario", ["noisy", "load"])
-def test_without_a_calibration_a_conversation_begins_with_what_the_one_before_learned(
-    policy: Automatic, kept: bool, scenario: str
-) -> None:
+def test_without_a_calibration_the_next_conversation_begins_with_the_costs_learned(
+    policy, kept, scenario
+):
     """Simulated: short answers, each of a conversation of its own. Kept is nearly all that the best
     fixed length gains."""
     phase = whole([_cut(each, 60) for each in committed_answers(0.0)])

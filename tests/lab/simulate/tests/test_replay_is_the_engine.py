@@ -1,7 +1,6 @@
 """What a replay says of a record is what the engine does, with tiny models."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -18,7 +17,7 @@ from tests.lab.simulate.conditions import Conditions
 from tests.lab.simulate.curves import PUBLISHED
 from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole
-from tests.lab.simulate.traces import AnswerTrace, load_trace
+from tests.lab.simulate.traces import load_trace
 from tests.support.engine.tiny import noisy, write_folder
 
 TOKENS = 40
@@ -26,7 +25,7 @@ TEXT = "abc abc abc abc ab"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def pair(tmp_path_factory):
     """A target that soon repeats itself, and a model that guesses its tokens now and then."""
     folder = tmp_path_factory.mktemp("pair")
     model = write_folder("llama", folder / "target", seed=3)
@@ -39,7 +38,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def recorded(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> AnswerTrace:
+def recorded(pair, tmp_path_factory):
     target, model = pair
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "prompts.txt").write_text(TEXT + "\n")
@@ -62,13 +61,7 @@ def recorded(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize("length", [1, 3, 6])
 @pytest.mark.parametrize("drafters", [("lookup",), ("model",), ("lookup", "model")])
-def test_greedy_replay_is_what_the_engine_does(
-    pair: tuple[Path, Path],
-    recorded: AnswerTrace,
-    drafters: tuple[str, ...],
-    length: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_greedy_replay_is_what_the_engine_does(pair, recorded, drafters, length, monkeypatch):
     monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=True))
     target, model = pair
     names = [str(model) if name == "model" else name for name in drafters]
