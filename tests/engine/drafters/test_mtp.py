@@ -48,6 +48,7 @@ def test_only_kept_tokens_are_proposed():
     draft = drafter.propose(TOKENS, up_to(4), Sampling(temperature=1.0), KEY)
     assert draft is not None
     assert draft.distributions is not None
+    assert set(draft.tokens.tolist()) <= set(rows)
     mass = draft.distributions.sum(axis=0).tolist()
     assert {token for token, q in enumerate(mass) if q > 0.0} == set(rows)
     everything = drafter_by(module, target)._network
