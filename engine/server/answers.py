@@ -8,7 +8,7 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
@@ -164,6 +164,8 @@ class Broken:
 
 
 Piece = Waiting | Began | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
+Pieces = AsyncIterator[tuple[int, Piece]]
+"""The pieces of all answers to a request, each with the number of its answer."""
 Watch = Callable[[int, Usage], None]
 """Called after each event with the answer's number and its usage so far."""
 

@@ -1,15 +1,13 @@
 """The endpoints and their paths."""
 
-from engine.server.anthropic.endpoints import count_tokens, messages
+from engine.server.anthropic import count_tokens, messages
 from engine.server.app import Routes
 from engine.server.errors import not_loaded
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import model, models
-from engine.server.ollama.endpoints import chat, generate
-from engine.server.ollama.models import ps, show, tags, version
-from engine.server.openai.chat import chat_completions
-from engine.server.openai.completions import completions
-from engine.server.responses.endpoints import responses
+from engine.server.ollama import chat, generate, ps, show, tags, version
+from engine.server.openai import chat_completions, completions
+from engine.server.responses import responses
 from engine.server.service import Service
 
 

@@ -2,7 +2,7 @@
 dialect."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from copy import copy
 from dataclasses import replace
@@ -15,6 +15,7 @@ from engine.server.answers import (
     Ask,
     Broken,
     Piece,
+    Pieces,
     Reasoning,
     Usage,
     Waiting,
@@ -80,7 +81,7 @@ class Service:
         ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
         *,
         keep_seconds: float | None = None,
-    ) -> AsyncIterator[tuple[int, Piece]]:
+    ) -> Pieces:
         """Begin to answer; return an iterator of (number of the answer, piece).
 
         The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
@@ -192,9 +193,7 @@ class _Watched:
         self._board.remove(self._id)
 
 
-async def _with(
-    first: tuple[int, Piece], rest: AsyncIterator[tuple[int, Piece]]
-) -> AsyncGenerator[tuple[int, Piece], None]:
+async def _with(first: tuple[int, Piece], rest: Pieces) -> AsyncGenerator[tuple[int, Piece], None]:
     yield first
     async for numbered in rest:
         yield numbered

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from engine.request import Grammar
-from engine.server.anthropic.bodies import MessagesBody
-from engine.server.anthropic.reading import ask_of as anthropic_ask
+from engine.server.anthropic import MessagesBody
+from engine.server.anthropic import ask_of as anthropic_ask
 from engine.server.bodies import Body, read_body
 from engine.server.errors import Refusal
 from engine.server.forms import FormFields, form_in, schema_form
-from engine.server.responses.bodies import ResponsesBody
-from engine.server.responses.reading import ask_of as responses_ask
+from engine.server.responses import ResponsesBody
+from engine.server.responses import ask_of as responses_ask
 from tests.support.engine.scripted_host import LOADED
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

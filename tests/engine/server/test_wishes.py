@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from engine.process.protocol import Generate
-from engine.server.anthropic.bodies import MessagesBody
+from engine.server.anthropic import MessagesBody
 from engine.server.bodies import Body, names_of, read_body
 from engine.server.errors import Refusal
-from engine.server.ollama.bodies import GenerateBody, OllamaChatBody, Options
-from engine.server.ollama.endpoints import read_fields
-from engine.server.openai.chat import ChatBody
-from engine.server.openai.completions import CompletionBody
-from engine.server.responses.bodies import ResponsesBody
+from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fields
+from engine.server.openai import ChatBody, CompletionBody
+from engine.server.responses import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Step, script

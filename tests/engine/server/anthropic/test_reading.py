@@ -7,8 +7,7 @@ import pytest
 
 from engine.request import ChatMessage, Grammar, ToolCall
 from engine.server.answers import Ask
-from engine.server.anthropic.bodies import MessagesBody
-from engine.server.anthropic.reading import ask_of
+from engine.server.anthropic import MessagesBody, ask_of
 from engine.server.bodies import read_body
 from engine.server.errors import Refusal
 from tests.support.engine.scripted_host import LOADED

@@ -18,7 +18,7 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.anthropic.writing import MessageWriter
+from engine.server.anthropic import MessageWriter
 from engine.server.errors import Refusal
 
 USAGE = Usage(prompt=12, cached=5, completion=7)

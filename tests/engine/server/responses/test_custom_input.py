@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.server.responses.custom_input import CustomInput
+from engine.server.responses import CustomInput
 
 PATCH = '*** Begin Patch\n+"ä" \\ \U0001f600\t\n*** End Patch'
 

@@ -9,8 +9,7 @@ from engine.request import ChatMessage, Grammar, ToolCall
 from engine.server.answers import Ask
 from engine.server.bodies import read_body
 from engine.server.errors import Refusal
-from engine.server.responses.bodies import ResponsesBody
-from engine.server.responses.reading import ask_of, echoed
+from engine.server.responses import ResponsesBody, ask_of, echoed
 from tests.support.engine.scripted_host import LOADED
 
 READ = {"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}

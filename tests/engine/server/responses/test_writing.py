@@ -22,8 +22,7 @@ from engine.server.answers import (
     Waiting,
 )
 from engine.server.errors import Refusal, crowded
-from engine.server.responses.tools import KnownTool
-from engine.server.responses.writing import ResponseWriter
+from engine.server.responses import KnownTool, ResponseWriter
 
 USAGE = Usage(prompt=12, cached=5, completion=7, reasoning=2)
 TOOLS = {

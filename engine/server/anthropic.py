@@ -1,0 +1,354 @@
+"""Anthropic's API: POST /v1/messages and /v1/messages/count_tokens.
+
+Fields that are not here are ignored, and null is the same as a missing field.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+from pydantic import AliasChoices, Field
+
+from engine.process.protocol import Loaded
+from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, thinking_of
+from engine.server import sse
+from engine.server.answers import (
+    Ask,
+    Began,
+    Broken,
+    CallArguments,
+    CallBegan,
+    Content,
+    Ended,
+    Piece,
+    Pieces,
+    Reasoning,
+    Waiting,
+)
+from engine.server.bodies import WHOLE, Body, Object, read_body
+from engine.server.choosing import check_choice, tools_json
+from engine.server.conversation import BETWEEN
+from engine.server.errors import anthropic_error
+from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fields import LENGTHS, SamplingFields, sampling_in
+from engine.server.forms import FormFields, form_in, schema_form
+from engine.server.messages import Messages, conversation_of
+from engine.server.service import Service
+from engine.server.thinking import ThinkingFields
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class TextBlock(Body):
+    type: Literal["text"]
+    text: str
+
+
+class Tool(Body):
+    """A tool. One with another `type` than "custom" would run at Anthropic, and is left out."""
+
+    name: Name
+    type: str | None = None
+    description: str | None = None
+    input_schema: Object | None = None
+    strict: bool | None = None
+
+
+class AnyChoice(Body):
+    type: Literal["auto", "any", "none"]
+    disable_parallel_tool_use: bool | None = None
+
+
+class NamedChoice(Body):
+    type: Literal["tool"]
+    name: Name
+    disable_parallel_tool_use: bool | None = None
+
+
+ToolChoice = Annotated[AnyChoice | NamedChoice, Field(discriminator="type")]
+
+
+class OutputFormat(Body):
+    type: Literal["json_schema"]
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class OutputConfig(Body):
+    effort: str | None = None
+    format: OutputFormat | None = None
+
+
+class CountTokensBody(ThinkingFields):
+    """The fields that the prompt is made of."""
+
+    model: str | None = None
+    messages: Messages
+    system: str | list[TextBlock] | None = None
+    tools: Annotated[list[Tool], Field(max_length=256)] | None = None
+    tool_choice: ToolChoice | None = None
+    output_config: OutputConfig | None = None
+
+
+class MessagesBody(CountTokensBody, SamplingFields, FormFields):
+    """A request for a message. `output_format` is the older name of what `output_config` has."""
+
+    FORM = "output_config.format"
+    max_tokens: Annotated[int, Field(ge=1), WHOLE] = Field(validation_alias=AliasChoices(*LENGTHS))
+    stream: bool | None = None
+    output_format: OutputFormat | None = None
+
+
+_ROLES = ("user", "assistant", "system")
+_BILLING = "x-anthropic-billing-header:"
+
+
+def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
+    """Make an `Ask` from the body. Raises Refusal."""
+    check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
+    request = Request(
+        sampling=sampling_in(body, loaded),
+        max_tokens=min(body.max_tokens, loaded.context_length),
+        thinking=thinking_in(body),
+        thinking_budget=body.budget,
+        stops=tuple(body.stop),
+        grammar=form_in(body, _form(body)),
+    )
+    parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
+    return Ask(
+        prompt=prompt_of(body),
+        request=request,
+        choice=choice_of(body),
+        parallel=parallel,
+        hidden=body.hidden,
+    )
+
+
+def _form(body: MessagesBody) -> Grammar | None:
+    form = body.output_config.format if body.output_config is not None else None
+    form = form or body.output_format
+    return schema_form(form.schema_, "output_config.format.schema", strict=True) if form else None
+
+
+def prompt_of(body: CountTokensBody) -> Prompt:
+    """The prompt of a body."""
+    return Prompt(
+        messages=messages_of(body),
+        tools=tools_json(functions_of(body)),
+        options=options_of(body),
+    )
+
+
+def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
+    """The conversation of a body.
+
+    Claude Code begins its system prompt with a billing line that changes with each request. It is
+    left out: the cache could not be used for anything after it.
+    """
+    given = [body.system] if isinstance(body.system, str) else [b.text for b in body.system or ()]
+    kept = [text for text in given if text and not text.startswith(_BILLING)]
+    system = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
+    return conversation_of(body.messages, _ROLES, *system)
+
+
+def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
+    """The tools in OpenAI's form of functions, without those that would run at Anthropic."""
+    if body.tool_choice is not None and body.tool_choice.type == "none":
+        return []
+    return [_function(tool) for tool in body.tools or () if tool.type in (None, "custom")]
+
+
+def choice_of(body: CountTokensBody) -> str:
+    """The choice in OpenAI's words: "none", "auto", "required", or the name of a tool."""
+    match body.tool_choice:
+        case None:
+            return "auto"
+        case NamedChoice():
+            return body.tool_choice.name
+        case choice:
+            return "required" if choice.type == "any" else choice.type
+
+
+def thinking_in(body: CountTokensBody) -> Thinking:
+    """Whether the model reasons, and with how much effort."""
+    wish = body.wish or "off"
+    return thinking_of(_effort(body) if wish == "on" else None) or wish
+
+
+def options_of(body: CountTokensBody) -> str:
+    """The variables of the chat template: the effort that is asked for without thinking, which
+    holds where a model cannot but reason."""
+    effort = _effort(body)
+    off = effort and thinking_in(body) == "off"
+    given = {"reasoning_effort": effort} if off else {}
+    return json.dumps(given | body.chat_template_kwargs) if given else body.variables
+
+
+def _effort(body: CountTokensBody) -> str | None:
+    return body.output_config.effort if body.output_config is not None else None
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description or "",
+        "parameters": tool.input_schema or {"type": "object", "properties": {}},
+        "strict": bool(tool.strict),
+    }
+
+
+Json = dict[str, Any]
+SIGNATURE = "slipstream"  # clients want one that is not empty, and send it back with the thinking
+
+
+@dataclass(slots=True)
+class MessageWriter:
+    """Turns pieces into events. `message` is the message so far.
+
+    `max_tokens`: the client's limit. `omit_thinking`: send thinking blocks without their text.
+    """
+
+    id: str
+    model: str
+    request_id: str
+    max_tokens: int
+    omit_thinking: bool = False
+    message: Json = field(init=False)
+    _open: str = field(init=False, default="")  # the type of the block that is being written
+    _arguments: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self.message = {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _usage(0, 0, 0),
+        }
+
+    def push(self, piece: Piece) -> list[Json]:
+        match piece:
+            case Waiting():
+                return [{"type": "ping"}]
+            case Began():
+                self.message["usage"] = _usage(piece.prompt_tokens, piece.cached_tokens, 0)
+                return [{"type": "message_start", "message": {**self.message, "content": []}}]
+            case Content():
+                return self._text("text", "text", piece.text)
+            case Reasoning():
+                return self._text("thinking", "thinking", piece.text)
+            case CallBegan():
+                block = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
+                return [*self._close(), self._begin(block)]
+            case CallArguments():
+                self._arguments += piece.text
+                return [self._delta({"type": "input_json_delta", "partial_json": piece.text})]
+            case Ended():
+                return self._end(piece)
+            case Broken():
+                return [anthropic_error(piece.refusal, self.request_id)]
+
+    def _text(self, type: str, key: str, text: str) -> list[Json]:
+        events = []
+        if self._open != type:
+            block = {"type": type, key: ""} | ({"signature": ""} if type == "thinking" else {})
+            events = [*self._close(), self._begin(block)]
+        if type == "thinking" and self.omit_thinking:
+            return events
+        self.message["content"][-1][key] += text
+        return [*events, self._delta({"type": f"{type}_delta", key: text})]
+
+    def _begin(self, block: Json) -> Json:
+        self._open, self._arguments = block["type"], ""
+        self.message["content"].append(block)
+        return {"type": "content_block_start", "index": self._index, "content_block": {**block}}
+
+    def _delta(self, delta: Json) -> Json:
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+    def _close(self) -> list[Json]:
+        if not self._open:
+            return []
+        block, events = self.message["content"][-1], []
+        if self._open == "thinking":
+            block["signature"] = SIGNATURE
+            events = [self._delta({"type": "signature_delta", "signature": SIGNATURE})]
+        elif self._open == "tool_use":
+            block["input"] = _object(self._arguments)
+        self._open = ""
+        return [*events, {"type": "content_block_stop", "index": self._index}]
+
+    def _end(self, ended: Ended) -> list[Json]:
+        stop, usage = ended.stop_string, ended.usage
+        reason = "stop_sequence" if stop else _STOP_REASONS[ended.reason]
+        if reason == "max_tokens" and usage.completion < self.max_tokens:
+            reason = "model_context_window_exceeded"
+        self.message |= {
+            "stop_reason": reason,
+            "stop_sequence": stop or None,
+            "usage": _usage(usage.prompt, usage.cached, usage.completion),
+        }
+        delta = {key: self.message[key] for key in ("stop_reason", "stop_sequence")}
+        last = {"type": "message_delta", "delta": delta, "usage": self.message["usage"]}
+        return [*self._close(), last, {"type": "message_stop"}]
+
+    @property
+    def _index(self) -> int:
+        return len(self.message["content"]) - 1
+
+
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+
+
+def _usage(prompt_tokens: int, cached_tokens: int, output_tokens: int) -> Json:
+    return {
+        "input_tokens": prompt_tokens - cached_tokens,
+        "cache_read_input_tokens": cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": output_tokens,
+    }
+
+
+def _object(arguments: str) -> Json:
+    """A call's arguments as an object; {} if the answer ended within them."""
+    try:
+        value = json.loads(arguments or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+async def messages(service: Service, call: Call) -> Reply:
+    """POST /messages: write the next message of a conversation."""
+    body = read_body(MessagesBody, call.body)
+    writer = MessageWriter(
+        id=f"msg_{uuid4().hex}",
+        model=service.model,
+        request_id=call.id,
+        max_tokens=body.max_tokens,
+        omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
+    )
+    answer = await service.answer(call, lambda pair: ask_of(body, pair.loaded))
+    if body.stream:
+        return sse.event_reply(_frames(writer, answer))
+    async for _, piece in answer:
+        if isinstance(piece, Broken):
+            raise piece.refusal
+        writer.push(piece)
+    return json_reply(writer.message)
+
+
+async def count_tokens(service: Service, call: Call) -> Reply:
+    """POST /messages/count_tokens: count the tokens of a prompt."""
+    body = read_body(CountTokensBody, call.body)
+    return json_reply({"input_tokens": await service.count(prompt_of(body), thinking_in(body))})
+
+
+async def _frames(writer: MessageWriter, answer: Pieces) -> AsyncIterator[bytes]:
+    async for _, piece in answer:
+        for event in writer.push(piece):
+            yield sse.named(event["type"], event)

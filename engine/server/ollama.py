@@ -1,0 +1,494 @@
+"""Ollama's API: /api/chat, /api/generate, and what is loaded.
+
+Fields that are not here, and options that only say how to compute, are ignored.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
+
+from engine.process.protocol import Loaded
+from engine.request import ChatMessage, Grammar, Prompt, Request, Role
+from engine.server.answers import (
+    Ask,
+    Began,
+    Broken,
+    CallArguments,
+    CallBegan,
+    Content,
+    Ended,
+    Piece,
+    Pieces,
+    Reasoning,
+    Waiting,
+)
+from engine.server.bodies import WHOLE, Body, named, names_of, read_body
+from engine.server.choosing import check_choice, tools_json
+from engine.server.errors import Refusal, invalid, ollama_error
+from engine.server.exchange import Call, Reply, json_reply
+from engine.server.fields import LENGTHS, SamplingFields, sampling_in
+from engine.server.fim import Gap, gap_of
+from engine.server.forms import OBJECT, FormFields, form_in, schema_form
+from engine.server.logprobs import chat_logprobs
+from engine.server.messages import MOST_MESSAGES, Message, conversation_of, images_in
+from engine.server.models import context_of
+from engine.server.pool import Pair, keep_seconds
+from engine.server.service import Service
+from engine.server.sse import line, line_reply
+from engine.server.target import TargetTexts
+from engine.server.thinking import ThinkingFields
+from engine.server.tools import ToolFields
+from models.errors import Problem
+from models.memory.parameters import count_parameters
+from models.model_folder import ModelFolder
+
+
+class Options(SamplingFields):
+    """The settings of an answer. A `num_predict` below 1 is no limit, and a seed of -1 is none.
+
+    `num_ctx`, the tokens of the context that the client reckons with: the context has the length
+    that it was loaded with. A longer one takes nothing from the client, but an answer without
+    another limit ends after `num_ctx` tokens; with a shorter one, what does not fit is refused.
+    """
+
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None  # Ollama has no limit
+    num_predict: Annotated[int, WHOLE] | None = named("num_predict", *LENGTHS)
+    num_ctx: Annotated[int, WHOLE] | None = None
+
+
+class AnswerFields(FormFields, ThinkingFields):
+    """The common fields of chat and generate. `format`: "json", or a schema."""
+
+    FORM = "format"
+    model: str = ""
+    stream: bool = True
+    format: Literal["json", ""] | dict[str, Any] | None = None
+    options: Options = Options()
+    truncate: bool | None = None
+    keep_alive: Annotated[float, Field(ge=-1e9, le=1e9)] | str | None = None
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
+
+
+class OllamaChatBody(AnswerFields, ToolFields):
+    """A chat; without messages, the question whether there is a model. Ollama has no choice among
+    tools, but some of its clients send one."""
+
+    messages: Annotated[list[Message], Field(max_length=MOST_MESSAGES)] = Field(
+        default_factory=list
+    )
+
+
+class GenerateBody(AnswerFields):
+    """A prompt, which is a user's message unless it is `raw`, or has a gap before `suffix`."""
+
+    prompt: str = ""
+    system: str = ""
+    suffix: str = ""
+    raw: bool = False
+    images: list[str] = Field(default_factory=list)
+
+
+class ShowBody(Body):
+    model: str | None = named("model", "name")
+
+
+def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
+    """Make an `Ask` of a chat. Raises Refusal."""
+    check_choice(body.choice, [function["name"] for function in body.callable_functions])
+    prompt = Prompt(
+        messages=conversation_of(body.messages, get_args(Role)),
+        tools=tools_json(body.callable_functions),
+        options=body.variables,
+    )
+    return Ask(
+        prompt=prompt, request=_request(body, loaded), choice=body.choice, hidden=body.hidden
+    )
+
+
+def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
+    """Make an `Ask` of a prompt, or of a `gap` in one. Raises Refusal."""
+    if body.images and (gap is not None or body.raw):
+        message = "Images are shown in a chat: neither in a raw prompt nor beside a suffix."
+        raise invalid(message, "images", "unsupported_content")
+    if gap is not None:
+        request = _request(body, loaded, stops=gap.stops, special=True)
+        return Ask(prompt=Prompt(text=gap.prompt), request=request)
+    prompt = Prompt(text=body.prompt)
+    if not body.raw:
+        messages = [ChatMessage("system", body.system)] if body.system else []
+        question = ChatMessage("user", body.prompt, pictures=images_in(body.images, "images"))
+        prompt = Prompt(messages=(*messages, question), options=body.variables)
+    return Ask(prompt=prompt, request=_request(body, loaded), hidden=body.hidden)
+
+
+def _request(
+    body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
+) -> Request:
+    options, context = body.options, loaded.context_length
+    limits = (options.num_predict, options.num_ctx, context)
+    seed = None if options.seed == -1 else options.seed
+    return Request(
+        sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
+        max_tokens=min(next(limit for limit in limits if limit is not None and limit > 0), context),
+        stops=(*options.stop, *stops),
+        overflow="rolling" if body.truncate else "stop",
+        thinking=body.wish,
+        thinking_budget=body.budget,
+        grammar=form_in(body, _form(body.format)),
+        logprobs=body.top_logprobs if body.logprobs else None,
+        **more,
+    )
+
+
+def _form(form: str | dict[str, Any] | None) -> Grammar | None:
+    if not form:
+        return None
+    schema = form if isinstance(form, dict) else OBJECT
+    return schema_form(schema, "format", strict=False)
+
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class ReplyWriter:
+    """Turns pieces into objects. `chat`: the parts are a message; otherwise a text. `context`: the
+    tokens that the client reckons with, 0 if it does not say."""
+
+    model: str
+    chat: bool
+    logprobs: bool = False
+    context: int = 0
+    _call: Json | None = field(init=False, default=None)  # the call that is being written
+    _arguments: str = field(init=False, default="")
+    _began: int = field(init=False, default_factory=perf_counter_ns)
+    _reads: int = field(init=False, default=0)
+    _writes: int = field(init=False, default=0)
+
+    def push(self, piece: Piece) -> list[Json]:
+        """The objects of a piece. A call is sent whole, as its arguments are an object."""
+        match piece:
+            case Waiting():
+                return [self._part()]
+            case CallArguments():
+                self._arguments += piece.text
+                return []
+            case Began():
+                self._reads = perf_counter_ns()
+                return []
+            case Broken():
+                return [ollama_error(self.refused(piece.refusal))]
+        self._writes = self._writes or perf_counter_ns()
+        called = self._called()
+        match piece:
+            case Content():
+                scores = {"logprobs": chat_logprobs(piece.logprobs)} if self.logprobs else {}
+                return [*called, self._part(piece.text) | scores]
+            case Reasoning():
+                return [*called, self._part(thinking=piece.text)]
+            case CallBegan():
+                self._call = {"id": piece.id, "function": {"name": piece.name}}
+                return called
+            case Ended():
+                return [*called, self._end(piece)]
+
+    def refused(self, refusal: Refusal) -> Refusal:
+        """The refusal, which says so if a prompt is too long because the model was loaded with a
+        shorter context than the client reckons with."""
+        if not 0 < refusal.context < self.context:
+            return refusal
+        shorter = f"num_ctx is {self.context}, and the model was loaded with {refusal.context}."
+        return replace(refusal, message=f"{refusal.message} {shorter}", param="options.num_ctx")
+
+    def nothing(self, reason: str) -> Json:
+        """The answer to a request without a prompt. `reason`: "load" or "unload"."""
+        return {**self._part(), "done": True, "done_reason": reason}
+
+    def joined(self, parts: list[Json]) -> Json:
+        """The whole answer of these objects, of which the last has the figures."""
+        found = dict(parts[-1])
+        within = found["message"] if self.chat else found
+        text = "content" if self.chat else "response"
+        for part in parts[:-1]:
+            more = part["message"] if self.chat else part
+            within[text] += more[text]
+            if "thinking" in more:
+                within["thinking"] = within.get("thinking", "") + more["thinking"]
+            if "tool_calls" in more:
+                within["tool_calls"] = within.get("tool_calls", []) + more["tool_calls"]
+            if "logprobs" in part:
+                found["logprobs"] = found.get("logprobs", []) + part["logprobs"]
+        return found
+
+    def _part(self, text: str = "", *, thinking: str = "", calls: list[Json] | None = None) -> Json:
+        more: Json = ({"thinking": thinking} if thinking else {}) | (
+            {"tool_calls": calls} if calls else {}
+        )
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        head = {"model": self.model, "created_at": now}
+        if self.chat:
+            return {
+                **head,
+                "message": {"role": "assistant", "content": text, **more},
+                "done": False,
+            }
+        return {**head, "response": text, **more, "done": False}
+
+    def _called(self) -> list[Json]:
+        """The object of the call that was being written. One that was cut off is left out."""
+        call, self._call = self._call, None
+        arguments, self._arguments = self._arguments, ""
+        if call is None:
+            return []
+        try:
+            call["function"]["arguments"] = json.loads(arguments or "{}")
+        except ValueError:
+            return []
+        return [self._part(calls=[call])]
+
+    def _end(self, ended: Ended) -> Json:
+        now, usage = perf_counter_ns(), ended.usage
+        return self._part() | {
+            "done": True,
+            "done_reason": "length" if ended.reason == "length" else "stop",
+            "total_duration": now - self._began,
+            "load_duration": 0,
+            "prompt_eval_count": usage.prompt,
+            "prompt_eval_duration": self._writes - (self._reads or self._began),
+            "eval_count": usage.completion,
+            "eval_duration": now - self._writes,
+        }
+
+
+async def chat(service: Service, call: Call) -> Reply:
+    """POST /api/chat: write the next message of a chat."""
+    body = read_fields(OllamaChatBody, call.body)
+    writer = _writer(service, body, chat=True)
+    if not body.messages:
+        return await _kept(service, body, writer)
+    return await _answered(service, call, body, writer, lambda pair: chat_ask(body, pair.loaded))
+
+
+async def generate(service: Service, call: Call) -> Reply:
+    """POST /api/generate: answer a prompt, or continue a text."""
+    body = read_fields(GenerateBody, call.body)
+    writer = _writer(service, body, chat=False)
+    if not body.prompt and not body.suffix and not body.images:
+        return await _kept(service, body, writer)
+
+    async def ask_of(pair: Service) -> Ask:
+        return generate_ask(body, pair.loaded, await _gap(body, pair) if body.suffix else None)
+
+    return await _answered(service, call, body, writer, ask_of)
+
+
+def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
+    context = body.options.num_ctx or 0
+    return ReplyWriter(service.model, chat=chat, logprobs=body.logprobs, context=context)
+
+
+def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
+    """Read a body. Some clients send options beside `options`, or other fields among them."""
+    if isinstance(given, dict) and isinstance(options := given.get("options") or {}, dict):
+        given, inner = {**given, **options}, names_of(Options) - names_of(kind)
+        options = {name: given.pop(name) for name in given.keys() & inner}
+        given["options"] = options
+    return read_body(kind, given)
+
+
+async def _gap(body: GenerateBody, service: Service) -> Gap:
+    gap = gap_of(body.prompt, body.suffix, await service.marks())
+    if gap is None:
+        raise invalid(f"{service.model} has no tokens for gaps.", "suffix")
+    return gap
+
+
+async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Reply:
+    """Load the model, or let it go: a request without a prompt asks for that."""
+    keep_seconds = _keep_seconds(body)
+    if keep_seconds == 0:
+        service.pair.keep_seconds = 0.0
+        return json_reply(writer.nothing("unload"))
+    async with service.pool.using(service.pair, keep_seconds=keep_seconds):
+        return json_reply(writer.nothing("load"))
+
+
+async def _answered(
+    service: Service,
+    call: Call,
+    body: AnswerFields,
+    writer: ReplyWriter,
+    ask_of: Callable[[Service], Ask | Awaitable[Ask]],
+) -> Reply:
+    try:
+        answer = await service.answer(call, ask_of, keep_seconds=_keep_seconds(body))
+    except Refusal as refusal:
+        raise writer.refused(refusal) from None
+    if body.stream:
+        return line_reply(_lines(writer, answer))
+    parts = []
+    async for _, piece in answer:
+        if isinstance(piece, Broken):
+            raise writer.refused(piece.refusal)
+        parts += writer.push(piece)
+    return json_reply(writer.joined(parts))
+
+
+def _keep_seconds(body: AnswerFields) -> float | None:
+    """The time that the model stays loaded, if the client says so."""
+    given = body.keep_alive
+    if given is None:
+        return None
+    try:
+        return keep_seconds(given if isinstance(given, str) else f"{given:f}")
+    except Problem as problem:
+        raise invalid(str(problem), "keep_alive") from None
+
+
+async def _lines(writer: ReplyWriter, answer: Pieces) -> AsyncIterator[bytes]:
+    async for _, piece in answer:
+        for part in writer.push(piece):
+            yield line(part)
+
+
+VERSION = "0.13.5"  # of Ollama, whose API this is; clients ask for features by it
+_NEVER = "9999-12-31T23:59:59Z"
+_LONGEST_SECONDS = 365 * 86_400.0
+_KEPT = 64  # descriptions
+
+
+async def tags(service: Service, call: Call) -> Reply:
+    """List the models that can be asked."""
+    return json_reply({"models": [await _listed(pair) for pair in _pairs(service)]})
+
+
+async def ps(service: Service, call: Call) -> Reply:
+    """List the models that are loaded."""
+    loaded = [(pair, pair.link.loaded) for pair in _pairs(service)]
+    return json_reply(
+        {
+            "models": [
+                await _listed(pair)
+                | {
+                    "expires_at": _expires(pair),
+                    "size_vram": pair.fit.needed_bytes if pair.fit else 0,
+                    "context_length": content.context_length,
+                }
+                for pair, content in loaded
+                if content is not None
+            ]
+        }
+    )
+
+
+async def show(service: Service, call: Call) -> Reply:
+    """Describe a model."""
+    body = read_body(ShowBody, call.body)
+    if not body.model:
+        raise invalid("model: Field required.", "model", "missing_required_parameter")
+    service = service.asked_for(body.model)
+    pair = service.pair
+    loaded = pair.link.loaded
+    texts = await service.texts() if loaded else TargetTexts()
+    listed = await _listed(pair)
+    abilities = {
+        "tools": True,  # said in text where the template does not know them
+        "thinking": texts.syntax.reasons,
+        "insert": gap_of("", "", texts.marks) is not None,
+        "vision": pair.link.loaded is not None and pair.link.loaded.sees,
+    }
+    return json_reply(
+        {
+            "modelfile": "",
+            "parameters": f"num_ctx {loaded.context_length}" if loaded else "",  # clients read it
+            "template": texts.template,
+            "details": listed["details"],
+            "model_info": await asyncio.to_thread(_model_info, pair),
+            "capabilities": ["completion", *(name for name, able in abilities.items() if able)],
+            "modified_at": listed["modified_at"],
+        }
+    )
+
+
+async def version(service: Service, call: Call) -> Reply:
+    """Say which version of Ollama's API this is."""
+    return json_reply({"version": VERSION})
+
+
+def _pairs(service: Service) -> list[Pair]:
+    return [pair for pair in service.pool.pairs if pair.name]
+
+
+async def _listed(pair: Pair) -> Json:
+    described = await asyncio.to_thread(_described, pair.target)
+    return {"name": pair.name, "model": pair.name, **described}
+
+
+def _expires(pair: Pair) -> str:
+    left = pair.expires - asyncio.get_running_loop().time()
+    if left > _LONGEST_SECONDS:
+        return _NEVER
+    return _time(datetime.now(UTC) + timedelta(seconds=max(0.0, left)))
+
+
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(_KEPT)
+def _described(target: str) -> Json:
+    """The size, the date and the details of the model in a folder."""
+    folder = ModelFolder(Path(target))
+    size = _or(lambda: folder.size_bytes, 0)
+    changed = _or(lambda: (folder.path / "config.json").stat().st_mtime, 0.0)
+    family = _or(lambda: folder.model_type, "")
+    bits = _or(lambda: folder.quantization_bits, None)
+    counted = count_parameters(_or(lambda: folder.config, {}))
+    return {
+        "modified_at": _time(datetime.fromtimestamp(changed, UTC)),
+        "size": size,
+        "digest": hashlib.sha256(f"{target} {size} {changed}".encode()).hexdigest(),
+        "details": {
+            "parent_model": "",
+            "format": "safetensors",
+            "family": family,
+            "families": [family] if family else [],
+            "parameter_size": _in_words(counted.total) if counted else "",
+            "quantization_level": f"Q{bits}" if bits else "F16",
+        },
+    }
+
+
+def _model_info(pair: Pair) -> Json:
+    family = _described(pair.target)["details"]["family"] or "unknown"
+    config: Mapping[str, Any] = _or(lambda: ModelFolder(Path(pair.target)).config, {})
+    counted, loaded = count_parameters(config), pair.link.loaded
+    context = loaded.context_length if loaded else context_of(pair.target) or 0
+    return {
+        "general.architecture": family,
+        "general.parameter_count": counted.total if counted else 0,
+        f"{family}.context_length": context,
+        f"{family}.embedding_length": config.get("hidden_size", 0),
+        f"{family}.block_count": config.get("num_hidden_layers", 0),
+    }
+
+
+def _or[T](read: Callable[[], T], otherwise: T) -> T:
+    try:
+        return read()
+    except (Problem, OSError):
+        return otherwise
+
+
+def _in_words(parameters: int) -> str:
+    return f"{parameters / 1e9:.1f}B" if parameters >= 1e9 else f"{parameters / 1e6:.0f}M"

@@ -1,1 +1,0 @@
-"""Ollama's API: /api/chat, /api/generate, and what is loaded."""

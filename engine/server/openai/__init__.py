@@ -1,1 +1,0 @@
-"""OpenAI's chat completions, completions and models."""

@@ -1,1 +1,0 @@
-"""OpenAI's newer API: POST /v1/responses."""
