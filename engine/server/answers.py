@@ -178,27 +178,13 @@ async def pieces(
     watch: Watch = lambda answer, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of one answer; the last is `Ended` or `Broken`. Close it to cancel it."""
-    loop = asyncio.get_running_loop()
     async with link.generate(ask.prompt_of(number), ask.request_of(number)) as events:
         answer = _Answer(ask)
-        last_piece = loop.time()
-        while True:
-            try:
-                async with asyncio.timeout_at(last_piece + WAITING_SECONDS):
-                    event = await anext(events, None)
-            except TimeoutError:
-                last_piece = loop.time()
-                yield Waiting()
-                continue
-            if event is None:
-                return
+        async for event in events:
             made = list(answer.take(event))
             watch(number, answer.usage)
             for piece in made:
-                last_piece = loop.time()
                 yield piece
-            if answer.ended:
-                return
 
 
 async def choices(
@@ -233,15 +219,30 @@ async def choices(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Answer:
-    """Turns the events of one generation into pieces.
+async def kept_alive(
+    answers: AsyncGenerator[tuple[int, Piece], None],
+) -> AsyncGenerator[tuple[int, Piece], None]:
+    """Yield the pieces of answers, and `Waiting` whenever none comes for `WAITING_SECONDS`."""
+    async with aclosing(answers):
+        while True:
+            coming = asyncio.ensure_future(anext(answers, None))
+            try:
+                while not (await asyncio.wait((coming,), timeout=WAITING_SECONDS))[0]:
+                    yield 0, Waiting()
+                numbered = coming.result()
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+            if numbered is None:
+                return
+            yield numbered
 
-    Attributes: `usage` so far; `ended`, whether the last piece was made.
-    """
+
+class _Answer:
+    """Turns the events of one generation into pieces. Attribute: `usage` so far."""
 
     def __init__(self, ask: Ask) -> None:
         self.usage = Usage()
-        self.ended = False
         self._stops = ask.request.stops
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
@@ -265,7 +266,6 @@ class _Answer:
             case Done():
                 yield from self._end(event)
             case Failed():
-                self.ended = True
                 yield Broken(of_failure(event))
 
     def _count(self, verdict: Verdict) -> None:
@@ -327,7 +327,6 @@ class _Answer:
                 return
 
     def _end(self, done: Done) -> Iterator[Piece]:
-        self.ended = True
         if done.reason == "cancelled":
             message = "The answer was stopped before its end."
             yield Broken(Refusal(503, "cancelled", message, again=True))

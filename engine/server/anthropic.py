@@ -4,16 +4,14 @@ Fields that are not here are ignored, and null is the same as a missing field.
 """
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
 from pydantic import AliasChoices, Field
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, Thinking, thinking_of
-from engine.server import sse
+from engine.request import ChatMessage, Prompt, Request, Thinking, thinking_of
 from engine.server.answers import (
     Ask,
     Began,
@@ -23,22 +21,19 @@ from engine.server.answers import (
     Content,
     Ended,
     Piece,
-    Pieces,
     Reasoning,
     Waiting,
 )
-from engine.server.bodies import WHOLE, Body, Object, read_body
-from engine.server.choosing import check_choice, tools_json
+from engine.server.bodies import WHOLE, Body, read_body
 from engine.server.conversation import BETWEEN
 from engine.server.errors import anthropic_error
-from engine.server.exchange import Call, Reply, json_reply
+from engine.server.exchange import EVENTS, Call, Json, Reply, event, json_reply
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
-from engine.server.forms import FormFields, form_in, schema_form
+from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.messages import Messages, conversation_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
-
-Name = Annotated[str, Field(min_length=1, max_length=256)]
+from engine.server.tools import MOST_TOOLS, ChoiceFields, Function, check_choice, tools_json
 
 
 class TextBlock(Body):
@@ -46,48 +41,24 @@ class TextBlock(Body):
     text: str
 
 
-class Tool(Body):
+class Tool(Function):
     """A tool. One with another `type` than "custom" would run at Anthropic, and is left out."""
 
-    name: Name
-    type: str | None = None
-    description: str | None = None
-    input_schema: Object | None = None
-    strict: bool | None = None
-
-
-class AnyChoice(Body):
-    type: Literal["auto", "any", "none"]
-    disable_parallel_tool_use: bool | None = None
-
-
-class NamedChoice(Body):
-    type: Literal["tool"]
-    name: Name
-    disable_parallel_tool_use: bool | None = None
-
-
-ToolChoice = Annotated[AnyChoice | NamedChoice, Field(discriminator="type")]
-
-
-class OutputFormat(Body):
-    type: Literal["json_schema"]
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    type: str = "custom"
 
 
 class OutputConfig(Body):
     effort: str | None = None
-    format: OutputFormat | None = None
+    format: Form | None = None
 
 
-class CountTokensBody(ThinkingFields):
+class CountTokensBody(ThinkingFields, ChoiceFields):
     """The fields that the prompt is made of."""
 
     model: str | None = None
     messages: Messages
     system: str | list[TextBlock] | None = None
-    tools: Annotated[list[Tool], Field(max_length=256)] | None = None
-    tool_choice: ToolChoice | None = None
+    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
     output_config: OutputConfig | None = None
 
 
@@ -97,7 +68,7 @@ class MessagesBody(CountTokensBody, SamplingFields, FormFields):
     FORM = "output_config.format"
     max_tokens: Annotated[int, Field(ge=1), WHOLE] = Field(validation_alias=AliasChoices(*LENGTHS))
     stream: bool | None = None
-    output_format: OutputFormat | None = None
+    output_format: Form | None = None
 
 
 _ROLES = ("user", "assistant", "system")
@@ -106,29 +77,24 @@ _BILLING = "x-anthropic-billing-header:"
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
-    check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
+    functions = functions_of(body)
+    check_choice(body.choice, [function["name"] for function in functions])
+    form = (body.output_config.format if body.output_config else None) or body.output_format
     request = Request(
         sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_tokens, loaded.context_length),
         thinking=thinking_in(body),
         thinking_budget=body.budget,
         stops=tuple(body.stop),
-        grammar=form_in(body, _form(body)),
+        grammar=form_in(body, grammar_of(form, "output_config.format", strict=True)),
     )
-    parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
     return Ask(
         prompt=prompt_of(body),
         request=request,
-        choice=choice_of(body),
-        parallel=parallel,
+        choice=body.choice,
+        parallel=not body.tool_choice.disable_parallel_tool_use,
         hidden=body.hidden,
     )
-
-
-def _form(body: MessagesBody) -> Grammar | None:
-    form = body.output_config.format if body.output_config is not None else None
-    form = form or body.output_format
-    return schema_form(form.schema_, "output_config.format.schema", strict=True) if form else None
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
@@ -153,21 +119,9 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
 
 
 def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
-    """The tools in OpenAI's form of functions, without those that would run at Anthropic."""
-    if body.tool_choice is not None and body.tool_choice.type == "none":
-        return []
-    return [_function(tool) for tool in body.tools or () if tool.type in (None, "custom")]
-
-
-def choice_of(body: CountTokensBody) -> str:
-    """The choice in OpenAI's words: "none", "auto", "required", or the name of a tool."""
-    match body.tool_choice:
-        case None:
-            return "auto"
-        case NamedChoice():
-            return body.tool_choice.name
-        case choice:
-            return "required" if choice.type == "any" else choice.type
+    """The tools that may be called, in OpenAI's form, without those that run at Anthropic."""
+    tools = [tool for tool in body.tools if tool.type == "custom" and body.may_call(tool.name)]
+    return [tool.value() for tool in tools]
 
 
 def thinking_in(body: CountTokensBody) -> Thinking:
@@ -189,22 +143,12 @@ def _effort(body: CountTokensBody) -> str | None:
     return body.output_config.effort if body.output_config is not None else None
 
 
-def _function(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description or "",
-        "parameters": tool.input_schema or {"type": "object", "properties": {}},
-        "strict": bool(tool.strict),
-    }
-
-
-Json = dict[str, Any]
 SIGNATURE = "slipstream"  # clients want one that is not empty, and send it back with the thinking
 
 
 @dataclass(slots=True)
 class MessageWriter:
-    """Turns pieces into events. `message` is the message so far.
+    """Turns pieces into events. `whole` is the message so far.
 
     `max_tokens`: the client's limit. `omit_thinking`: send thinking blocks without their text.
     """
@@ -214,12 +158,13 @@ class MessageWriter:
     request_id: str
     max_tokens: int
     omit_thinking: bool = False
-    message: Json = field(init=False)
+    media: ClassVar[str] = EVENTS
+    whole: Json = field(init=False)
     _open: str = field(init=False, default="")  # the type of the block that is being written
     _arguments: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        self.message = {
+        self.whole = {
             "id": self.id,
             "type": "message",
             "role": "assistant",
@@ -230,13 +175,17 @@ class MessageWriter:
             "usage": _usage(0, 0, 0),
         }
 
-    def push(self, piece: Piece) -> list[Json]:
+    @staticmethod
+    def frame(part: Json) -> bytes:
+        return event(part, part["type"])
+
+    def push(self, piece: Piece, number: int = 0) -> list[Json]:
         match piece:
             case Waiting():
                 return [{"type": "ping"}]
             case Began():
-                self.message["usage"] = _usage(piece.prompt_tokens, piece.cached_tokens, 0)
-                return [{"type": "message_start", "message": {**self.message, "content": []}}]
+                self.whole["usage"] = _usage(piece.prompt_tokens, piece.cached_tokens, 0)
+                return [{"type": "message_start", "message": {**self.whole, "content": []}}]
             case Content():
                 return self._text("text", "text", piece.text)
             case Reasoning():
@@ -259,12 +208,12 @@ class MessageWriter:
             events = [*self._close(), self._begin(block)]
         if type == "thinking" and self.omit_thinking:
             return events
-        self.message["content"][-1][key] += text
+        self.whole["content"][-1][key] += text
         return [*events, self._delta({"type": f"{type}_delta", key: text})]
 
     def _begin(self, block: Json) -> Json:
         self._open, self._arguments = block["type"], ""
-        self.message["content"].append(block)
+        self.whole["content"].append(block)
         return {"type": "content_block_start", "index": self._index, "content_block": {**block}}
 
     def _delta(self, delta: Json) -> Json:
@@ -273,7 +222,7 @@ class MessageWriter:
     def _close(self) -> list[Json]:
         if not self._open:
             return []
-        block, events = self.message["content"][-1], []
+        block, events = self.whole["content"][-1], []
         if self._open == "thinking":
             block["signature"] = SIGNATURE
             events = [self._delta({"type": "signature_delta", "signature": SIGNATURE})]
@@ -287,18 +236,18 @@ class MessageWriter:
         reason = "stop_sequence" if stop else _STOP_REASONS[ended.reason]
         if reason == "max_tokens" and usage.completion < self.max_tokens:
             reason = "model_context_window_exceeded"
-        self.message |= {
+        self.whole |= {
             "stop_reason": reason,
             "stop_sequence": stop or None,
             "usage": _usage(usage.prompt, usage.cached, usage.completion),
         }
-        delta = {key: self.message[key] for key in ("stop_reason", "stop_sequence")}
-        last = {"type": "message_delta", "delta": delta, "usage": self.message["usage"]}
+        delta = {key: self.whole[key] for key in ("stop_reason", "stop_sequence")}
+        last = {"type": "message_delta", "delta": delta, "usage": self.whole["usage"]}
         return [*self._close(), last, {"type": "message_stop"}]
 
     @property
     def _index(self) -> int:
-        return len(self.message["content"]) - 1
+        return len(self.whole["content"]) - 1
 
 
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -332,23 +281,14 @@ async def messages(service: Service, call: Call) -> Reply:
         max_tokens=body.max_tokens,
         omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
     )
-    answer = await service.answer(call, lambda pair: ask_of(body, pair.loaded))
-    if body.stream:
-        return sse.event_reply(_frames(writer, answer))
-    async for _, piece in answer:
-        if isinstance(piece, Broken):
-            raise piece.refusal
-        writer.push(piece)
-    return json_reply(writer.message)
+
+    def ask(pair: Service) -> Ask:
+        return ask_of(body, pair.loaded)
+
+    return await service.reply(call, ask, writer, stream=bool(body.stream))
 
 
 async def count_tokens(service: Service, call: Call) -> Reply:
     """POST /messages/count_tokens: count the tokens of a prompt."""
     body = read_body(CountTokensBody, call.body)
     return json_reply({"input_tokens": await service.count(prompt_of(body), thinking_in(body))})
-
-
-async def _frames(writer: MessageWriter, answer: Pieces) -> AsyncIterator[bytes]:
-    async for _, piece in answer:
-        for event in writer.push(piece):
-            yield sse.named(event["type"], event)

@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from engine.server.anthropic import count_tokens, messages
 from engine.server.bodies import read_json
 from engine.server.errors import (
     Refusal,
     anthropic_error,
     broken,
+    not_loaded,
     ollama_error,
     openai_error,
 )
@@ -30,24 +32,54 @@ from engine.server.exchange import (
     while_there,
 )
 from engine.server.guard import Guard, check_body
+from engine.server.models import model, models
+from engine.server.ollama import chat, generate, ps, show, tags, version
+from engine.server.openai import chat_completions, completions
+from engine.server.responses import responses
 from engine.server.service import Service
 from engine.server.wishes import MISSING
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
-Routes = Mapping[str, Mapping[str, Endpoint]]
-"""Endpoints by path and method. Paths are without /v1; "/models/*" stands for all paths below."""
-
-
 _CLOSE = {"connection": "close"}
+
+
+async def root(service: Service, call: Call) -> Reply:
+    """Name the server; some clients look for it."""
+    return json_reply({"name": "Slipstream"})
+
+
+async def health(service: Service, call: Call) -> Reply:
+    """Say whether requests can be answered now. Needs no key."""
+    if service.pair.state == "loading" or not service.pair.name:
+        raise not_loaded()
+    return json_reply({"status": "ok"})
+
+
+ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
+    "/": {"GET": root},
+    "/health": {"GET": health},
+    "/models": {"GET": models},
+    "/models/*": {"GET": model},
+    "/chat/completions": {"POST": chat_completions},
+    "/completions": {"POST": completions},
+    "/responses": {"POST": responses},
+    "/messages": {"POST": messages},
+    "/messages/count_tokens": {"POST": count_tokens},
+    "/api/chat": {"POST": chat},
+    "/api/generate": {"POST": generate},
+    "/api/tags": {"GET": tags},
+    "/api/ps": {"GET": ps},
+    "/api/show": {"POST": show},
+    "/api/version": {"GET": version},
+}
+"""Endpoints by path and method. Paths are without /v1; "/models/*" stands for all paths below."""
 
 
 class App:
     """Answers requests, each checked by the guard first."""
 
-    def __init__(self, service: Service, guard: Guard, routes: Routes) -> None:
-        self._service = service
-        self._guard = guard
-        self._routes = routes
+    def __init__(self, service: Service, guard: Guard) -> None:
+        self._service, self._guard = service, guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -94,7 +126,7 @@ class App:
     def _endpoint(self, call: Call) -> Endpoint:
         """The endpoint of a call. Raises Refusal if there is none."""
         above = "/".join(call.path.split("/")[:2]) + "/*"
-        methods = self._routes.get(call.path) or self._routes.get(above)
+        methods = ROUTES.get(call.path) or ROUTES.get(above)
         if methods is None:
             missing = next((MISSING[path] for path in (call.path, above) if path in MISSING), "")
             raise Refusal(404, "not_found", missing or f"There is nothing at {call.path}.")

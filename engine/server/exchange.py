@@ -1,6 +1,7 @@
 """Requests and responses as plain values for the endpoints, over ASGI.
 
-Reads and sends bodies, and notices when a client leaves. Knows no path and no dialect.
+Reads and sends bodies, frames the parts of streams, and notices when a client leaves. Knows no
+path and no dialect.
 """
 
 import asyncio
@@ -13,11 +14,17 @@ from typing import Any
 
 from engine.server.errors import Refusal
 
+Json = dict[str, Any]
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+EVENTS = "text/event-stream; charset=utf-8"
+LINES = "application/x-ndjson"
+COMMENT = b": the answer is not ready yet\n\n"
+"""Keeps a connection alive; every client skips it."""
+DONE = b"data: [DONE]\n\n"
 LARGEST_BODY_BYTES = 32 << 20
 _NOT_SENT = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 """Characters that end lines for readers such as Python's `str.splitlines`, beside those that JSON
@@ -65,6 +72,23 @@ def to_json(value: Any) -> bytes:
 
 def _escaped(found: re.Match[str]) -> str:
     return "\ufffd" if found[0] > "\u2029" else json.dumps(found[0])[1:-1]
+
+
+def event(value: Any, name: str = "") -> bytes:
+    """Frame a server-sent event."""
+    named = b"event: " + name.encode() + b"\n" if name else b""
+    return named + b"data: " + to_json(value) + b"\n\n"
+
+
+def line(value: Any) -> bytes:
+    """Frame a line of JSON."""
+    return to_json(value) + b"\n"
+
+
+def stream_reply(frames: AsyncIterator[bytes], media: str = EVENTS) -> Reply:
+    """Make a response of a stream of frames."""
+    headers = {"content-type": media, "cache-control": "no-store", "x-accel-buffering": "no"}
+    return Reply(200, headers, frames)
 
 
 def client_of(agent: str) -> str:

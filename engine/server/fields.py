@@ -1,20 +1,20 @@
 """The fields that choose tokens, alike in all dialects, with the names of neighbours."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from engine.process.protocol import Loaded
 from engine.request import Sampling
 from engine.server.bodies import MAPPING, WHOLE, Body, named
-from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 
 MOST_STOPS = 16
 MOST_BIASES = 1024
 SEEDS = 1 << 64
 _LONGEST_WINDOW = 1 << 20
+_GREEDY_BELOW = 0.001
 
 LENGTHS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
@@ -59,9 +59,14 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
     `repeat_last_n`: the penalties look at that many tokens; at all with -1, and at none with 0.
     """
     names = ("min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
-    given: dict[str, Any] = {
-        name: value for name in names if (value := getattr(body, name)) is not None
-    }
+    values = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", *names)}
+    given = {name: value for name, value in values.items() if value is not None}
+    if given.get("top_p") == 0:  # the likeliest token alone; in `Sampling` it would mean "all"
+        given |= {"top_p": 1.0, "temperature": 0.0}
+    if given.get("temperature", 1.0) < _GREEDY_BELOW:
+        given["temperature"] = 0.0
+    if given.get("top_k") == -1:
+        given["top_k"] = 0
     if body.repeat_last_n == 0:
         given |= {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
     elif body.repeat_last_n is not None:
@@ -72,11 +77,8 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
     given["logit_bias"] = {
         _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
     }
-    top_k = None if body.top_k is None else max(0, body.top_k)
-    sampling = sampling_of(
-        loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=top_k
-    )
-    return replace(sampling, **given)
+    greedy = given.get("temperature") == 0.0  # the likeliest tokens, without default penalties
+    return replace(Sampling() if greedy else loaded.sampling, **given)
 
 
 def _token(text: str, vocabulary: int) -> int:

@@ -6,7 +6,7 @@ Each dialect has a field for it; those of vLLM, SGLang and llama.cpp are taken i
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import any_to_lark
@@ -23,6 +23,23 @@ OBJECT: Mapping[str, Any] = {"type": "object"}
 Schema = dict[str, Any] | str
 Choices = Annotated[list[str], Field(min_length=1, max_length=1024)]
 Source = Annotated[str, Field(min_length=1)]
+
+
+class NestedSchema(Body):
+    """A schema within a form. Its name is not needed."""
+
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: bool = False
+
+
+class Form(Body):
+    """A form in OpenAI's words: its chats have the schema in `json_schema`, its responses in
+    `schema`. Some servers take the schema of an object, too."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    strict: bool = False
+    json_schema: NestedSchema | None = None
 
 
 class StructuredOutputs(Body):
@@ -66,6 +83,21 @@ def form_in(body: FormFields, own: Grammar | None = None) -> Grammar | None:
     if len(found) > 1:
         raise invalid("The body asks for two forms of the answer. Send one of them.")
     return found[0] if found else None
+
+
+def grammar_of(form: Form | None, param: str, *, strict: bool = False) -> Grammar | None:
+    """The grammar of a form, which the client sent in the field `param`; None for free text.
+    Raises Refusal."""
+    if form is None or form.type == "text":
+        return None
+    nested = form.json_schema
+    schema = nested.schema_ if nested else form.schema_
+    param += ".json_schema.schema" if nested else ".schema"
+    if form.type == "json_object":
+        return schema_form(OBJECT if schema is None else schema, param, strict=False)
+    if schema is None:
+        raise invalid(f"{param}: Field required.", param, "missing_required_parameter")
+    return schema_form(schema, param, strict=strict or (nested or form).strict)
 
 
 def schema_form(schema: Mapping[str, Any], param: str, *, strict: bool) -> Grammar:

@@ -8,7 +8,6 @@ beside them:
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -40,33 +39,27 @@ class Generation:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.over = False  # nothing more will come
-        self.left = False  # no one reads it any more
-        self._events: deque[Event] = deque()
-        self._more = asyncio.Event()
+        self.left = False  # its reader is gone
+        self.over = False  # its last event was added
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
 
     def __aiter__(self) -> "Generation":
         return self
 
     async def __anext__(self) -> Event:
         """May be cancelled, by a time limit for instance: nothing is lost."""
-        while not self._events:
-            if self.over:
-                raise StopAsyncIteration
-            self._more.clear()
-            await self._more.wait()
-        return self._events.popleft()
+        if self.over and self._events.empty():
+            raise StopAsyncIteration
+        return await self._events.get()
 
     def add(self, event: Event) -> None:
-        if self.left or self.over:
-            return
-        self.over = isinstance(event, Done | Failed)
-        self._events.append(event)
-        self._more.set()
+        if not self.left and not self.over:
+            self.over = isinstance(event, Done | Failed)
+            self._events.put_nowait(event)
 
     @property
     def piled_up(self) -> bool:
-        return len(self._events) >= _MOST_EVENTS
+        return self._events.qsize() >= _MOST_EVENTS
 
 
 class EngineLink:

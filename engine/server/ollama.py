@@ -6,13 +6,15 @@ Fields that are not here, and options that only say how to compute, are ignored.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -27,14 +29,12 @@ from engine.server.answers import (
     Content,
     Ended,
     Piece,
-    Pieces,
     Reasoning,
     Waiting,
 )
 from engine.server.bodies import WHOLE, Body, named, names_of, read_body
-from engine.server.choosing import check_choice, tools_json
 from engine.server.errors import Refusal, invalid, ollama_error
-from engine.server.exchange import Call, Reply, json_reply
+from engine.server.exchange import LINES, Call, Json, Reply, json_reply, line
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.fim import Gap, gap_of
 from engine.server.forms import OBJECT, FormFields, form_in, schema_form
@@ -43,10 +43,9 @@ from engine.server.messages import MOST_MESSAGES, Message, conversation_of, imag
 from engine.server.models import context_of
 from engine.server.pool import Pair, keep_seconds
 from engine.server.service import Service
-from engine.server.sse import line, line_reply
 from engine.server.target import TargetTexts
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ToolFields
+from engine.server.tools import ToolFields, check_choice, tools_json
 from models.errors import Problem
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
@@ -104,10 +103,11 @@ class ShowBody(Body):
 
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
-    check_choice(body.choice, [function["name"] for function in body.callable_functions])
+    functions = body.functions
+    check_choice(body.choice, [function["name"] for function in functions])
     prompt = Prompt(
         messages=conversation_of(body.messages, get_args(Role)),
-        tools=tools_json(body.callable_functions),
+        tools=tools_json(functions),
         options=body.variables,
     )
     return Ask(
@@ -157,26 +157,34 @@ def _form(form: str | dict[str, Any] | None) -> Grammar | None:
     return schema_form(schema, "format", strict=False)
 
 
-Json = dict[str, Any]
-
-
 @dataclass(slots=True)
 class ReplyWriter:
     """Turns pieces into objects. `chat`: the parts are a message; otherwise a text. `context`: the
-    tokens that the client reckons with, 0 if it does not say."""
+    tokens that the client reckons with, 0 if it does not say. `whole` joins all parts so far."""
 
     model: str
     chat: bool
     logprobs: bool = False
     context: int = 0
+    media: ClassVar[str] = LINES
+    _parts: list[Json] = field(init=False, default_factory=list)
     _call: Json | None = field(init=False, default=None)  # the call that is being written
     _arguments: str = field(init=False, default="")
     _began: int = field(init=False, default_factory=perf_counter_ns)
     _reads: int = field(init=False, default=0)
     _writes: int = field(init=False, default=0)
 
-    def push(self, piece: Piece) -> list[Json]:
+    @staticmethod
+    def frame(part: Json) -> bytes:
+        return line(part)
+
+    def push(self, piece: Piece, number: int = 0) -> list[Json]:
         """The objects of a piece. A call is sent whole, as its arguments are an object."""
+        parts = self._push(piece)
+        self._parts += parts
+        return parts
+
+    def _push(self, piece: Piece) -> list[Json]:
         match piece:
             case Waiting():
                 return [self._part()]
@@ -214,21 +222,19 @@ class ReplyWriter:
         """The answer to a request without a prompt. `reason`: "load" or "unload"."""
         return {**self._part(), "done": True, "done_reason": reason}
 
-    def joined(self, parts: list[Json]) -> Json:
-        """The whole answer of these objects, of which the last has the figures."""
-        found = dict(parts[-1])
-        within = found["message"] if self.chat else found
-        text = "content" if self.chat else "response"
-        for part in parts[:-1]:
+    @property
+    def whole(self) -> Json:
+        """The whole answer: the last object, which has the figures, with the texts of all."""
+        whole = deepcopy(self._parts[-1])
+        within = whole["message"] if self.chat else whole
+        for part in self._parts[:-1]:
             more = part["message"] if self.chat else part
-            within[text] += more[text]
-            if "thinking" in more:
-                within["thinking"] = within.get("thinking", "") + more["thinking"]
-            if "tool_calls" in more:
-                within["tool_calls"] = within.get("tool_calls", []) + more["tool_calls"]
+            for name in ("content", "response", "thinking", "tool_calls"):
+                if name in more:
+                    within[name] = within[name] + more[name] if name in within else more[name]
             if "logprobs" in part:
-                found["logprobs"] = found.get("logprobs", []) + part["logprobs"]
-        return found
+                whole["logprobs"] = whole.get("logprobs", []) + part["logprobs"]
+        return whole
 
     def _part(self, text: str = "", *, thinking: str = "", calls: list[Json] | None = None) -> Json:
         more: Json = ({"thinking": thinking} if thinking else {}) | (
@@ -330,18 +336,11 @@ async def _answered(
     writer: ReplyWriter,
     ask_of: Callable[[Service], Ask | Awaitable[Ask]],
 ) -> Reply:
+    keep = _keep_seconds(body)
     try:
-        answer = await service.answer(call, ask_of, keep_seconds=_keep_seconds(body))
+        return await service.reply(call, ask_of, writer, stream=body.stream, keep_seconds=keep)
     except Refusal as refusal:
         raise writer.refused(refusal) from None
-    if body.stream:
-        return line_reply(_lines(writer, answer))
-    parts = []
-    async for _, piece in answer:
-        if isinstance(piece, Broken):
-            raise writer.refused(piece.refusal)
-        parts += writer.push(piece)
-    return json_reply(writer.joined(parts))
 
 
 def _keep_seconds(body: AnswerFields) -> float | None:
@@ -353,12 +352,6 @@ def _keep_seconds(body: AnswerFields) -> float | None:
         return keep_seconds(given if isinstance(given, str) else f"{given:f}")
     except Problem as problem:
         raise invalid(str(problem), "keep_alive") from None
-
-
-async def _lines(writer: ReplyWriter, answer: Pieces) -> AsyncIterator[bytes]:
-    async for _, piece in answer:
-        for part in writer.push(piece):
-            yield line(part)
 
 
 VERSION = "0.13.5"  # of Ollama, whose API this is; clients ask for features by it
@@ -449,11 +442,12 @@ def _time(moment: datetime) -> str:
 def _described(target: str) -> Json:
     """The size, the date and the details of the model in a folder."""
     folder = ModelFolder(Path(target))
-    size = _or(lambda: folder.size_bytes, 0)
-    changed = _or(lambda: (folder.path / "config.json").stat().st_mtime, 0.0)
-    family = _or(lambda: folder.model_type, "")
-    bits = _or(lambda: folder.quantization_bits, None)
-    counted = count_parameters(_or(lambda: folder.config, {}))
+    counted, family, bits, changed, size = None, "", None, 0.0, 0
+    with suppress(Problem, OSError):
+        changed = (folder.path / "config.json").stat().st_mtime
+        counted, family = count_parameters(folder.config), folder.model_type
+        bits = folder.quantization_bits
+        size = folder.size_bytes
     return {
         "modified_at": _time(datetime.fromtimestamp(changed, UTC)),
         "size": size,
@@ -471,7 +465,10 @@ def _described(target: str) -> Json:
 
 def _model_info(pair: Pair) -> Json:
     family = _described(pair.target)["details"]["family"] or "unknown"
-    config: Mapping[str, Any] = _or(lambda: ModelFolder(Path(pair.target)).config, {})
+    try:
+        config = ModelFolder(Path(pair.target)).config
+    except Problem:
+        config = {}
     counted, loaded = count_parameters(config), pair.link.loaded
     context = loaded.context_length if loaded else context_of(pair.target) or 0
     return {
@@ -481,13 +478,6 @@ def _model_info(pair: Pair) -> Json:
         f"{family}.embedding_length": config.get("hidden_size", 0),
         f"{family}.block_count": config.get("num_hidden_layers", 0),
     }
-
-
-def _or[T](read: Callable[[], T], otherwise: T) -> T:
-    try:
-        return read()
-    except (Problem, OSError):
-        return otherwise
 
 
 def _in_words(parameters: int) -> str:

@@ -1,17 +1,16 @@
 """OpenAI's API: POST /v1/chat/completions and /v1/completions."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from engine.events import TokenLogprob
 from engine.process.protocol import Loaded
-from engine.request import Grammar, Prompt, Request, Role
-from engine.server import sse
+from engine.request import Prompt, Request, Role
 from engine.server.answers import (
     Ask,
     Began,
@@ -21,66 +20,28 @@ from engine.server.answers import (
     Content,
     Ended,
     Piece,
-    Pieces,
     Reasoning,
     Usage,
     Waiting,
 )
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
-from engine.server.choosing import check_choice, tools_json
 from engine.server.errors import invalid, openai_error
-from engine.server.exchange import Call, Reply, json_reply
+from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, Reply, event
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.fim import gap_of
-from engine.server.forms import OBJECT, FormFields, form_in, schema_form
+from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs, text_logprobs
 from engine.server.messages import Content as MessageContent
 from engine.server.messages import Messages, conversation_of, text_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ToolFields
+from engine.server.tools import ToolFields, check_choice, tools_json
 from models.errors import Problem
 
-
-class NamedSchema(Body):
-    name: str = ""
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
-    strict: bool = False
-
-
-class TextForm(Body):
-    type: Literal["text"]
-
-
-class ObjectForm(Body):
-    """An object. Some servers take its schema here."""
-
-    type: Literal["json_object"]
-    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-
-
-class SchemaForm(Body):
-    type: Literal["json_schema"]
-    json_schema: NamedSchema
-
-
-ResponseFormat = Annotated[TextForm | ObjectForm | SchemaForm, Field(discriminator="type")]
-
-
-def grammar_of(form: ResponseFormat | None) -> Grammar | None:
-    """The grammar of the answer; None for free text. Raises Refusal."""
-    match form:
-        case SchemaForm(json_schema=named):
-            param = "response_format.json_schema.schema"
-            return schema_form(named.schema_, param, strict=named.strict)
-        case ObjectForm():
-            schema = OBJECT if form.schema_ is None else form.schema_
-            return schema_form(schema, "response_format.schema", strict=False)
-        case _:
-            return None
-
-
 MOST_CHOICES = 8
+MOST_PROMPTS = 128
+_MAX_TOKENS = 16  # OpenAI's default for completions
+_ROLES = (*get_args(Role), "developer", "function")
 
 
 class StreamOptions(Body):
@@ -92,7 +53,7 @@ class ChoosingFields(SamplingFields, FormFields):
 
     FORM = "response_format"
     model: str = ""
-    response_format: ResponseFormat | None = None
+    response_format: Form | None = None
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
@@ -103,55 +64,6 @@ class ChoosingFields(SamplingFields, FormFields):
         """Whether a stream ends with the usage."""
         wished = self.stream_options.include_usage or self.usage.include_usage
         return self.stream and wished
-
-
-def request_of(
-    body: ChoosingFields,
-    loaded: Loaded,
-    *,
-    max_tokens: int | None,
-    **more: Any,
-) -> Request:
-    """Make the engine's request. `more`: as for `Request`. Raises Refusal."""
-    most = loaded.context_length
-    try:
-        return Request(
-            sampling=sampling_in(body, loaded),
-            grammar=form_in(body, grammar_of(body.response_format)),
-            max_tokens=most if max_tokens is None else min(max_tokens, most),
-            stops=tuple(body.stop),
-            **more,
-        )
-    except Problem as problem:
-        raise invalid(str(problem)) from None
-
-
-def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
-    """The usage of `n` answers to each prompt. A prompt counts once."""
-    first = usages[::n]
-    prompt = sum(usage.prompt for usage in first)
-    completion = sum(usage.completion for usage in usages)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
-        "completion_tokens_details": {
-            "reasoning_tokens": sum(usage.reasoning for usage in usages),
-            "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
-            "rejected_prediction_tokens": sum(usage.prediction_rejected for usage in usages),
-        },
-        "slipstream": {
-            "rounds": sum(usage.rounds for usage in usages),
-            "drafted": sum(usage.drafted for usage in usages),
-            "accepted": sum(usage.accepted for usage in usages),
-            "forced": sum(usage.forced for usage in usages),
-            "draft": next((usage.draft for usage in usages if usage.draft), None),
-        },
-    }
-
-
-_ROLES = (*get_args(Role), "developer", "function")
 
 
 class Prediction(Body):
@@ -177,168 +89,6 @@ class ChatBody(ChoosingFields, ThinkingFields, ToolFields):
         return given if given is not None else not self.add_generation_prompt
 
 
-async def chat_completions(service: Service, call: Call) -> Reply:
-    """Answer a chat."""
-    body = read_body(ChatBody, call.body)
-    head = {
-        "id": "chatcmpl-" + call.id.removeprefix("req_"),
-        "created": int(time.time()),
-        "model": service.model,
-        "system_fingerprint": service.fingerprint,
-    }
-    answers = await service.answer(call, partial(chat_ask, body))
-    if body.stream:
-        return sse.event_reply(_chat_frames(answers, head, body))
-    return json_reply(await _whole(answers, head, body))
-
-
-def chat_ask(body: ChatBody, service: Service) -> Ask:
-    """Make an `Ask` from the body. Raises Refusal."""
-    if body.top_logprobs and not body.logprobs:
-        raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
-    check_choice(body.choice, [function["name"] for function in body.callable_functions])
-    prediction = text_of(body.prediction.content) if body.prediction else ""
-    prompt = Prompt(
-        messages=conversation_of(body.messages, _ROLES, goes_on=body.goes_on),
-        tools=tools_json(body.callable_functions),
-        options=body.variables,
-    )
-    request = request_of(
-        body,
-        service.loaded,
-        max_tokens=body.max_tokens,
-        logprobs=body.top_logprobs if body.logprobs else None,
-        prediction=prediction,
-        thinking=body.wish,
-        thinking_budget=body.budget,
-    )
-    return Ask(
-        prompt=prompt,
-        request=request,
-        n=body.n,
-        choice=body.choice,
-        parallel=body.parallel_tool_calls,
-        hidden=body.hidden,
-    )
-
-
-@dataclass
-class _Message:
-    """One answer so far."""
-
-    content: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    scores: list[TokenLogprob] = field(default_factory=list)
-    end: Ended = field(default_factory=lambda: Ended("stop", "", Usage()))
-
-    def take(self, piece: Piece) -> None:
-        match piece:
-            case Content():
-                self.content.append(piece.text)
-                self.scores += piece.logprobs
-            case Reasoning():
-                self.reasoning.append(piece.text)
-            case CallBegan():
-                function = {"name": piece.name, "arguments": ""}
-                self.calls.append({"id": piece.id, "type": "function", "function": function})
-            case CallArguments():
-                self.calls[piece.index]["function"]["arguments"] += piece.text
-            case Ended():
-                self.end = piece
-            case Broken():
-                raise piece.refusal
-
-    def value(self, index: int, *, logprobs: bool) -> dict[str, Any]:
-        content = "".join(self.content)
-        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
-        if self.calls:
-            message |= {"content": content or None, "tool_calls": self.calls}
-        if self.reasoning:
-            message |= _reasoning("".join(self.reasoning))
-        scores = {"content": chat_logprobs(self.scores), "refusal": None} if logprobs else None
-        return {
-            "index": index,
-            "message": message,
-            "finish_reason": self.end.reason,
-            "logprobs": scores,
-        }
-
-
-async def _whole(answers: Pieces, head: dict[str, Any], body: ChatBody) -> dict[str, Any]:
-    choices = [_Message() for _ in range(body.n)]
-    async for index, piece in answers:
-        choices[index].take(piece)
-    return {
-        **head,
-        "object": "chat.completion",
-        "choices": [
-            choice.value(index, logprobs=body.logprobs) for index, choice in enumerate(choices)
-        ],
-        "usage": usage_json([choice.end.usage for choice in choices], n=body.n),
-    }
-
-
-async def _chat_frames(
-    answers: Pieces, head: dict[str, Any], body: ChatBody
-) -> AsyncIterator[bytes]:
-    head = {**head, "object": "chat.completion.chunk"}
-    if body.include_usage:
-        head["usage"] = None
-    usages = [Usage()] * body.n
-    async for index, piece in answers:
-        match piece:
-            case Waiting():
-                yield sse.COMMENT
-            case Broken():
-                yield sse.data(openai_error(piece.refusal))
-                return
-            case Ended():
-                usages[index] = piece.usage
-                yield sse.data({**head, "choices": [_chunk(index, {}, piece.reason)]})
-            case _:
-                if delta := _delta(piece):
-                    chunk = _chunk(index, delta)
-                    if isinstance(piece, Content) and body.logprobs:
-                        scores = {"content": chat_logprobs(piece.logprobs), "refusal": None}
-                        chunk["logprobs"] = scores
-                    yield sse.data({**head, "choices": [chunk]})
-    if body.include_usage:
-        yield sse.data({**head, "choices": [], "usage": usage_json(usages, n=body.n)})
-    yield sse.DONE
-
-
-def _chunk(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
-    return {"index": index, "delta": delta, "finish_reason": reason, "logprobs": None}
-
-
-def _delta(piece: Piece) -> dict[str, Any]:
-    """The delta of a piece, with at most one call."""
-    match piece:
-        case Began():
-            return {"role": "assistant", "content": ""}
-        case Content():
-            return {"content": piece.text}
-        case Reasoning():
-            return _reasoning(piece.text)
-        case CallBegan():
-            function = {"name": piece.name, "arguments": ""}
-            call = {"index": piece.index, "id": piece.id, "type": "function", "function": function}
-            return {"tool_calls": [call]}
-        case CallArguments():
-            call = {"index": piece.index, "function": {"arguments": piece.text}}
-            return {"tool_calls": [call]}
-        case _:
-            return {}
-
-
-def _reasoning(text: str) -> dict[str, Any]:
-    return {"reasoning_content": text, "reasoning": text}  # clients read the one or the other
-
-
-MOST_PROMPTS = 128
-_MAX_TOKENS = 16  # OpenAI's default
-
 Token = Annotated[int, Field(ge=0), WHOLE]
 Ids = Annotated[list[Token], Field(min_length=1)]
 
@@ -360,24 +110,56 @@ class CompletionBody(ChoosingFields):
         return self.prompt
 
 
-async def completions(service: Service, call: Call) -> Reply:
-    """Continue texts."""
-    body = read_body(CompletionBody, call.body)
-    head = {
-        "id": "cmpl-" + call.id.removeprefix("req_"),
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": service.model,
-        "system_fingerprint": service.fingerprint,
-    }
-    choices = [_Continuation(body) for _ in range(len(body.prompts) * body.n)]
-    answers = await service.answer(call, partial(completion_ask, body))
-    if body.stream:
-        return sse.event_reply(_text_frames(answers, choices, head, body))
-    async for index, piece in answers:
-        choices[index].take(piece)
-    values = [choice.value(index) for index, choice in enumerate(choices)]
-    return json_reply({**head, "choices": values, "usage": _usage(choices, body)})
+def request_of(
+    body: ChoosingFields,
+    loaded: Loaded,
+    *,
+    max_tokens: int | None,
+    **more: Any,
+) -> Request:
+    """Make the engine's request. `more`: as for `Request`. Raises Refusal."""
+    most = loaded.context_length
+    try:
+        return Request(
+            sampling=sampling_in(body, loaded),
+            grammar=form_in(body, grammar_of(body.response_format, "response_format")),
+            max_tokens=most if max_tokens is None else min(max_tokens, most),
+            stops=tuple(body.stop),
+            **more,
+        )
+    except Problem as problem:
+        raise invalid(str(problem)) from None
+
+
+def chat_ask(body: ChatBody, service: Service) -> Ask:
+    """Make an `Ask` from the body. Raises Refusal."""
+    if body.top_logprobs and not body.logprobs:
+        raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
+    functions = body.functions
+    check_choice(body.choice, [function["name"] for function in functions])
+    prediction = text_of(body.prediction.content) if body.prediction else ""
+    prompt = Prompt(
+        messages=conversation_of(body.messages, _ROLES, goes_on=body.goes_on),
+        tools=tools_json(functions),
+        options=body.variables,
+    )
+    request = request_of(
+        body,
+        service.loaded,
+        max_tokens=body.max_tokens,
+        logprobs=body.top_logprobs if body.logprobs else None,
+        prediction=prediction,
+        thinking=body.wish,
+        thinking_budget=body.budget,
+    )
+    return Ask(
+        prompt=prompt,
+        request=request,
+        n=body.n,
+        choice=body.choice,
+        parallel=body.parallel_tool_calls,
+        hidden=body.hidden,
+    )
 
 
 async def completion_ask(body: CompletionBody, service: Service) -> Ask:
@@ -421,71 +203,201 @@ async def _gaps(body: CompletionBody, service: Service) -> tuple[list[Prompt], t
     return [Prompt(text=gap.prompt) for gap in known], known[0].stops
 
 
-@dataclass
-class _Continuation:
+@dataclass(slots=True)
+class _Choice:
     """One answer so far."""
 
-    body: CompletionBody
     texts: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[Json] = field(default_factory=list)
     scores: list[TokenLogprob] = field(default_factory=list)
-    end: Ended = field(default_factory=lambda: Ended("stop", "", Usage()))
+    end: Ended | None = None
+    usage: Usage = field(default_factory=Usage)
+    reason: str = "stop"
 
     def take(self, piece: Piece) -> None:
         match piece:
             case Content():
                 self.texts.append(piece.text)
                 self.scores += piece.logprobs
+            case Reasoning():
+                self.reasoning.append(piece.text)
+            case CallBegan():
+                function = {"name": piece.name, "arguments": ""}
+                self.calls.append({"id": piece.id, "type": "function", "function": function})
+            case CallArguments():
+                self.calls[piece.index]["function"]["arguments"] += piece.text
             case Ended():
-                self.end = piece
-                if not piece.stop_string:
-                    self.scores += piece.logprobs
-            case Broken():
-                raise piece.refusal
+                self.end, self.usage, self.reason = piece, piece.usage, piece.reason
 
-    def value(self, index: int) -> dict[str, Any]:
-        logprobs = text_logprobs(self.scores) if self.body.logprobs is not None else None
+
+class _Writer[B: ChoosingFields]:
+    """Turns the pieces of all answers into chunks. `whole`: the completion that they build."""
+
+    media: ClassVar[str] = EVENTS
+    chunk_kind = "text_completion"
+
+    def __init__(self, head: Json, body: B, answers: int) -> None:
+        self.body = body
+        self._choices = [_Choice() for _ in range(answers)]
+        self._head = head
+        usage = {"usage": None} if body.include_usage else {}
+        self._chunk_head = head | {"object": self.chunk_kind} | usage
+
+    @staticmethod
+    def frame(part: Json | bytes) -> bytes:
+        return part if isinstance(part, bytes) else event(part)
+
+    def push(self, piece: Piece, number: int = 0) -> list[Json | bytes]:
+        self._choices[number].take(piece)
+        if isinstance(piece, Waiting):
+            return [COMMENT]
+        if isinstance(piece, Broken):
+            return [openai_error(piece.refusal)]
+        chunk = self.chunk(number, piece)
+        chunks: list[Json | bytes] = [{**self._chunk_head, "choices": [chunk]}] if chunk else []
+        if isinstance(piece, Ended) and all(choice.end for choice in self._choices):
+            if self.body.include_usage:
+                chunks.append({**self._chunk_head, "choices": [], "usage": self._usage})
+            chunks.append(DONE)
+        return chunks
+
+    @property
+    def whole(self) -> Json:
+        choices = [self.value(number, choice) for number, choice in enumerate(self._choices)]
+        return {**self._head, "choices": choices, "usage": self._usage}
+
+    @property
+    def _usage(self) -> Json:
+        return usage_json([choice.usage for choice in self._choices], n=self.body.n)
+
+    def chunk(self, number: int, piece: Piece) -> Json | None:
+        """The choice of a chunk for a piece; None if the piece has none."""
+        raise NotImplementedError
+
+    def value(self, number: int, choice: _Choice) -> Json:
+        """An answer as a choice of the completion."""
+        raise NotImplementedError
+
+
+class ChatWriter(_Writer[ChatBody]):
+    """Writes chat completions."""
+
+    chunk_kind = "chat.completion.chunk"
+
+    def chunk(self, number: int, piece: Piece) -> Json | None:
+        scores = reason = None
+        match piece:
+            case Began():
+                delta: Json = {"role": "assistant", "content": ""}
+            case Content():
+                delta, scores = {"content": piece.text}, self._scores(piece.logprobs)
+            case Reasoning():
+                delta = _reasoning(piece.text)
+            case CallBegan(index, id, name):
+                function = {"name": name, "arguments": ""}
+                call = {"index": index, "id": id, "type": "function", "function": function}
+                delta = {"tool_calls": [call]}  # at most one, or clients join them wrongly
+            case CallArguments(index, text):
+                delta = {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+            case Ended():
+                delta, reason = {}, piece.reason
+            case _:
+                return None
+        return {"index": number, "delta": delta, "finish_reason": reason, "logprobs": scores}
+
+    def value(self, number: int, choice: _Choice) -> Json:
+        content = "".join(choice.texts)
+        message: Json = {"role": "assistant", "content": content, "refusal": None}
+        if choice.calls:
+            message |= {"content": content or None, "tool_calls": choice.calls}
+        if choice.reasoning:
+            message |= _reasoning("".join(choice.reasoning))
         return {
-            "index": index,
-            "text": "".join(self.texts),
-            "logprobs": logprobs,
-            "finish_reason": self.end.reason,
+            "index": number,
+            "message": message,
+            "finish_reason": choice.reason,
+            "logprobs": self._scores(choice.scores),
         }
 
-    def chunks(self, index: int, piece: Piece) -> Iterator[dict[str, Any]]:
-        """Yield the choices of the chunks for a piece."""
-        self.take(piece)
+    def _scores(self, tokens: Iterable[TokenLogprob]) -> Json | None:
+        return {"content": chat_logprobs(tokens), "refusal": None} if self.body.logprobs else None
+
+
+def _reasoning(text: str) -> Json:
+    return {"reasoning_content": text, "reasoning": text}  # clients read the one or the other
+
+
+class TextWriter(_Writer[CompletionBody]):
+    """Writes completions of texts."""
+
+    def chunk(self, number: int, piece: Piece) -> Json | None:
         match piece:
             case Content():
-                yield self._chunk(index, piece.text, list(piece.logprobs))
+                return self._shown(number, piece.text, piece.logprobs or None, None)
             case Ended():
-                yield {**self._chunk(index, "", []), "finish_reason": piece.reason}
+                return self._shown(number, "", None, piece.reason)
+        return None
 
-    def _chunk(self, index: int, text: str, scores: list[TokenLogprob]) -> dict[str, Any]:
-        shown = text_logprobs(scores) if scores and self.body.logprobs is not None else None
-        return {"index": index, "text": text, "logprobs": shown, "finish_reason": None}
+    def value(self, number: int, choice: _Choice) -> Json:
+        last = choice.end.logprobs if choice.end and not choice.end.stop_string else ()
+        text = "".join(choice.texts)
+        return self._shown(number, text, (*choice.scores, *last), choice.reason)
 
-
-async def _text_frames(
-    answers: Pieces,
-    choices: list[_Continuation],
-    head: dict[str, Any],
-    body: CompletionBody,
-) -> AsyncIterator[bytes]:
-    if body.include_usage:
-        head = {**head, "usage": None}
-    async for index, piece in answers:
-        if isinstance(piece, Waiting):
-            yield sse.COMMENT
-        elif isinstance(piece, Broken):
-            yield sse.data(openai_error(piece.refusal))
-            return
-        else:
-            for chunk in choices[index].chunks(index, piece):
-                yield sse.data({**head, "choices": [chunk]})
-    if body.include_usage:
-        yield sse.data({**head, "choices": [], "usage": _usage(choices, body)})
-    yield sse.DONE
+    def _shown(
+        self, number: int, text: str, scores: Sequence[TokenLogprob] | None, reason: str | None
+    ) -> Json:
+        shown = scores is not None and self.body.logprobs is not None
+        logprobs = text_logprobs(scores or ()) if shown else None
+        return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
-def _usage(choices: list[_Continuation], body: CompletionBody) -> dict[str, Any]:
-    return usage_json([choice.end.usage for choice in choices], n=body.n)
+def usage_json(usages: list[Usage], *, n: int) -> Json:
+    """The usage of `n` answers to each prompt. A prompt counts once."""
+    first = usages[::n]
+    prompt = sum(usage.prompt for usage in first)
+    completion = sum(usage.completion for usage in usages)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(usage.reasoning for usage in usages),
+            "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
+            "rejected_prediction_tokens": sum(usage.prediction_rejected for usage in usages),
+        },
+        "slipstream": {
+            "rounds": sum(usage.rounds for usage in usages),
+            "drafted": sum(usage.drafted for usage in usages),
+            "accepted": sum(usage.accepted for usage in usages),
+            "forced": sum(usage.forced for usage in usages),
+            "draft": next((usage.draft for usage in usages if usage.draft), None),
+        },
+    }
+
+
+async def chat_completions(service: Service, call: Call) -> Reply:
+    """POST /chat/completions: answer a chat."""
+    body = read_body(ChatBody, call.body)
+    head = _head(service, call, "chatcmpl-", "chat.completion")
+    writer = ChatWriter(head, body, body.n)
+    return await service.reply(call, partial(chat_ask, body), writer, stream=body.stream)
+
+
+async def completions(service: Service, call: Call) -> Reply:
+    """POST /completions: continue texts and token ids, or fill gaps in texts."""
+    body = read_body(CompletionBody, call.body)
+    head = _head(service, call, "cmpl-", "text_completion")
+    writer = TextWriter(head, body, len(body.prompts) * body.n)
+    return await service.reply(call, partial(completion_ask, body), writer, stream=body.stream)
+
+
+def _head(service: Service, call: Call, prefix: str, kind: str) -> Json:
+    return {
+        "id": prefix + call.id.removeprefix("req_"),
+        "object": kind,
+        "created": int(time.time()),
+        "model": service.model,
+        "system_fingerprint": service.fingerprint,
+    }

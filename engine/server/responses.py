@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from time import time
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
 from llguidance import LLMatcher
@@ -14,8 +14,7 @@ from pydantic import Discriminator, Field, Tag
 
 from engine.events import TokenLogprob
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall
-from engine.server import sse
+from engine.request import ChatMessage, Prompt, Request, ToolCall
 from engine.server.answers import (
     Ask,
     Began,
@@ -30,20 +29,18 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import WHOLE, Body, Limit, Object, named, read_body
-from engine.server.choosing import check_choice, tools_json
+from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.conversation import arguments_of, in_order, note
 from engine.server.errors import Refusal, invalid
-from engine.server.exchange import Call, Reply, json_reply
+from engine.server.exchange import EVENTS, Call, Json, Reply, event, stream_reply
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
-from engine.server.forms import OBJECT, FormFields, form_in, schema_form
+from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs
 from engine.server.messages import MOST_MESSAGES, Message, check_newest, sent_in, text_of
 from engine.server.messages import Content as MessageContent
-from engine.server.service import Service
+from engine.server.service import Service, frames
 from engine.server.thinking import ThinkingFields
-
-Name = Annotated[str, Field(min_length=1, max_length=256)]
+from engine.server.tools import MOST_TOOLS, ChoiceFields, Function, Name, check_choice, tools_json
 
 
 class Item(Message):
@@ -56,16 +53,13 @@ class Item(Message):
     arguments: Any = named("arguments", "action", "operation")
     input: str = ""
     namespace: str = ""
+    tools: list["Tool"] = Field(default_factory=list)
     output: MessageContent = ""
     summary: MessageContent = ""
 
 
-class FunctionTool(Body):
+class FunctionTool(Function):
     type: Literal["function"]
-    name: Name
-    description: str | None = None
-    parameters: Object | None = None
-    strict: bool | None = None
 
 
 class TextFormat(Body):
@@ -118,70 +112,25 @@ Tool = Annotated[
 ]
 
 
-class AdditionalTools(Body):
-    type: Literal["additional_tools"]
-    tools: list[Tool]
-
-
-def _kind_of_item(item: Any) -> str:
-    tools = isinstance(item, dict) and item.get("type") == "additional_tools"
-    return "tools" if tools else "item"
-
-
-AnyItem = Annotated[
-    Annotated[Item, Tag("item")] | Annotated[AdditionalTools, Tag("tools")],
-    Discriminator(_kind_of_item),
-]
-
-
-class NamedChoice(Body):
-    """The tool that must be called."""
-
-    type: Literal["function", "custom"]
-    name: Name
-
-
-class ToolReference(Body):
-    type: str
-    name: str | None = None
-
-
-class AllowedTools(Body):
-    """The tools that may be called."""
-
-    type: Literal["allowed_tools"]
-    mode: Literal["auto", "required"]
-    tools: list[ToolReference]
-
-
-class SchemaFormat(Body):
-    type: Literal["json_schema"]
-    name: str | None = None
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
-    strict: bool | None = None
-
-
-class ObjectFormat(Body):
-    type: Literal["json_object"]
+Item.model_rebuild()
 
 
 class TextConfig(Body):
-    format: (
-        Annotated[TextFormat | SchemaFormat | ObjectFormat, Field(discriminator="type")] | None
-    ) = None
+    format: Form | None = None
 
 
-class ResponsesBody(SamplingFields, FormFields, ThinkingFields):
+class ResponsesBody(SamplingFields, FormFields, ThinkingFields, ChoiceFields):
     FORM = "text.format"
     model: str | None = None
-    input: str | Annotated[list[AnyItem], Field(max_length=MOST_MESSAGES)] | None = None
+    input: str | Annotated[list[Item], Field(max_length=MOST_MESSAGES)] = Field(
+        default_factory=list
+    )
     instructions: str | None = None
-    tools: Annotated[list[Tool], Field(max_length=256)] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedTools | None = None
-    parallel_tool_calls: bool | None = None
-    text: TextConfig | None = None
-    stream: bool | None = None
-    include: list[str] | None = None
+    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    parallel_tool_calls: bool = True
+    text: TextConfig = TextConfig()
+    stream: bool = False
+    include: list[str] = Field(default_factory=list)
     max_output_tokens: Limit = named("max_output_tokens", *LENGTHS)
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     truncation: Literal["auto", "disabled"] | None = None
@@ -219,21 +168,13 @@ def _known(tools: Iterable[Tool], namespace: str | None) -> Iterator[KnownTool]:
     for tool in tools:
         match tool:
             case FunctionTool():
-                yield KnownTool(tool.name, namespace, False, _function(tool, namespace))
+                function = tool.value(full_name(tool.name, namespace))
+                yield KnownTool(tool.name, namespace, False, function)
             case CustomTool():
                 function, pattern = _custom(tool, namespace), _pattern(tool)
                 yield KnownTool(tool.name, namespace, True, function, pattern)
             case Namespace():
                 yield from _known(tool.tools, tool.name)
-
-
-def _function(tool: FunctionTool, namespace: str | None) -> dict[str, Any]:
-    return {
-        "name": full_name(tool.name, namespace),
-        "description": tool.description or "",
-        "parameters": tool.parameters or {"type": "object", "properties": {}},
-        "strict": bool(tool.strict),
-    }
 
 
 def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
@@ -277,14 +218,13 @@ _CHARACTERS = re.compile(  # whole ones only: two escaped halves of a surrogate 
 
 
 class CustomInput:
-    """Extracts the text from arguments while they arrive. Attribute: `text` so far.
+    """Extracts the text from a call's arguments while they arrive.
 
     If the arguments are not the expected object, the text is the only value in them, or all of
     them: a call that the client can refuse is better than none.
     """
 
     def __init__(self) -> None:
-        self.text = ""
         self._arguments = ""
         self._read = 0  # characters of the arguments that have been read
 
@@ -293,35 +233,27 @@ class CustomInput:
         self._arguments += more
         if not self._read:
             beginning = _BEGINNING.match(self._arguments)
-            if beginning is None:
-                return ""
-            self._read = beginning.end()
+            self._read = beginning.end() if beginning else 0
+        if not self._read:
+            return ""
         whole = _CHARACTERS.match(self._arguments, self._read)
-        end = self._read if whole is None else whole.end()
-        given: str = json.loads(f'"{self._arguments[self._read : end]}"', strict=False)
-        self._read = end
-        self.text += given
+        begin, self._read = self._read, whole.end() if whole else self._read
+        given: str = json.loads(f'"{self._arguments[begin : self._read]}"', strict=False)
         return given
 
     def finish(self) -> str:
         """End the arguments; return the rest of the text."""
         if self._read:
             return ""
-        self.text = _only_text(self._arguments)
-        return self.text
-
-
-def _only_text(arguments: str) -> str:
-    try:
-        value = json.loads(arguments)
-    except ValueError:
-        return arguments
-    texts = list(value.values()) if isinstance(value, dict) else [value]
-    match texts:
-        case [str(text)]:
-            return text
-        case _:
-            return arguments
+        try:
+            value = json.loads(self._arguments)
+        except ValueError:
+            return self._arguments
+        match [*value.values()] if isinstance(value, dict) else [value]:
+            case [str(text)]:
+                return text
+            case _:
+                return self._arguments
 
 
 ASKED: dict[str, Any] = {
@@ -350,8 +282,10 @@ _NEVER = ("service_tier", "store")  # not repeated: always the default
 def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     tools = tools_of(body)
-    check_choice(choice_of(body), [*tools])
-    logprobs = "message.output_text.logprobs" in (body.include or ())
+    names = {tool.name: name for name, tool in tools.items()}
+    choice = names.get(body.choice, body.choice)
+    check_choice(choice, tools)
+    logprobs = "message.output_text.logprobs" in body.include
     request = Request(
         sampling=sampling_in(body, loaded),
         max_tokens=min(body.max_output_tokens or loaded.context_length, loaded.context_length),
@@ -359,7 +293,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         thinking=body.wish,
         thinking_budget=body.budget,
         stops=tuple(body.stop),
-        grammar=form_in(body, _grammar(body.text)),
+        grammar=form_in(body, grammar_of(body.text.format, "text.format")),
         logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
     )
     prompt = Prompt(
@@ -367,12 +301,11 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         tools=tools_json([tool.function for tool in tools.values()]),
         options=body.variables,
     )
-    parallel = body.parallel_tool_calls is not False
     return Ask(
         prompt=prompt,
         request=request,
-        choice=choice_of(body),
-        parallel=parallel,
+        choice=choice,
+        parallel=body.parallel_tool_calls,
         hidden=body.hidden,
         patterns={name: tool.pattern for name, tool in tools.items() if tool.pattern},
     )
@@ -393,11 +326,9 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
     if isinstance(body.input, str):
         messages.append(ChatMessage("user", body.input))
     else:
-        items = body.input or []
-        for number, item in enumerate(items):
-            if isinstance(item, Item):
-                place = f"input[{number}]"
-                messages += _messages(item, place, newest=number == len(items) - 1)
+        for number, item in enumerate(body.input):
+            place, newest = f"input[{number}]", number == len(body.input) - 1
+            messages += _messages(item, place, newest=newest)
     if all(message.role == "system" for message in messages):
         messages.append(ChatMessage("user", ""))
     return in_order(messages)
@@ -405,44 +336,16 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
 
 def tools_of(body: ResponsesBody) -> dict[str, KnownTool]:
     """The tools that may be called, by the names that the model sees."""
-    if body.tool_choice == "none":
-        return {}
     items = body.input if isinstance(body.input, list) else []
-    added = [tool for item in items if isinstance(item, AdditionalTools) for tool in item.tools]
-    known = known_tools([*(body.tools or ()), *added])
-    if not isinstance(body.tool_choice, AllowedTools):
-        return known
-    allowed = {tool.name for tool in body.tool_choice.tools}
-    return {name: tool for name, tool in known.items() if tool.name in allowed}
-
-
-def choice_of(body: ResponsesBody) -> str:
-    """The choice: "none", "auto", "required", or the name of a tool, as the model sees it."""
-    match body.tool_choice:
-        case None:
-            return "auto"
-        case NamedChoice():
-            name = body.tool_choice.name
-            return next((full for full, tool in tools_of(body).items() if tool.name == name), name)
-        case AllowedTools():
-            return body.tool_choice.mode
-        case choice:
-            return choice
-
-
-def _grammar(text: TextConfig | None) -> Grammar | None:
-    match text.format if text is not None else None:
-        case SchemaFormat() as form:
-            return schema_form(form.schema_, "text.format.schema", strict=bool(form.strict))
-        case ObjectFormat():
-            return schema_form(OBJECT, "text.format", strict=True)
-        case _:
-            return None
+    tools = known_tools([*body.tools, *(tool for item in items for tool in item.tools)])
+    return {name: tool for name, tool in tools.items() if body.may_call(tool.name)}
 
 
 def _messages(item: Item, place: str, *, newest: bool) -> Iterator[ChatMessage]:
     """The engine's messages for an item. Raises Refusal if it is the newest and cannot be read."""
     type, called = item.type, item.type.removesuffix("_call")
+    if type == "additional_tools":
+        return
     if type in ("", "message"):
         if newest:
             check_newest(item, place, _ROLES)
@@ -468,169 +371,96 @@ def _messages(item: Item, place: str, *, newest: bool) -> Iterator[ChatMessage]:
         yield ChatMessage("assistant", note(type))
 
 
-Json = dict[str, Any]
+class TextItem:
+    """A message, or the model's reasoning: an item with one part, a text. Attribute: `json`, the
+    item so far."""
 
-
-class Output(Protocol):
-    """An item. Attribute: `json`, the item so far."""
-
-    json: Json
+    def __init__(self, id: str, kind: Literal["output_text", "reasoning_text"]) -> None:
+        self.kind = kind
+        self._part: Json = {"type": kind, "text": ""}
+        if kind == "output_text":
+            self._part |= {"annotations": [], "logprobs": []}
+            head: Json = {"id": f"msg_{id}", "type": "message", "role": "assistant"}
+            self.json = head | {"status": "in_progress", "content": []}
+        else:
+            head = {"id": f"rs_{id}", "type": "reasoning", "status": "in_progress", "summary": []}
+            self.json = head | {"content": [], "encrypted_content": None}
 
     def begin(self) -> list[Json]:
-        """The events that follow the event "added"."""
+        """Return the events that follow the event "added"."""
+        self.json["content"].append(self._part)
+        return [self._event("content_part.added", part=deepcopy(self._part))]
 
     def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
         """Add text; return its events."""
+        self._part["text"] += text
+        more: Json = {}
+        if self.kind == "output_text":
+            more["logprobs"] = chat_logprobs(logprobs)
+            self._part["logprobs"] += more["logprobs"]
+        return [self._event(f"{self.kind}.delta", delta=text, **more)]
 
     def end(self) -> list[Json]:
         """Return the events that precede the event "done"."""
-
-
-class MessageItem:
-    """A message: text for the reader."""
-
-    def __init__(self, id: str) -> None:
-        self.json: Json = {
-            "id": f"msg_{id}",
-            "type": "message",
-            "role": "assistant",
-            "status": "in_progress",
-            "content": [],
-        }
-        self._part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-
-    def begin(self) -> list[Json]:
-        self.json["content"].append(self._part)
-        return [self._event("content_part.added", part=self._copy())]
-
-    def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        scores = chat_logprobs(logprobs)
-        self._part["text"] += text
-        self._part["logprobs"] += scores
-        return [self._event("output_text.delta", delta=text, logprobs=scores)]
-
-    def end(self) -> list[Json]:
-        part = self._copy()
+        part = deepcopy(self._part)
+        written = {name: part[name] for name in ("text", "logprobs") if name in part}
         return [
-            self._event("output_text.done", text=part["text"], logprobs=part["logprobs"]),
+            self._event(f"{self.kind}.done", **written),
             self._event("content_part.done", part=part),
         ]
 
     def _event(self, kind: str, **fields: Any) -> Json:
         return _event(kind, self.json["id"], content_index=0, **fields)
 
-    def _copy(self) -> Json:
-        return {**self._part, "logprobs": [*self._part["logprobs"]]}
 
+class CallItem:
+    """A call of a function, or of a custom tool, whose input is text. Attribute: `json`."""
 
-class ReasoningItem:
-    """The model's reasoning."""
+    kind = "call"
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, call_id: str, name: str, tool: KnownTool | None) -> None:
+        """`name`: as the model calls the `tool`, which the client may not know."""
+        custom = tool is not None and tool.custom
+        self._input = CustomInput() if custom else None
+        self._field = "input" if custom else "arguments"
+        self._events = "custom_tool_call_input" if custom else "function_call_arguments"
         self.json: Json = {
-            "id": f"rs_{id}",
-            "type": "reasoning",
+            "id": f"ctc_{id}" if custom else f"fc_{id}",
+            "type": "custom_tool_call" if custom else "function_call",
             "status": "in_progress",
-            "summary": [],
-            "content": [],
-            "encrypted_content": None,
+            "call_id": call_id,
+            "name": tool.name if tool else name,
+            self._field: "",
         }
-        self._part: Json = {"type": "reasoning_text", "text": ""}
-
-    def begin(self) -> list[Json]:
-        self.json["content"].append(self._part)
-        return [self._event("content_part.added", part={**self._part})]
-
-    def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        self._part["text"] += text
-        return [self._event("reasoning_text.delta", delta=text)]
-
-    def end(self) -> list[Json]:
-        return [
-            self._event("reasoning_text.done", text=self._part["text"]),
-            self._event("content_part.done", part={**self._part}),
-        ]
-
-    def _event(self, kind: str, **fields: Any) -> Json:
-        return _event(kind, self.json["id"], content_index=0, **fields)
-
-
-class FunctionCallItem:
-    """A call of a function, with JSON arguments."""
-
-    def __init__(self, id: str, call_id: str, name: str, namespace: str | None) -> None:
-        self.json: Json = {
-            "id": f"fc_{id}",
-            "type": "function_call",
-            "status": "in_progress",
-            "call_id": call_id,
-            "name": name,
-            "arguments": "",
-        } | _namespace(namespace)
+        if tool is not None and tool.namespace is not None:
+            self.json["namespace"] = tool.namespace
 
     def begin(self) -> list[Json]:
         return []
 
     def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        self.json["arguments"] += text
-        return [_event("function_call_arguments.delta", self.json["id"], delta=text)]
+        return self._more(text if self._input is None else self._input.push(text))
 
     def end(self) -> list[Json]:
-        done = {key: self.json[key] for key in ("name", "arguments")}
-        return [_event("function_call_arguments.done", self.json["id"], **done)]
-
-
-class CustomCallItem:
-    """A call of a custom tool, with text as its input."""
-
-    def __init__(self, id: str, call_id: str, name: str, namespace: str | None) -> None:
-        self.json: Json = {
-            "id": f"ctc_{id}",
-            "type": "custom_tool_call",
-            "status": "in_progress",
-            "call_id": call_id,
-            "name": name,
-            "input": "",
-        } | _namespace(namespace)
-        self._input = CustomInput()
-
-    def begin(self) -> list[Json]:
-        return []
-
-    def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        return self._more(self._input.push(text))
-
-    def end(self) -> list[Json]:
-        rest = self._more(self._input.finish())
-        done = _event("custom_tool_call_input.done", self.json["id"], input=self.json["input"])
-        return [*rest, done]
+        rest = self._more("" if self._input is None else self._input.finish())
+        names = [self._field] if self._input else ["name", self._field]
+        done = {name: self.json[name] for name in names}
+        return [*rest, _event(f"{self._events}.done", self.json["id"], **done)]
 
     def _more(self, text: str) -> list[Json]:
         if not text:
             return []
-        self.json["input"] += text
-        return [_event("custom_tool_call_input.delta", self.json["id"], delta=text)]
-
-
-def call_item(id: str, call_id: str, name: str, tool: KnownTool | None) -> Output:
-    """The item of a call of `tool`, which the model knows as `name`."""
-    if tool is None:
-        return FunctionCallItem(id, call_id, name, None)
-    kind = CustomCallItem if tool.custom else FunctionCallItem
-    return kind(id, call_id, tool.name, tool.namespace)
+        self.json[self._field] += text
+        return [_event(f"{self._events}.delta", self.json["id"], delta=text)]
 
 
 def _event(kind: str, item_id: str, /, **fields: Any) -> Json:
     return {"type": f"response.{kind}", "item_id": item_id, **fields}
 
 
-def _namespace(namespace: str | None) -> Json:
-    return {} if namespace is None else {"namespace": namespace}
-
-
 @dataclass(slots=True)
 class ResponseWriter:
-    """Turns pieces into events. `response` is the response so far.
+    """Turns pieces into events. `whole` is the response so far.
 
     `id`: the common part of all its ids. `asked`: the fields of the request that a response
     repeats. `tools`: the client's, by the names that the model sees.
@@ -641,12 +471,13 @@ class ResponseWriter:
     created_at: int
     asked: Json
     tools: dict[str, KnownTool] = field(default_factory=dict)
-    response: Json = field(init=False)
-    _open: Output | None = field(init=False, default=None)
+    media: ClassVar[str] = EVENTS
+    whole: Json = field(init=False)
+    _open: TextItem | CallItem | None = field(init=False, default=None)
     _written: int = field(init=False, default=0)  # events
 
     def __post_init__(self) -> None:
-        self.response = {
+        self.whole = {
             "id": f"resp_{self.id}",
             "object": "response",
             "created_at": self.created_at,
@@ -659,11 +490,15 @@ class ResponseWriter:
             "usage": None,
         }
 
-    def push(self, piece: Piece) -> list[Json]:
+    @staticmethod
+    def frame(part: Json) -> bytes:
+        return event(part, part["type"])
+
+    def push(self, piece: Piece, number: int = 0) -> list[Json]:
         begun = [] if self._written else [self._state("created"), self._state("in_progress")]
         events = begun + self._push(piece)
-        for event in events:
-            event["sequence_number"] = self._written
+        for made in events:
+            made["sequence_number"] = self._written
             self._written += 1
         return events
 
@@ -674,12 +509,12 @@ class ResponseWriter:
             case Began():
                 return []
             case Content():
-                return [*self._into(MessageItem), *self._grow(piece.text, piece.logprobs)]
+                return [*self._into("output_text"), *self._grow(piece.text, piece.logprobs)]
             case Reasoning():
-                return [*self._into(ReasoningItem), *self._grow(piece.text)]
+                return [*self._into("reasoning_text"), *self._grow(piece.text)]
             case CallBegan():
                 tool = self.tools.get(piece.name)
-                return self._add(call_item(self._next_id(), piece.id, piece.name, tool))
+                return self._add(CallItem(self._next_id, piece.id, piece.name, tool))
             case CallArguments():
                 return self._grow(piece.text)
             case Ended():
@@ -687,13 +522,14 @@ class ResponseWriter:
             case Broken():
                 return self._fail(piece.refusal)
 
-    def _into(self, kind: type[MessageItem] | type[ReasoningItem]) -> list[Json]:
+    def _into(self, kind: Literal["output_text", "reasoning_text"]) -> list[Json]:
         """The events that open an item of this kind; none if one is open."""
-        return [] if isinstance(self._open, kind) else self._add(kind(self._next_id()))
+        same = self._open is not None and self._open.kind == kind
+        return [] if same else self._add(TextItem(self._next_id, kind))
 
-    def _add(self, item: Output) -> list[Json]:
+    def _add(self, item: TextItem | CallItem) -> list[Json]:
         done = self._close("completed")
-        self.response["output"].append(item.json)
+        self.whole["output"].append(item.json)
         self._open = item
         added = {"type": "response.output_item.added", "item": deepcopy(item.json)}
         return [*done, *self._placed([added, *item.begin()])]
@@ -713,26 +549,27 @@ class ResponseWriter:
         return self._placed([*ending, done])
 
     def _placed(self, events: list[Json]) -> list[Json]:
-        return [{**event, "output_index": len(self.response["output"]) - 1} for event in events]
+        return [{**event, "output_index": len(self.whole["output"]) - 1} for event in events]
 
     def _end(self, ended: Ended) -> list[Json]:
         status = "incomplete" if ended.reason == "length" else "completed"
         done = self._close(status)
-        self.response |= {"status": status, "usage": _usage(ended.usage)}
+        self.whole |= {"status": status, "usage": _usage(ended.usage)}
         if status == "incomplete":
-            self.response["incomplete_details"] = {"reason": "max_output_tokens"}
+            self.whole["incomplete_details"] = {"reason": "max_output_tokens"}
         return [*done, self._state(status)]
 
     def _fail(self, refusal: Refusal) -> list[Json]:
         error = {"code": refusal.code, "message": refusal.message}
-        self.response |= {"status": "failed", "error": error}
+        self.whole |= {"status": "failed", "error": error}
         return [self._state("failed")]
 
     def _state(self, name: str) -> Json:
-        return {"type": f"response.{name}", "response": deepcopy(self.response)}
+        return {"type": f"response.{name}", "response": deepcopy(self.whole)}
 
+    @property
     def _next_id(self) -> str:
-        return f"{self.id}_{len(self.response['output'])}"
+        return f"{self.id}_{len(self.whole['output'])}"
 
 
 def _usage(usage: Usage) -> Json:
@@ -758,26 +595,17 @@ async def responses(service: Service, call: Call) -> Reply:
         asked=echoed(call.body),
         tools=tools_of(body),
     )
+
+    def ask(pair: Service) -> Ask:
+        return ask_of(body, pair.loaded)
+
     try:
-        answer = await service.answer(call, lambda pair: ask_of(body, pair.loaded))
+        return await service.reply(call, ask, writer, stream=body.stream)
     except Refusal as refusal:
-        if body.stream and refusal.code in _IN_THE_STREAM:
-            # Codex shortens its conversation, or waits, for an event only, not for a status.
-            return sse.event_reply(_frames(writer, _alone(Broken(refusal))))
-        raise
-    if body.stream:
-        return sse.event_reply(_frames(writer, answer))
-    async for _, piece in answer:
-        if isinstance(piece, Broken):
-            raise piece.refusal
-        writer.push(piece)
-    return json_reply(writer.response)
-
-
-async def _frames(writer: ResponseWriter, answer: Pieces) -> AsyncIterator[bytes]:
-    async for _, piece in answer:
-        for event in writer.push(piece):
-            yield sse.named(event["type"], event)
+        if not body.stream or refusal.code not in _IN_THE_STREAM:
+            raise
+        # Codex shortens its conversation, or waits, for an event only, not for a status.
+        return stream_reply(frames(writer, _alone(Broken(refusal))))
 
 
 async def _alone(piece: Piece) -> Pieces:

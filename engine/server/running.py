@@ -18,7 +18,6 @@ from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Offers, Pair, Pool
-from engine.server.routes import ROUTES
 from engine.server.service import MOST_WAITING, Service
 from engine.server.serving import MOST_CONNECTIONS, Serving, bound, is_loopback
 from engine.server.status import STATUSES, Board, ServerStatus
@@ -75,7 +74,7 @@ async def _serving(
     guard = Guard(hosts, key=place.key, origins=place.origins)
     service = Service(pool, board, most_waiting=place.most_waiting)
     most = MOST_CONNECTIONS + max(0, place.most_waiting - MOST_WAITING)
-    serving = Serving(App(service, guard, ROUTES), most_connections=most)
+    serving = Serving(App(service, guard), most_connections=most)
     task, tending = asyncio.create_task(serving.run(sockets)), asyncio.create_task(pool.tend())
     try:
         yield task

@@ -1,17 +1,16 @@
 """The service that all endpoints share: the pair that a client asks for, and its queue. Knows no
 dialect."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any, ClassVar, Protocol
 
 from engine.process.protocol import Counted, Loaded
 from engine.request import Prompt, Thinking
 from engine.server.answers import (
-    WAITING_SECONDS,
     Ask,
     Broken,
     Piece,
@@ -20,9 +19,10 @@ from engine.server.answers import (
     Usage,
     Waiting,
     choices,
+    kept_alive,
 )
 from engine.server.errors import Refusal, crowded, not_loaded, of_failure
-from engine.server.exchange import Call
+from engine.server.exchange import Call, Json, Reply, json_reply, stream_reply
 from engine.server.link import EngineFailed
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
@@ -31,6 +31,26 @@ from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles, TargetTexts
 
 MOST_WAITING = 32
+
+
+class Writer(Protocol):
+    """Writes answers in the form of a dialect, in parts. Attributes: `media`, the type of a
+    stream's content; `whole`, the JSON value that all parts build."""
+
+    media: ClassVar[str]
+
+    @property
+    def whole(self) -> Json: ...
+
+    def push(self, piece: Piece, number: int = 0) -> Sequence[Any]:
+        """Return the parts for a piece of answer `number`."""
+
+    def frame(self, part: Any) -> bytes:
+        """Return a part as it stands in a stream."""
+
+
+AskOf = Callable[["Service"], Ask | Awaitable[Ask]]
+"""Makes the request of a dialect's body. Raises Refusal."""
 
 
 class Service:
@@ -75,14 +95,16 @@ class Service:
         """The names of special and added tokens. Raises Refusal while nothing is loaded."""
         return (await self.texts()).marks
 
-    async def answer(
+    async def reply(
         self,
         call: Call,
-        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        ask_of: AskOf,
+        writer: Writer,
         *,
+        stream: bool,
         keep_seconds: float | None = None,
-    ) -> Pieces:
-        """Begin to answer; return an iterator of (number of the answer, piece).
+    ) -> Reply:
+        """Answer a call; return the response that `writer` writes, as a stream or whole.
 
         The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
         to know the model. Waits for the first piece: a request that cannot be answered raises
@@ -91,12 +113,19 @@ class Service:
         """
         watched = _Watched(call, self.pair.name, self.board)
         call.held.callback(watched.end)
-        answers = self._answers(call, ask_of, keep_seconds, watched)
+        answers = kept_alive(self._answers(call, ask_of, keep_seconds, watched))
         await call.held.enter_async_context(aclosing(answers))
         first = await anext(answers)
         if isinstance(first[1], Broken):
             raise first[1].refusal
-        return await call.held.enter_async_context(aclosing(_with(first, answers)))
+        pieces = await call.held.enter_async_context(aclosing(_with(first, answers)))
+        if stream:
+            return stream_reply(frames(writer, pieces), writer.media)
+        async for number, piece in pieces:
+            if isinstance(piece, Broken):
+                raise piece.refusal
+            writer.push(piece, number)
+        return json_reply(writer.whole)
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> int:
         """The number of tokens of a prompt. Raises Refusal."""
@@ -107,22 +136,16 @@ class Service:
     async def _answers(
         self,
         call: Call,
-        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        ask_of: AskOf,
         keep_seconds: float | None,
         watched: "_Watched",
     ) -> AsyncGenerator[tuple[int, Piece], None]:
-        """Yield `Waiting` until an answer can begin, then the pieces of all answers."""
-        began = asyncio.create_task(self._begin(call, ask_of, keep_seconds))
+        """Yield the pieces of all answers, once the pair is loaded."""
         try:
-            while not (await asyncio.wait((began,), timeout=WAITING_SECONDS))[0]:
-                yield 0, Waiting()
-            ask = began.result()
+            ask = await self._begin(call, ask_of, keep_seconds)
         except Refusal as refusal:
             yield 0, Broken(refusal)
             return
-        finally:
-            began.cancel()
-            await asyncio.gather(began, return_exceptions=True)
         watched.answers(ask.answers)
         async with aclosing(choices(self.pair.link, ask, watch=watched.see)) as pieces:
             async for answer, piece in pieces:
@@ -132,7 +155,7 @@ class Service:
     async def _begin(
         self,
         call: Call,
-        ask_of: Callable[["Service"], Ask | Awaitable[Ask]],
+        ask_of: AskOf,
         keep_seconds: float | None,
     ) -> Ask:
         """Load the pair; return what to ask it for. Raises Refusal."""
@@ -167,6 +190,15 @@ class Service:
 
     async def _ending(self, ask: Ask) -> str:
         return (await self._counted(ask.prompt, ask.request.thinking)).ending
+
+
+async def frames(writer: Writer, answers: Pieces) -> AsyncIterator[bytes]:
+    """Yield the frames of a stream, which ends with a failure."""
+    async for number, piece in answers:
+        for part in writer.push(piece, number):
+            yield writer.frame(part)
+        if isinstance(piece, Broken):
+            return
 
 
 class _Watched:

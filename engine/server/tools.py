@@ -1,77 +1,124 @@
-"""The tools that a chat may call, in the notation that OpenAI's chats and Ollama share."""
+"""The tools of a request and the choice among them, in the notations of all dialects."""
 
-from typing import Any, Literal
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from engine.server.bodies import Body, Object
+from engine.server.bodies import Body, Object, named
+from engine.server.errors import invalid
 
 MOST_TOOLS = 256
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Function(Body):
-    name: str = Field(min_length=1, max_length=256)
+    """A tool that takes an object. Anthropic calls the schema of that `input_schema`."""
+
+    name: Name
     description: str = ""
-    parameters: Object = Field(default_factory=dict)
+    parameters: Object = named("parameters", "input_schema", default={})
     strict: bool = False
 
+    def value(self, name: str = "") -> dict[str, Any]:
+        """The function for prompts and grammars, under another `name` if one is given."""
+        return {
+            "name": name or self.name,
+            "description": self.description,
+            "parameters": self.parameters or {"type": "object", "properties": {}},
+            "strict": self.strict,
+        }
 
-class Tool(Body):
+
+class FunctionTool(Body):
+    """A tool in the notation of OpenAI's chats and of Ollama."""
+
     type: Literal["function"] = "function"
     function: Function
 
 
-class ChosenFunction(Body):
-    name: str
+class Named(Body):
+    """The choice of a tool that must be called."""
+
+    name: Name
+    disable_parallel_tool_use: bool = False
 
 
-class ChosenTool(Body):
-    type: Literal["function"] = "function"
-    function: ChosenFunction
+class Mode(Body):
+    """The choice whether a tool is called; if there are `allowed` ones, one of these."""
+
+    mode: Literal["none", "auto", "required"]
+    allowed: list[str] | None = None
+    disable_parallel_tool_use: bool = False
 
 
-class AllowedTools(Body):
-    mode: Literal["auto", "required"]
-    tools: list[ChosenTool]
+def _choice(value: Any) -> Any:
+    """A choice in the notation of any dialect, as a `Mode` or a `Named`."""
+    if isinstance(value, str):
+        return {"mode": "required" if value == "any" else value}
+    match value:
+        case {"type": "function" | "custom" | "tool"}:
+            return value.get("function", value)
+        case {"type": "allowed_tools", **rest}:
+            given = rest.get("allowed_tools", rest)
+            if not isinstance(given, dict):
+                return given
+            tools = given.get("tools")
+            allowed = [_name_in(tool) for tool in tools] if isinstance(tools, list) else []
+            return {"allowed": allowed, "mode": given.get("mode")}
+        case {"type": kind}:
+            return {**value, "mode": "required" if kind == "any" else kind}
+    return value
 
 
-class AllowedChoice(Body):
-    """The tools that may be called."""
-
-    type: Literal["allowed_tools"]
-    allowed_tools: AllowedTools
+def _name_in(tool: Any) -> Any:
+    return tool.get("function", tool).get("name") if isinstance(tool, dict) else tool
 
 
-ToolChoice = Literal["none", "auto", "required", "any"] | AllowedChoice | ChosenTool
+class ChoiceFields(Body):
+    """The choice among the tools."""
 
-
-class ToolFields(Body):
-    """The tools of a chat, and the choice among them."""
-
-    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
-    tool_choice: ToolChoice = "auto"
+    tool_choice: Annotated[Named | Mode, BeforeValidator(_choice)] = Mode(mode="auto")
 
     @property
     def choice(self) -> str:
         """The choice as "none", "auto", "required", or the name of a tool."""
-        match self.tool_choice:
-            case ChosenTool(function=function):
-                return function.name
-            case AllowedChoice(allowed_tools=allowed):
-                return allowed.mode
-            case "any":
-                return "required"
-            case choice:
-                return choice
+        chosen = self.tool_choice
+        return chosen.name if isinstance(chosen, Named) else chosen.mode
+
+    def may_call(self, name: str) -> bool:
+        """Whether the choice allows calls of a tool."""
+        chosen = self.tool_choice
+        if isinstance(chosen, Named):
+            return True
+        return chosen.mode != "none" and (chosen.allowed is None or name in chosen.allowed)
+
+
+class ToolFields(ChoiceFields):
+    """The tools of a chat, and the choice among them."""
+
+    tools: list[FunctionTool] = Field(default_factory=list, max_length=MOST_TOOLS)
 
     @property
-    def callable_functions(self) -> list[dict[str, Any]]:
+    def functions(self) -> list[dict[str, Any]]:
         """The tools that may be called, for prompts and grammars."""
-        choice = self.tool_choice
-        if choice == "none":
-            return []
-        functions = [tool.function.model_dump() for tool in self.tools]
-        if not isinstance(choice, AllowedChoice):
-            return functions
-        allowed = {tool.function.name for tool in choice.allowed_tools.tools}
-        return [function for function in functions if function["name"] in allowed]
+        functions = (tool.function for tool in self.tools)
+        return [function.value() for function in functions if self.may_call(function.name)]
+
+
+def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:
+    """The JSON text of OpenAI's list of tools, for a prompt; "" without functions."""
+    if not functions:
+        return ""
+    tools = [{"type": "function", "function": function} for function in functions]
+    return json.dumps(tools, ensure_ascii=False)
+
+
+def check_choice(choice: str, names: Collection[str]) -> None:
+    """Raise Refusal if the chosen tool is not among `names`."""
+    if choice in ("none", "auto") or choice in names or (choice == "required" and names):
+        return
+    known = f"The tools are {', '.join([*names][:20])}." if names else "The request has no tools."
+    asked = "asks for a call" if choice == "required" else f"names {choice!r}"
+    raise invalid(f"tool_choice {asked}. {known}", "tool_choice")

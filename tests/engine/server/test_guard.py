@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
+from engine.server.app import ROUTES
 from engine.server.errors import Refusal
 from engine.server.guard import Guard, hosts_of
-from engine.server.routes import ROUTES
 from tests.support.engine.asking import PORT, asking, listening, run
 
 PATHS = [*ROUTES, "/v1/nothing"]

@@ -15,7 +15,6 @@ from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool
-from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, bound
 from tests.support.engine.asking import Listening, listening, run
@@ -83,7 +82,7 @@ def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(death
         sockets = bound("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
         service = Service(Pool([Pair(link)]))
-        serving = Serving(App(service, Guard(hosts_of("127.0.0.1", port)), ROUTES))
+        serving = Serving(App(service, Guard(hosts_of("127.0.0.1", port))))
         http = asyncio.create_task(serving.run(sockets))
         server = Listening(port, link, ScriptedHost(), service, serving)
         over = False

@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from engine.process.protocol import Generate
-from engine.server import service
+from engine.server import answers
 from engine.server.errors import Refusal
 from engine.server.pool import keep_seconds
 from models.errors import Problem
@@ -218,7 +218,7 @@ def test_a_request_says_how_long_its_pair_stays() -> None:
 def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service, "WAITING_SECONDS", 0.01)
+    monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
 
     async def ask() -> None:
         async with pooled("one", "two", play=slowly) as served:
@@ -261,7 +261,7 @@ def test_a_load_that_fails_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) 
                 503,
                 "model_not_loaded",
             )
-            monkeypatch.setattr(service, "WAITING_SECONDS", 0.01)
+            monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
             two.gate.clear()
             late = asyncio.create_task(served.asked("two", stream=True))
             while two.lives < 2:

@@ -1,6 +1,6 @@
 """The paths that the server answers, each with its method."""
 
-from engine.server.routes import ROUTES
+from engine.server.app import ROUTES
 from tests.support.engine.asking import asking, run
 
 READ = ["/", "/health", "/models", "/models/*"]

@@ -16,7 +16,6 @@ from engine.server.app import App
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool
-from engine.server.routes import ROUTES
 from engine.server.service import MOST_WAITING, Service
 from engine.server.serving import Serving, TimedProtocol, bound
 from tests.support.engine.scripted_host import LOADED, Script, ScriptedHost, scripted, told
@@ -50,7 +49,6 @@ async def asking(
         app = App(
             Service(Pool([Pair(link)]), most_waiting=most_waiting),
             Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins),
-            ROUTES,
         )
         address = f"http://127.0.0.1:{PORT}"
         async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
@@ -109,7 +107,7 @@ async def listening(
         sockets = bound("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
         service = Service(Pool([Pair(link)]))
-        app = App(service, Guard(hosts_of("127.0.0.1", port), origins=origins), ROUTES)
+        app = App(service, Guard(hosts_of("127.0.0.1", port), origins=origins))
         serving = Serving(app, protocol)
         task = asyncio.create_task(serving.run(sockets))
         try:

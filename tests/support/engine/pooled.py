@@ -16,7 +16,6 @@ from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool
 from engine.server.room import Room
-from engine.server.routes import ROUTES
 from engine.server.service import Service
 from models.errors import Problem
 from models.records import Fit
@@ -130,7 +129,7 @@ async def pooled(
         tick_seconds=0.01,
     )
     tending = asyncio.create_task(pool.tend())
-    app = App(Service(pool), Guard(hosts_of("127.0.0.1", PORT)), ROUTES)
+    app = App(Service(pool), Guard(hosts_of("127.0.0.1", PORT)))
     try:
         address = f"http://127.0.0.1:{PORT}"
         async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:

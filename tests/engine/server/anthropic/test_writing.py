@@ -28,7 +28,7 @@ def written(*pieces: Piece, **settings: Any) -> tuple[list[dict[str, Any]], dict
     """The events of these pieces, and the whole message."""
     writer = MessageWriter("msg_1", "tiny", "req_1", max_tokens=USAGE.completion, **settings)
     events = [event for piece in pieces for event in writer.push(piece)]
-    return json.loads(json.dumps(events)), writer.message
+    return json.loads(json.dumps(events)), writer.whole
 
 
 def built(events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -378,7 +378,7 @@ def test_what_is_wrong_is_told_in_words_of_the_api() -> None:
         ({"functions": []}, "functions"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.schema"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(body: dict[str, Any], param: str) -> None:
@@ -400,5 +400,5 @@ def test_values_that_php_and_forms_write_for_nothing_cost_no_request() -> None:
     body |= {"logit_bias": [], "metadata": []}
     _, generate = run(sent(body))
     (given,) = json.loads(generate.prompt.tools)
-    assert given["function"]["parameters"] == {}
+    assert given["function"]["parameters"] == {"type": "object", "properties": {}}
     assert (generate.request.stops, generate.prompt.options) == ((), "")

@@ -14,7 +14,8 @@ def read(arguments: list[str]) -> tuple[list[str], str]:
     """What is given piece by piece, and the whole text."""
     custom = CustomInput()
     given = [custom.push(piece) for piece in arguments]
-    return [*given, custom.finish()], custom.text
+    given.append(custom.finish())
+    return given, "".join(given)
 
 
 @given(

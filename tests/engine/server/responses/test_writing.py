@@ -38,7 +38,7 @@ def written(*pieces: Piece) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     events = []
     for piece in pieces:
         events += json.loads(json.dumps(writer.push(piece)))
-    return events, writer.response
+    return events, writer.whole
 
 
 def built(events: list[dict[str, Any]]) -> dict[str, Any]:
