@@ -293,7 +293,8 @@ async def generate(service: Service, call: Call) -> Reply:
         return await _kept(service, body, writer)
 
     async def ask_of(pair: Service) -> Ask:
-        return generate_ask(body, pair.loaded, await _gap(body, pair) if body.suffix else None)
+        gap = await pair.gap(body.prompt, body.suffix) if body.suffix else None
+        return generate_ask(body, pair.loaded, gap)
 
     return await _answered(service, call, body, writer, ask_of)
 
@@ -310,13 +311,6 @@ def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
         options = {name: given.pop(name) for name in given.keys() & inner}
         given["options"] = options
     return read_body(kind, given)
-
-
-async def _gap(body: GenerateBody, service: Service) -> Gap:
-    gap = gap_of(body.prompt, body.suffix, await service.marks())
-    if gap is None:
-        raise invalid(f"{service.model} has no tokens for gaps.", "suffix")
-    return gap
 
 
 async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Reply:

@@ -28,7 +28,6 @@ from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, Reply, event
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
-from engine.server.fim import gap_of
 from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs, text_logprobs
 from engine.server.messages import Content as MessageContent
@@ -169,8 +168,11 @@ async def completion_ask(body: CompletionBody, service: Service) -> Ask:
     stops = body.stop
     prompts = [_prompt(prompt, service) for prompt in body.prompts]
     if body.suffix:
-        prompts, ends = await _gaps(body, service)
-        stops = [*stops, *ends]
+        if any(prompt.tokens for prompt in prompts):
+            raise invalid("prompt: With a suffix only texts are supported.", "prompt")
+        gaps = [await service.gap(prompt.text, body.suffix) for prompt in prompts]
+        prompts = [Prompt(text=gap.prompt) for gap in gaps]
+        stops = [*stops, *gaps[0].stops]
     request = request_of(
         body,
         service.loaded,
@@ -189,18 +191,6 @@ def _prompt(prompt: str | list[int], service: Service) -> Prompt:
     if wrong := next((token for token in prompt if token >= vocabulary), None):
         raise invalid(f"prompt: {wrong} is no token of this model.", "prompt")
     return Prompt(tokens=tuple(prompt))
-
-
-async def _gaps(body: CompletionBody, service: Service) -> tuple[list[Prompt], tuple[str, ...]]:
-    texts = [prompt for prompt in body.prompts if isinstance(prompt, str)]
-    if len(texts) < len(body.prompts):
-        raise invalid("With a suffix the prompt is a text.", "prompt")
-    marks = await service.marks()
-    gaps = [gap_of(text, body.suffix or "", marks) for text in texts]
-    known = [gap for gap in gaps if gap is not None]
-    if not known:
-        raise invalid(f"{service.model} has no tokens for gaps.", "suffix")
-    return [Prompt(text=gap.prompt) for gap in known], known[0].stops
 
 
 @dataclass(slots=True)

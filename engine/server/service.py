@@ -21,8 +21,9 @@ from engine.server.answers import (
     choices,
     kept_alive,
 )
-from engine.server.errors import Refusal, crowded, not_loaded, of_failure
+from engine.server.errors import Refusal, crowded, invalid, not_loaded, of_failure
 from engine.server.exchange import Call, Json, Reply, json_reply, stream_reply
+from engine.server.fim import Gap, gap_of
 from engine.server.link import EngineFailed
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
@@ -91,9 +92,13 @@ class Service:
             raise not_loaded()
         return self.pair.name
 
-    async def marks(self) -> frozenset[str]:
-        """The names of special and added tokens. Raises Refusal while nothing is loaded."""
-        return (await self.texts()).marks
+    async def gap(self, before: str, after: str) -> Gap:
+        """The prompt that fills a gap between two texts. Raises Refusal."""
+        gap = gap_of(before, after, (await self.texts()).marks)
+        if gap is None:
+            message = f"{self.model} cannot fill gaps: it has no tokens for that."
+            raise invalid(message, "suffix")
+        return gap
 
     async def reply(
         self,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from engine.server.bodies import Body, Object, named
 from engine.server.errors import invalid
@@ -55,31 +55,43 @@ class Mode(Body):
 
 def _choice(value: Any) -> Any:
     """A choice in the notation of any dialect, as a `Mode` or a `Named`."""
-    if isinstance(value, str):
-        return {"mode": "required" if value == "any" else value}
     match value:
+        case Named() | Mode():
+            return value.model_dump()
+        case str():
+            return {"mode": "required" if value == "any" else value}
         case {"type": "function" | "custom" | "tool"}:
-            return value.get("function", value)
+            function = value.get("function")
+            return function if isinstance(function, dict) else {"name": None, **value}
         case {"type": "allowed_tools", **rest}:
             given = rest.get("allowed_tools", rest)
             if not isinstance(given, dict):
-                return given
+                return {"mode": given}
             tools = given.get("tools")
             allowed = [_name_in(tool) for tool in tools] if isinstance(tools, list) else []
             return {"allowed": allowed, "mode": given.get("mode")}
         case {"type": kind}:
             return {**value, "mode": "required" if kind == "any" else kind}
-    return value
+        case _:
+            return {"mode": value}
 
 
 def _name_in(tool: Any) -> Any:
-    return tool.get("function", tool).get("name") if isinstance(tool, dict) else tool
+    match tool:
+        case {"function": {"name": name}} | {"name": name}:
+            return name
+        case _:
+            return tool
 
 
 class ChoiceFields(Body):
     """The choice among the tools."""
 
-    tool_choice: Annotated[Named | Mode, BeforeValidator(_choice)] = Mode(mode="auto")
+    tool_choice: Annotated[
+        Annotated[Named, Tag("Named")] | Annotated[Mode, Tag("Mode")],
+        Discriminator(lambda choice: "Mode" if "mode" in choice else "Named"),
+        BeforeValidator(_choice),
+    ] = Mode(mode="auto")
 
     @property
     def choice(self) -> str:

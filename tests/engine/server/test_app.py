@@ -1,8 +1,11 @@
-"""Paths, methods and headers, whatever is asked there."""
+"""Paths, methods and headers, whatever is asked there; models by all their names."""
+
+import json
 
 import pytest
 
-from tests.support.engine.asking import asking, run
+from engine.server.app import ROUTES
+from tests.support.engine.asking import asking, events, run
 
 
 @pytest.mark.parametrize(
@@ -10,62 +13,176 @@ from tests.support.engine.asking import asking, run
     ["/", "/health", "/v1/health", "/health/", "/v1/health/?", "/v1", "/?x=1", "//v1//health"],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_path_is_found_however_it_is_written(path: str, method: str) -> None:
-    async def ask() -> None:
+async def test_a_path_is_found_however_it_is_written(path, method):
+    async with asking() as (client, _):
+        response = await client.request(method, path)
+        assert response.status_code == 200
+        assert (response.content == b"") == (method == "HEAD")
+
+
+async def test_a_path_that_is_not_there_and_a_method_that_is_not():
+    async with asking() as (client, _):
+        missing = await client.get("/v1/nothing")
+        assert missing.status_code == 404
+        assert missing.json()["error"]["code"] == "not_found"
+        wrong = await client.delete("/health")
+        assert wrong.status_code == 405
+        assert wrong.headers["allow"] == "GET, HEAD"
+
+
+async def test_what_other_servers_have_says_what_is_missing():
+    async with asking() as (client, _):
+        for path, word in (
+            ("/v1/embeddings", "embeddings"),
+            ("/v1/images/generations", "images"),
+            ("/v1/audio/transcriptions", "sounds"),
+            ("/v1/responses/resp_1", "stored"),
+        ):
+            response = await client.post(path, json={"input": "a"})
+            assert response.status_code == 404
+            assert word in response.json()["error"]["message"]
+
+
+async def test_a_body_may_begin_with_a_byte_order_mark():
+    async with asking() as (client, _):
+        body = b'\xef\xbb\xbf{"messages": [{"role": "user", "content": "a"}]}'
+        headers = {"content-type": "application/json"}
+        response = await client.post("/v1/chat/completions", content=body, headers=headers)
+        assert response.status_code == 200
+
+
+async def test_health_says_whether_something_is_loaded():
+    async with asking(target="") as (client, _):
+        response = await client.get("/health")
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "3"
+        assert response.headers["x-should-retry"] == "true"
+
+
+READ = ["/", "/health", "/models", "/models/*"]
+READ += ["/api/tags", "/api/ps", "/api/version"]
+WRITTEN = ["/chat/completions", "/completions", "/responses", "/messages", "/messages/count_tokens"]
+WRITTEN += ["/api/chat", "/api/generate", "/api/show"]
+
+
+def test_each_path_takes_its_method_below_v1_too():
+    async def ask():
         async with asking() as (client, _):
-            response = await client.request(method, path)
-            assert response.status_code == 200
-            assert (response.content == b"") == (method == "HEAD")
+            for allowed, paths in (("GET, HEAD", READ), ("POST", WRITTEN)):
+                for path in (*paths, *(f"/v1{path}" for path in paths)):
+                    refused = await client.put(path, json={})
+                    assert (refused.status_code, refused.headers["allow"]) == (405, allowed), path
 
     run(ask())
+    assert {*ROUTES} == {*READ, *WRITTEN}
 
 
-def test_a_path_that_is_not_there_and_a_method_that_is_not() -> None:
-    async def ask() -> None:
-        async with asking() as (client, _):
-            missing = await client.get("/v1/nothing")
-            assert missing.status_code == 404
-            assert missing.json()["error"]["code"] == "not_found"
-            wrong = await client.delete("/health")
-            assert wrong.status_code == 405
-            assert wrong.headers["allow"] == "GET, HEAD"
-
-    run(ask())
+CHAT = "/v1/chat/completions"
+BODY = {"messages": [{"role": "user", "content": "hello you"}]}
 
 
-def test_what_other_servers_have_says_what_is_missing() -> None:
-    async def ask() -> None:
-        async with asking() as (client, _):
-            for path, word in (
-                ("/v1/embeddings", "embeddings"),
-                ("/v1/images/generations", "images"),
-                ("/v1/audio/transcriptions", "sounds"),
-                ("/v1/responses/resp_1", "stored"),
-            ):
-                response = await client.post(path, json={"input": "a"})
-                assert response.status_code == 404
-                assert word in response.json()["error"]["message"]
-
-    run(ask())
-
-
-def test_a_body_may_begin_with_a_byte_order_mark() -> None:
-    async def ask() -> None:
-        async with asking() as (client, _):
-            body = b'\xef\xbb\xbf{"messages": [{"role": "user", "content": "a"}]}'
-            headers = {"content-type": "application/json"}
-            response = await client.post("/v1/chat/completions", content=body, headers=headers)
-            assert response.status_code == 200
-
-    run(ask())
+async def test_models_have_the_shape_that_the_client_reads():
+    async with asking() as (client, _):
+        for path in ("/v1/models", "/models/", "/v1/models?", "/v1/models?limit=1000"):
+            listed = (await client.get(path)).json()
+            (model,) = listed["data"]
+            assert (listed["object"], model["id"], model["object"]) == ("list", "tiny", "model")
+            assert model["max_model_len"] == model["context_length"] == 4096
+        headers = {"anthropic-version": "2023-06-01"}
+        listed = (await client.get("/v1/models", headers=headers)).json()
+        (model,) = listed["data"]
+        assert (model["type"], model["id"], listed["has_more"]) == ("model", "tiny", False)
+        assert listed["first_id"] == listed["last_id"] == "tiny"
+        for name in ("tiny", "tiny:latest", "gpt-4/x"):  # which all are answered
+            for path in (f"/v1/models/{name}", f"/models/{name}/"):
+                assert (await client.get(path)).json()["id"] == "tiny"
+                assert (await client.get(path, headers=headers)).json()["type"] == "model"
 
 
-def test_health_says_whether_something_is_loaded() -> None:
-    async def ask() -> None:
-        async with asking(target="") as (client, _):
-            response = await client.get("/health")
-            assert response.status_code == 503
-            assert response.headers["retry-after"] == "3"
-            assert response.headers["x-should-retry"] == "true"
+async def test_a_model_of_another_name_is_answered_by_the_one_that_is_there():
+    async with asking() as (client, _):
+        for name in ("gpt-5", "claude-sonnet", "", None):
+            response = await client.post(CHAT, json={**BODY, "model": name})
+            assert response.json()["model"] == "tiny"
+        streamed = await client.post(CHAT, json={**BODY, "model": "x", "stream": True})
+        assert {chunk["model"] for _, chunk in events(streamed)[:-1]} == {"tiny"}
 
-    run(ask())
+
+async def test_while_nothing_is_loaded_there_are_no_models():
+    async with asking(target="") as (client, _):
+        assert (await client.get("/v1/models")).json()["data"] == []
+        response = await client.post(CHAT, json=BODY)
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "model_not_ready"
+
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 10,
+    "max_position_embeddings": 64, "quantization": {"bits": 4, "group_size": 32},
+}  # fmt: skip
+
+
+def answered(method, path, target, **body):
+    async def ask():
+        async with asking(target=target) as (client, _):
+            response = await client.request(method, f"/api/{path}", json=body or None)
+            return response.status_code, response.json()
+
+    return run(ask())
+
+
+def model(folder, template=""):
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "chat_template.jinja").write_text(template)
+    return str(folder)
+
+
+def test_what_is_loaded_is_listed(tmp_path):
+    target = model(tmp_path / "tiny-4bit")
+    _, listed = answered("GET", "tags", target)
+    (one,) = listed["models"]
+    assert one["name"] == one["model"] == "tiny-4bit"
+    _, running = answered("GET", "ps", target)
+    (same,) = running["models"]
+    assert same["context_length"] == 4096
+    assert one.items() <= same.items()
+    for path in ("tags", "ps"):
+        assert answered("GET", path, "") == (200, {"models": []})
+
+
+def test_a_model_is_described(tmp_path):
+    target = model(tmp_path / "tiny-4bit", "<think></think> {{ messages }}")
+    for name in ({"model": "tiny-4bit"}, {"name": "tiny-4bit:latest"}):
+        status, found = answered("POST", "show", target, **name)
+        assert status == 200
+        assert found["capabilities"] == ["completion", "tools", "thinking"]
+        assert found["template"] == "<think></think> {{ messages }}"
+        assert found["model_info"]["llama.context_length"] == 4096
+        assert found["parameters"] == "num_ctx 4096"
+        assert found["details"]["family"] == "llama"
+        assert found["details"]["quantization_level"] == "Q4"
+    assert answered("POST", "show", target, system="x")[0] == 400
+
+
+def test_a_folder_that_cannot_be_read_is_listed_all_the_same():
+    _, listed = answered("GET", "tags", "/models/tiny")
+    assert [one["size"] for one in listed["models"]] == [0]
+
+
+def test_the_version_is_one_that_clients_compare():
+    _, found = answered("GET", "version", "/models/tiny")
+    assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3
+
+
+def test_what_has_no_counterpart_says_what_is_missing():
+    for method, path, word in (
+        ("POST", "embed", "embeddings"),
+        ("POST", "embeddings", "embeddings"),
+        ("POST", "pull", "slipstream models"),
+        ("DELETE", "delete", "slipstream models"),
+        ("POST", "create", "slipstream models"),
+    ):
+        status, error = answered(method, path, "/models/tiny", model="x")
+        assert (status, word in error["error"]) == (404, True)

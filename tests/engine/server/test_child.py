@@ -1,7 +1,6 @@
 """The engine as a child: loaded, killed, started again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,23 +12,17 @@ from engine.server.child import EngineChild
 from engine.server.link import EngineLink
 from engine.server.pool import Pair
 from models.errors import Problem
-from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOST, command, newest_child
 
 TINY = "/models/tiny"
 HELLO = Prompt(text="hello")
 LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
+SCRIPTED = command()
 
 
 @asynccontextmanager
-async def engine(
-    target: str = TINY,
-    *,
-    macs: Macs | None = None,
-    command: Sequence[str] = command(),
-    hangs_seconds: float = 60.0,
-) -> AsyncIterator[tuple[EngineLink, list[str]]]:
-    deaths: list[str] = []
+async def engine(target=TINY, *, macs=None, command=SCRIPTED, hangs_seconds=60.0):
+    deaths = []
     link = EngineLink()
     load = Load("l", target, macs=macs or Macs())
     child = EngineChild(
@@ -40,7 +33,7 @@ async def engine(
         hangs_seconds=hangs_seconds,
         report=deaths.append,
     )
-    loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loaded = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(child.run(loaded))
     try:
         await asyncio.wait((running, loaded), return_when=asyncio.FIRST_COMPLETED)
@@ -53,121 +46,97 @@ async def engine(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def said(link: EngineLink, prompt: Prompt) -> str:
+async def said(link, prompt):
     async with link.generate(prompt, Request()) as events:
         return "".join([event.delta async for event in events if isinstance(event, Text)])
 
 
-def test_it_is_loaded_and_answers() -> None:
-    async def ask() -> None:
-        async with engine() as (link, deaths):
-            assert link.loaded is not None
-            assert link.loaded.target == "/models/tiny"
-            assert await said(link, HELLO) == "You said: hello "
-            assert not deaths
-
-    run(ask())
+async def test_it_is_loaded_and_answers():
+    async with engine() as (link, deaths):
+        assert link.loaded is not None
+        assert link.loaded.target == "/models/tiny"
+        assert await said(link, HELLO) == "You said: hello "
+        assert not deaths
 
 
-def test_it_is_ended_and_started_again() -> None:
-    async def ask() -> None:
-        pair = Pair(link := EngineLink(), EngineChild(link, Load("l", TINY), command=command()))
-        for _ in range(2):
-            await pair.start()
-            assert (pair.state, await said(link, HELLO)) == ("loaded", "You said: hello ")
-            async with link.generate(LONG, Request()) as events:
-                await anext(events)
-                await pair.stop()
-                assert isinstance([event async for event in events][-1], Done | Failed)
-            assert pair.state == "not loaded"
-
-    run(ask())
+async def test_it_is_ended_and_started_again():
+    pair = Pair(link := EngineLink(), EngineChild(link, Load("l", TINY), command=command()))
+    for _ in range(2):
+        await pair.start()
+        assert (pair.state, await said(link, HELLO)) == ("loaded", "You said: hello ")
+        async with link.generate(LONG, Request()) as events:
+            await anext(events)
+            await pair.stop()
+            assert isinstance([event async for event in events][-1], Done | Failed)
+        assert pair.state == "not loaded"
 
 
-def test_a_pair_that_cannot_be_loaded_is_a_problem() -> None:
-    async def ask() -> None:
-        with pytest.raises(Problem) as caught:
-            async with engine("nowhere"):
-                pass
-        assert caught.value.message == "There is no such model."
-        assert caught.value.remedy == "Choose another."
-
-    run(ask())
+async def test_a_pair_that_cannot_be_loaded_is_a_problem():
+    with pytest.raises(Problem) as caught:
+        async with engine("nowhere"):
+            pass
+    assert caught.value.message == "There is no such model."
+    assert caught.value.remedy == "Choose another."
 
 
 @pytest.mark.parametrize("line", ['{"event": "ready", "protocol": 1}', "hello", "{}"])
-def test_a_program_that_is_no_engine_is_a_problem(line: str) -> None:
-    async def ask() -> None:
-        with pytest.raises(Problem):
-            async with engine(command=("sh", "-c", f"echo '{line}'; exec cat >&2")):
-                pass
-
-    run(ask())
+async def test_a_program_that_is_no_engine_is_a_problem(line):
+    with pytest.raises(Problem):
+        async with engine(command=("sh", "-c", f"echo '{line}'; exec cat >&2")):
+            pass
 
 
-def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
-    async def ask() -> None:
-        async with engine() as (link, deaths):
-            async with link.generate(LONG, Request()) as events:
-                await anext(events)
-                newest_child().kill()
-                last = [event async for event in events][-1]
-            assert isinstance(last, Failed)
-            assert last.cause == "engine"
-            while link.loaded is None:
-                await asyncio.sleep(0.01)
-            assert link.loaded.target == "/models/tiny"
-            assert await said(link, HELLO) == "You said: hello "
-            assert len(deaths) == 1
-
-    run(ask())
+async def test_after_a_death_it_is_there_again_with_the_same_pair():
+    async with engine() as (link, deaths):
+        async with link.generate(LONG, Request()) as events:
+            await anext(events)
+            newest_child().kill()
+            last = [event async for event in events][-1]
+        assert isinstance(last, Failed)
+        assert last.cause == "engine"
+        while link.loaded is None:
+            await asyncio.sleep(0.01)
+        assert link.loaded.target == "/models/tiny"
+        assert await said(link, HELLO) == "You said: hello "
+        assert len(deaths) == 1
 
 
-def test_an_engine_that_hangs_is_killed_and_is_there_again() -> None:
-    async def ask() -> None:
-        async with engine(hangs_seconds=1.0) as (link, deaths):
-            first = newest_child()
-            async with link.generate(LONG, Request()) as events:
-                last = [event async for event in events][-1]
-            assert isinstance(last, Failed)
-            assert last.cause == "engine"
-            while link.loaded is None:
-                await asyncio.sleep(0.01)
-            assert await said(link, HELLO) == "You said: hello "
-            assert newest_child() != first
-            assert len(deaths) == 1
-
-    run(ask())
+async def test_an_engine_that_hangs_is_killed_and_is_there_again():
+    async with engine(hangs_seconds=1.0) as (link, deaths):
+        first = newest_child()
+        async with link.generate(LONG, Request()) as events:
+            last = [event async for event in events][-1]
+        assert isinstance(last, Failed)
+        assert last.cause == "engine"
+        while link.loaded is None:
+            await asyncio.sleep(0.01)
+        assert await said(link, HELLO) == "You said: hello "
+        assert newest_child() != first
+        assert len(deaths) == 1
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_slow_or_has_nothing_to_do_does_not_hang() -> None:
-    async def ask() -> None:
-        async with engine(hangs_seconds=2.0) as (link, deaths):
-            first = newest_child()
-            await asyncio.sleep(3.0)
-            slow = Prompt(text='{"say": ["a", "b", "c", "d", "e"], "delay": 0.6}')
-            assert await said(link, slow) == "abcde"
-            assert (newest_child(), deaths) == (first, [])
-
-    run(ask())
+async def test_an_engine_that_is_slow_or_has_nothing_to_do_does_not_hang():
+    async with engine(hangs_seconds=2.0) as (link, deaths):
+        first = newest_child()
+        await asyncio.sleep(3.0)
+        slow = Prompt(text='{"say": ["a", "b", "c", "d", "e"], "delay": 0.6}')
+        assert await said(link, slow) == "abcde"
+        assert (newest_child(), deaths) == (first, [])
 
 
-def test_a_lost_mac_is_named_and_all_of_them_are_led_again() -> None:
-    async def ask() -> None:
-        async with engine(macs=Macs("/two.json")) as (link, deaths):
-            states: list[list[str]] = []
-            link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
-            prompt = Prompt(text='{"say": ["a"], "then": "lose"}')
-            async with link.generate(prompt, Request()) as events:
-                last = [event async for event in events][-1]
-            assert isinstance(last, Failed)
-            assert (last.message, last.remedy) == LOST
-            while not states or link.loaded is None:
-                await asyncio.sleep(0.01)
-            assert link.loaded.macs == Macs("/two.json")
-            assert states == [["ready", "ready"]]
-            assert await said(link, HELLO) == "You said: hello "
-            assert [LOST[0] in death for death in deaths] == [True]
-
-    run(ask())
+async def test_a_lost_mac_is_named_and_all_of_them_are_led_again():
+    async with engine(macs=Macs("/two.json")) as (link, deaths):
+        states = []
+        link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
+        prompt = Prompt(text='{"say": ["a"], "then": "lose"}')
+        async with link.generate(prompt, Request()) as events:
+            last = [event async for event in events][-1]
+        assert isinstance(last, Failed)
+        assert (last.message, last.remedy) == LOST
+        while not states or link.loaded is None:
+            await asyncio.sleep(0.01)
+        assert link.loaded.macs == Macs("/two.json")
+        assert states == [["ready", "ready"]]
+        assert await said(link, HELLO) == "You said: hello "
+        assert [LOST[0] in death for death in deaths] == [True]

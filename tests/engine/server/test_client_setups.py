@@ -15,7 +15,7 @@ SETUPS = {
 }
 
 
-def test_each_names_the_address_and_leaves_nothing_open() -> None:
+def test_each_names_the_address_and_leaves_nothing_open():
     in_a_terminal = {"Aider", "Codex", "Claude Code", "OpenCode", "Qwen Code"}
     assert {"Zed", "Continue", "Xcode", "Programs for Ollama"} | in_a_terminal == set(SETUPS)
     for setup in SETUPS.values():
@@ -24,7 +24,7 @@ def test_each_names_the_address_and_leaves_nothing_open() -> None:
         assert setup.where
 
 
-def test_files_can_be_read() -> None:
+def test_files_can_be_read():
     zed = json.loads("{" + SETUPS["Zed"].lines + "}")
     slipstream = zed["language_models"]["openai_compatible"]["Slipstream"]
     assert slipstream["api_url"] == ADDRESS + "/v1"
@@ -34,7 +34,7 @@ def test_files_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("program", ["claude", "codex", "opencode", "aider", "qwen"])
-def test_the_lines_are_the_settings_of_the_agent(program: str) -> None:
+def test_the_lines_are_the_settings_of_the_agent(program):
     agent = agents(Server(ADDRESS, 'it\'s a "model"', "sk 1", 512))[program]
     variables = [f"{name}={value}" for name, value in agent.variables.items()]
     lines = agent.lines.replace("\\\n", "")
@@ -43,7 +43,7 @@ def test_the_lines_are_the_settings_of_the_agent(program: str) -> None:
     assert program in agent.install
 
 
-def test_settings_in_json_can_be_read() -> None:
+def test_settings_in_json_can_be_read():
     agent = agents(Server(ADDRESS, 'a "model"', "sk-1", 512))["opencode"]
     settings = json.loads(agent.variables["OPENCODE_CONFIG_CONTENT"])
     name, _, model = settings["model"].partition("/")

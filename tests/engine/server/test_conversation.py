@@ -1,7 +1,6 @@
 """Conversations that templates would refuse."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.support.engine.asking import asking, run
 CALL = ToolCall("call_1", "read", "{}")
 
 
-def test_what_is_in_order_stays_as_it_is() -> None:
+def test_what_is_in_order_stays_as_it_is():
     messages = (
         ChatMessage("system", "Be brief."),
         ChatMessage("user", "Hi"),
@@ -25,7 +24,7 @@ def test_what_is_in_order_stays_as_it_is() -> None:
     assert in_order(messages) == messages
 
 
-def test_the_parts_of_a_reply_become_one() -> None:
+def test_the_parts_of_a_reply_become_one():
     messages = [
         ChatMessage("system", "a"),
         ChatMessage("system", ""),
@@ -40,7 +39,7 @@ def test_the_parts_of_a_reply_become_one() -> None:
     assert in_order(messages) == (*messages[:5], reply)
 
 
-def test_calls_and_results_without_ids_get_them() -> None:
+def test_calls_and_results_without_ids_get_them():
     calls = (ToolCall("", "read", "{}"), ToolCall("", "write", "{}"), ToolCall("", "read", "{}"))
     named, last, second = in_order(
         [
@@ -57,7 +56,7 @@ def test_calls_and_results_without_ids_get_them() -> None:
     assert [named.name, last.name, second.name] == ["write", "read", "read"]
 
 
-def test_arguments_are_an_object_whatever_a_model_wrote() -> None:
+def test_arguments_are_an_object_whatever_a_model_wrote():
     for value, text in (
         ('{"a": 1}', '{"a": 1}'),
         ({"a": "ä"}, '{"a": "ä"}'),
@@ -70,7 +69,7 @@ def test_arguments_are_an_object_whatever_a_model_wrote() -> None:
         assert arguments_of(value) == text
 
 
-def test_results_of_several_calls_stay_apart() -> None:
+def test_results_of_several_calls_stay_apart():
     calls = (CALL, ToolCall("call_2", "write", "{}"))
     messages = [
         ChatMessage("assistant", "", tool_calls=calls),
@@ -81,7 +80,7 @@ def test_results_of_several_calls_stay_apart() -> None:
     assert named == [("one", "read"), ("two", "write")]
 
 
-def test_a_late_system_message_stays_where_it_is() -> None:
+def test_a_late_system_message_stays_where_it_is():
     # In front, it would void the cache of everything behind it.
     front = [ChatMessage("system", "a"), ChatMessage("user", "b")]
     late = ChatMessage("system", "late")
@@ -97,7 +96,7 @@ WHOLE = "party \ufffd (cut)"
 NEWEST = {"role": "user", "content": "Go on."}
 
 
-async def asked_with(path: str, body: dict[str, Any]) -> tuple[ChatMessage, ...]:
+async def asked_with(path, body):
     """The messages that the engine is asked with for a body, as JSON escapes it."""
     async with asking() as (client, host):
         headers = {"content-type": "application/json"}
@@ -107,23 +106,23 @@ async def asked_with(path: str, body: dict[str, Any]) -> tuple[ChatMessage, ...]
         return generate.prompt.messages
 
 
-def chat(*past: Any) -> tuple[str, dict[str, Any]]:
+def chat(*past):
     return "/v1/chat/completions", {"messages": [*past, NEWEST]}
 
 
-def anthropic(*past: Any) -> tuple[str, dict[str, Any]]:
+def anthropic(*past):
     return "/v1/messages", {"messages": [*past, NEWEST], "max_tokens": 9}
 
 
-def responses(*past: Any) -> tuple[str, dict[str, Any]]:
+def responses(*past):
     return "/v1/responses", {"input": [*past, NEWEST]}
 
 
-def ollama(*past: Any) -> tuple[str, dict[str, Any]]:
+def ollama(*past):
     return "/api/chat", {"messages": [*past, NEWEST], "stream": False}
 
 
-def called(arguments: Any, **more: Any) -> dict[str, Any]:
+def called(arguments, **more):
     return {
         "id": "a",
         "type": "function",
@@ -139,7 +138,7 @@ OUTPUT = {"type": "function_call_output", "call_id": "a"}
 
 
 @pytest.mark.parametrize("dialect", [chat, anthropic, responses, ollama])
-def test_half_a_character_costs_no_request(dialect: Any) -> None:
+def test_half_a_character_costs_no_request(dialect):
     texts = {
         chat: [
             {
@@ -171,20 +170,20 @@ def test_half_a_character_costs_no_request(dialect: Any) -> None:
     str(messages).encode()
 
 
-def said(content: Any = None, /, **more: Any) -> dict[str, Any]:
+def said(content=None, /, **more):
     return {"role": "assistant", "content": content, **more}
 
 
-def calling(call: Any) -> dict[str, Any]:
+def calling(call):
     return said(tool_calls=call)
 
 
-def block(**more: Any) -> dict[str, Any]:
+def block(**more):
     return said([USE | more])
 
 
 NAN = float("nan")
-PAST: dict[Any, tuple[tuple[Any, str, str], ...]] = {
+PAST = {
     # what is past, its role, and a part of it
     chat: (
         (said(5), "assistant", "5"),
@@ -253,35 +252,29 @@ PAST: dict[Any, tuple[tuple[Any, str, str], ...]] = {
 
 
 @pytest.mark.parametrize("dialect", [chat, anthropic, responses, ollama])
-def test_nothing_that_is_past_is_judged(dialect: Any) -> None:
-    async def ask() -> None:
-        for past, role, part in PAST[dialect]:
-            first, *_ = await asked_with(*dialect(past, {"role": "user", "content": "And?"}))
-            assert (first.role, part in str(first)) == (role, True), (past, first)
-
-    run(ask())
+async def test_nothing_that_is_past_is_judged(dialect):
+    for past, role, part in PAST[dialect]:
+        first, *_ = await asked_with(*dialect(past, {"role": "user", "content": "And?"}))
+        assert (first.role, part in str(first)) == (role, True), (past, first)
 
 
-def test_only_the_newest_question_is_refused() -> None:
-    async def ask() -> None:
-        async with asking() as (client, _):
-            for dialect, message, param in (
-                (chat, {"role": "wizard", "content": "x"}, "messages[1].role"),
-                (chat, {"role": "user", "content": {"a": 1}}, "messages[1].content"),
-                (chat, {"role": "user", "content": [{"type": "input_audio"}]}, "content[0].type"),
-                (responses, {"type": "item_reference", "id": "msg_1"}, "input[1]"),
-                (anthropic, {"role": "tool", "content": "x"}, "messages[1].role"),
-                (ollama, {"role": "wizard"}, "messages[1].role"),
-            ):
-                path, body = dialect()
-                (body.get("messages") or body["input"]).append(message)
-                response = await client.post(path, json=body)
-                assert response.status_code == 400, message
-                assert param in response.text
-
-    run(ask())
+async def test_only_the_newest_question_is_refused():
+    async with asking() as (client, _):
+        for dialect, message, param in (
+            (chat, {"role": "wizard", "content": "x"}, "messages[1].role"),
+            (chat, {"role": "user", "content": {"a": 1}}, "messages[1].content"),
+            (chat, {"role": "user", "content": [{"type": "input_audio"}]}, "content[0].type"),
+            (responses, {"type": "item_reference", "id": "msg_1"}, "input[1]"),
+            (anthropic, {"role": "tool", "content": "x"}, "messages[1].role"),
+            (ollama, {"role": "wizard"}, "messages[1].role"),
+        ):
+            path, body = dialect()
+            (body.get("messages") or body["input"]).append(message)
+            response = await client.post(path, json=body)
+            assert response.status_code == 400, message
+            assert param in response.text
 
 
-def test_a_long_history_is_not_judged_by_its_length() -> None:
+def test_a_long_history_is_not_judged_by_its_length():
     path, body = chat(*[{"role": "user", "content": "a"}] * 5000)
     assert len(run(asked_with(path, body))) == 5001

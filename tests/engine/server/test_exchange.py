@@ -1,16 +1,12 @@
 """Answers on their way: whole for every reader of lines, in every dialect."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.process.protocol import Generate
 from engine.server.exchange import to_json
 from tests.support.engine.asking import asking, run
-from tests.support.engine.scripted_host import Step, script
+from tests.support.engine.scripted_host import script
 
 ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of lines, for Python's str.splitlines
 SAID = "".join(f"a{end}" for end in ENDS)
@@ -19,7 +15,7 @@ CALL = json.dumps({"name": "f", "arguments": {"x": SAID}}, ensure_ascii=False)
 HALF = r'{"name": "f", "arguments": {"x": "\ud83d"}}'
 TEMPLATE = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
 HELLO = [{"role": "user", "content": "hello"}]
-BODIES: dict[str, dict[str, Any]] = {
+BODIES = {
     "/v1/chat/completions": {"messages": HELLO, "tools": [{"type": "function", "function": TOOL}]},
     "/v1/completions": {"prompt": "hello"},
     "/v1/responses": {"input": "hello", "tools": [{"type": "custom", "name": "f"}]},
@@ -29,11 +25,11 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-def answered(path: str, target: str, *texts: str, stream: bool) -> str:
-    def play(command: Generate) -> Iterator[Step]:
+def answered(path, target, *texts, stream):
+    def play(command):
         return script(*texts, id=command.id, request=command.request)
 
-    async def ask() -> str:
+    async def ask():
         async with asking(play, target=target) as (client, _):
             response = await client.post(path, json=BODIES[path] | {"stream": stream})
             assert response.status_code == 200, response.text
@@ -42,7 +38,7 @@ def answered(path: str, target: str, *texts: str, stream: bool) -> str:
     return run(ask())
 
 
-def values(text: str) -> list[Any]:
+def values(text):
     """The values in the lines of a response."""
     lines = [line.removeprefix("data: ") for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith((":", "event: ", "[DONE]"))]
@@ -50,7 +46,7 @@ def values(text: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_every_line_of_an_answer_is_whole(path: str, tmp_path: Path) -> None:
+def test_every_line_of_an_answer_is_whole(path, tmp_path):
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     raw = path in ("/v1/completions", "/api/generate")
     call = () if raw else ("<tool_call>\n", CALL, "\n</tool_call>")
@@ -63,13 +59,13 @@ def test_every_line_of_an_answer_is_whole(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages", "/api/chat"])
-def test_half_a_character_in_a_call_costs_no_answer(path: str, tmp_path: Path) -> None:
+def test_half_a_character_in_a_call_costs_no_answer(path, tmp_path):
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     call = ("<tool_call>\n", HALF, "\n</tool_call>")
     text = answered(path, str(tmp_path), *call, stream=False)
     assert "\ufffd" in str(values(text))
 
 
-def test_what_json_is_sent_is_read_as_the_same() -> None:
+def test_what_json_is_sent_is_read_as_the_same():
     assert json.loads(to_json({SAID: [SAID, 1]})) == {SAID: [SAID, 1]}
     assert json.loads(to_json("a\ud83db")) == "a\ufffdb"

@@ -1,14 +1,12 @@
 """The file of the API key."""
 
-from pathlib import Path
-
 import pytest
 
 from engine.server.keys import default_key_file, read_key
 from models.errors import Problem
 
 
-def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path):
     path = tmp_path / "folder" / "key"
     key = read_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -18,7 +16,7 @@ def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_can_read_is_refused(tmp_path, mode):
     path = tmp_path / "key"
     read_key(path)
     path.chmod(mode)
@@ -28,7 +26,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> No
 
 
 @pytest.mark.parametrize("text", ["", "short", "two words in a line", "ab\x00cd" * 9, "ü" * 30])
-def test_a_file_without_a_key_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_key_is_refused(tmp_path, text):
     path = tmp_path / "key"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
@@ -36,19 +34,17 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, text: str) -> None:
         read_key(path)
 
 
-def test_a_folder_is_no_key(tmp_path: Path) -> None:
+def test_a_folder_is_no_key(tmp_path):
     with pytest.raises(Problem):
         read_key(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(Problem):
         read_key(tmp_path / "file" / "key")
 
 
-def test_without_a_name_it_is_in_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_name_it_is_in_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     assert default_key_file().parent == tmp_path

@@ -3,13 +3,12 @@
 import asyncio
 import json
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from engine.process.protocol import Generate, Load
+from engine.process.protocol import Load
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
@@ -18,20 +17,20 @@ from engine.server.pool import Pair, Pool
 from engine.server.service import Service
 from engine.server.serving import Serving, bound
 from tests.support.engine.asking import Listening, listening, run
-from tests.support.engine.scripted_host import ScriptedHost, Step, command, newest_child, script
+from tests.support.engine.scripted_host import ScriptedHost, command, newest_child, script
 
 PLAN = json.dumps({"say": ["word "] * 40, "delay": 0.005})
 
 
-def slowly(command: Generate) -> Iterator[Step]:
+def slowly(command):
     return script(*["more "] * 100_000, id=command.id, delay=0.002)
 
 
 @pytest.mark.parametrize("clients", [30, pytest.param(200, marks=pytest.mark.slow)])
-def test_clients_that_vanish_leave_nothing_behind(clients: int) -> None:
+def test_clients_that_vanish_leave_nothing_behind(clients):
     chance = random.Random(clients)
 
-    async def vanish(server: Listening) -> None:
+    async def vanish(server):
         request = server.request(
             {
                 "messages": [{"role": "user", "content": "hello"}],
@@ -46,13 +45,13 @@ def test_clients_that_vanish_leave_nothing_behind(clients: int) -> None:
                     while await reader.read(1000):
                         pass
 
-    async def ask() -> None:
+    async def ask():
         async with listening(slowly) as server:
             process = psutil.Process()
             tasks, files = len(asyncio.all_tasks()), process.num_fds()
             some = asyncio.Semaphore(40)
 
-            async def one() -> None:
+            async def one():
                 async with some:
                     await vanish(server)
 
@@ -70,13 +69,13 @@ def test_clients_that_vanish_leave_nothing_behind(clients: int) -> None:
 
 
 @pytest.mark.parametrize("deaths", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(deaths: int) -> None:
-    async def ask() -> None:
+def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(deaths):
+    async def ask():
         link = EngineLink()
         child = EngineChild(
             link, Load("l", "/models/tiny"), command=command(), waits_seconds=(0.01,)
         )
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loaded = asyncio.get_running_loop().create_future()
         running = asyncio.create_task(child.run(loaded))
         await loaded
         sockets = bound("127.0.0.1", 0)
@@ -88,7 +87,7 @@ def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(death
         over = False
         ends = {"done": 0, "error": 0, "refused": 0}
 
-        async def client() -> None:
+        async def client():
             body = {"messages": [{"role": "user", "content": PLAN}], "stream": True}
             request = server.request(body, Connection="close")
             while not over:

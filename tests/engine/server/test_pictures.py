@@ -1,24 +1,21 @@
 """Pictures in requests: what each dialect calls them, what reaches the engine, what is refused."""
 
 import base64
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-from httpx2 import Response
 
 from engine.process.protocol import Count, Generate
-from engine.request import ChatMessage, Picture, Prompt, chat
+from engine.request import ChatMessage, chat
 from engine.server.conversation import Sent
 from engine.server.errors import Refusal
 from engine.server.pictures import MOST_PICTURES, Pictures
 from tests.support.documents.pdfs import line, pdf
 from tests.support.documents.pictures import SIZE, drawn, saved
 from tests.support.engine.asking import asking, run
-from tests.support.engine.scripted_host import Step, script
+from tests.support.engine.scripted_host import script
 
 PNG = base64.b64encode(saved(drawn(), "PNG")).decode()
 JPEG = base64.b64encode(saved(drawn("L"), "JPEG")).decode()
@@ -26,60 +23,58 @@ BROKEN = base64.b64encode(b"\0\0\0\x18ftypheic").decode()
 ADDRESS = "https://example.com/a.png"
 
 
-def url(data: str) -> str:
+def url(data):
     return data if ":" in data else f"data:image/png;base64,{data}"
 
 
-def openai(*images: str) -> tuple[str, dict[str, Any]]:
+def openai(*images):
     parts = [{"type": "image_url", "image_url": {"url": url(data)}} for data in images]
     return "/v1/chat/completions", {
         "messages": [{"role": "user", "content": [*parts, {"type": "text", "text": "See?"}]}]
     }
 
 
-def responses(*images: str) -> tuple[str, dict[str, Any]]:
+def responses(*images):
     parts = [{"type": "input_image", "image_url": url(data), "detail": "low"} for data in images]
     content = [{"type": "input_text", "text": "See?"}, *parts]
     return "/v1/responses", {"input": [{"role": "user", "content": content}]}
 
 
-def block(data: str) -> dict[str, Any]:
+def block(data):
     if ":" in data:
         return {"type": "image", "source": {"type": "url", "url": data}}
     source = {"type": "base64", "media_type": "image/png", "data": data}
     return {"type": "image", "source": source}
 
 
-def anthropic(*images: str) -> tuple[str, dict[str, Any]]:
+def anthropic(*images):
     content = [*map(block, images), {"type": "text", "text": "See?"}]
     return "/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 9}
 
 
-def ollama(*images: str) -> tuple[str, dict[str, Any]]:
+def ollama(*images):
     message = {"role": "user", "content": "See?", "images": [*images]}
     return "/api/chat", {"messages": [message], "stream": False}
 
 
-def generate(*images: str) -> tuple[str, dict[str, Any]]:
+def generate(*images):
     return "/api/generate", {"prompt": "See?", "images": [*images], "stream": False}
 
 
 DIALECTS = (openai, responses, anthropic, ollama, generate)
 
 
-def looking(command: Generate) -> Iterator[Step]:
+def looking(command):
     """Says which of the pictures are there while it answers."""
     shown = [picture for message in command.prompt.messages for picture in message.pictures]
     there = [f"{each.width} by {each.height}. " for each in shown if Path(each.path).exists()]
     return script(*there, id=command.id)
 
 
-def sent(
-    path: str, body: dict[str, Any], *, sees: bool = True
-) -> tuple[Response, list[ChatMessage]]:
+def sent(path, body, *, sees=True):
     """The response, and the messages that the engine was asked with."""
 
-    async def ask() -> tuple[Response, list[ChatMessage]]:
+    async def ask():
         async with asking(looking, sees=sees) as (client, host):
             response = await client.post(path, json=body)
             commands = (each for each in host.taken if isinstance(each, Generate | Count))
@@ -89,14 +84,14 @@ def sent(
     return run(ask())
 
 
-def complaint(response: Response) -> str:
+def complaint(response):
     error = response.json()["error"]
     return error if isinstance(error, str) else error["message"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.quick(1)
-def test_the_pictures_of_a_question_are_shown_in_order(dialect: Any) -> None:
+def test_the_pictures_of_a_question_are_shown_in_order(dialect):
     response, messages = sent(*dialect(PNG, JPEG, PNG))
     assert response.status_code == 200, response.text
     assert "48 by 32. 48 by 32. 48 by 32." in response.text
@@ -106,7 +101,7 @@ def test_the_pictures_of_a_question_are_shown_in_order(dialect: Any) -> None:
     assert messages[-1].content == "See?"
 
 
-def test_each_dialect_has_its_pictures_with_their_places() -> None:
+def test_each_dialect_has_its_pictures_with_their_places():
     places = {
         openai: "messages[0].content[0]",
         responses: "input[0].content[1]",
@@ -129,7 +124,7 @@ def test_each_dialect_has_its_pictures_with_their_places() -> None:
             assert not messages
 
 
-def test_one_that_cannot_be_read_is_refused_with_a_remedy() -> None:
+def test_one_that_cannot_be_read_is_refused_with_a_remedy():
     response, _ = sent(*openai(BROKEN))
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (400, "invalid_image")
@@ -139,7 +134,7 @@ def test_one_that_cannot_be_read_is_refused_with_a_remedy() -> None:
     )
 
 
-def test_what_cannot_be_shown_of_the_past_is_a_note() -> None:
+def test_what_cannot_be_shown_of_the_past_is_a_note():
     later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
     for sees, data, note in (
         (False, PNG, "[image: not shown, as this model cannot read it]\n\nSee?"),
@@ -151,8 +146,8 @@ def test_what_cannot_be_shown_of_the_past_is_a_note() -> None:
         assert (messages[0].content, messages[0].pictures) == (note, ())
 
 
-def test_pictures_of_results_are_shown_behind_them() -> None:
-    def result(id: str, *content: dict[str, Any]) -> dict[str, Any]:
+def test_pictures_of_results_are_shown_behind_them():
+    def result(id, *content):
         return {"type": "tool_result", "tool_use_id": id, "content": [*content]}
 
     calls = [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")]
@@ -178,116 +173,104 @@ def test_pictures_of_results_are_shown_behind_them() -> None:
     assert messages[2].content.startswith("[image: not shown")
 
 
-def test_tokens_are_counted_with_pictures() -> None:
+def test_tokens_are_counted_with_pictures():
     _, body = anthropic(PNG)
     response, messages = sent("/v1/messages/count_tokens", body)
     assert response.json() == {"input_tokens": 1}
     assert [picture.width for picture in messages[-1].pictures] == [48]
 
 
-def test_a_raw_prompt_and_a_gap_have_no_place_for_pictures() -> None:
+def test_a_raw_prompt_and_a_gap_have_no_place_for_pictures():
     for more in ({"raw": True}, {"suffix": "b"}):
         path, body = generate(PNG)
         assert sent(path, body | more)[0].status_code == 400
 
 
-def test_too_many_are_refused() -> None:
+def test_too_many_are_refused():
     response, _ = sent(*openai(*[PNG] * (MOST_PICTURES + 1)))
     assert response.json()["error"]["code"] == "too_many_images"
 
 
-def test_the_models_say_that_they_see() -> None:
-    async def ask() -> None:
-        for sees in (False, True):
-            async with asking(sees=sees) as (client, _):
-                listed = (await client.get("/v1/models")).json()["data"][0]
-                assert ("vision" in listed["capabilities"]) is sees
-                shown = await client.post("/api/show", json={"model": listed["id"]})
-                assert ("vision" in shown.json()["capabilities"]) is sees
-
-    run(ask())
+async def test_the_models_say_that_they_see():
+    for sees in (False, True):
+        async with asking(sees=sees) as (client, _):
+            listed = (await client.get("/v1/models")).json()["data"][0]
+            assert ("vision" in listed["capabilities"]) is sees
+            shown = await client.post("/api/show", json={"model": listed["id"]})
+            assert ("vision" in shown.json()["capabilities"]) is sees
 
 
-def question(data: str) -> Prompt:
+def question(data):
     return chat([ChatMessage("user", "See?", pictures=(Sent(data, place="here"),))])
 
 
-async def read(pictures: Pictures, held: AsyncExitStack, data: str = PNG) -> Picture:
+async def read(pictures, held, data=PNG):
     prompt = await pictures.shown(question(data), model="tiny", sees=True, held=held)
     return prompt.messages[0].pictures[0]
 
 
-def test_a_picture_is_read_once_and_kept_for_the_next_request() -> None:
-    async def ask() -> None:
-        pictures = Pictures()
-        for _ in range(2):
-            async with AsyncExitStack() as held:
-                picture = await read(pictures, held)
-                path = Path(picture.path)
-                written = path.stat().st_mtime_ns
-                assert path.parents[1].stat().st_mode & 0o077 == 0
+async def test_a_picture_is_read_once_and_kept_for_the_next_request():
+    pictures = Pictures()
+    for _ in range(2):
         async with AsyncExitStack() as held:
-            assert (await read(pictures, held)).path == picture.path
-            assert path.stat().st_mtime_ns == written
-        del pictures
-        assert not path.parents[1].exists()
-
-    run(ask())
-
-
-def test_pictures_that_nobody_needs_go_where_there_are_too_many() -> None:
-    async def ask() -> None:
-        pictures = Pictures(kept_bytes=0)
-        async with AsyncExitStack() as other:
-            kept = await read(pictures, other)
-            async with AsyncExitStack() as held:
-                gone = await read(pictures, held, JPEG)
-                assert Path(gone.path).exists()
-            assert not Path(gone.path).exists()
-            assert Path(kept.path).exists()
-        assert not Path(kept.path).exists()
-
-    run(ask())
+            picture = await read(pictures, held)
+            path = Path(picture.path)
+            written = path.stat().st_mtime_ns
+            assert path.parents[1].stat().st_mode & 0o077 == 0
+    async with AsyncExitStack() as held:
+        assert (await read(pictures, held)).path == picture.path
+        assert path.stat().st_mtime_ns == written
+    del pictures
+    assert not path.parents[1].exists()
 
 
-def test_a_failure_is_not_kept_and_a_lost_file_is_read_again() -> None:
-    async def ask() -> None:
-        pictures = Pictures()
-        for _ in range(2):
-            async with AsyncExitStack() as held:
-                with pytest.raises(Refusal):
-                    await read(pictures, held, ADDRESS)
+async def test_pictures_that_nobody_needs_go_where_there_are_too_many():
+    pictures = Pictures(kept_bytes=0)
+    async with AsyncExitStack() as other:
+        kept = await read(pictures, other)
         async with AsyncExitStack() as held:
-            path = Path((await read(pictures, held)).path)
-        path.unlink()
-        async with AsyncExitStack() as held:
-            assert Path((await read(pictures, held)).path).exists()
+            gone = await read(pictures, held, JPEG)
+            assert Path(gone.path).exists()
+        assert not Path(gone.path).exists()
+        assert Path(kept.path).exists()
+    assert not Path(kept.path).exists()
 
-    run(ask())
+
+async def test_a_failure_is_not_kept_and_a_lost_file_is_read_again():
+    pictures = Pictures()
+    for _ in range(2):
+        async with AsyncExitStack() as held:
+            with pytest.raises(Refusal):
+                await read(pictures, held, ADDRESS)
+    async with AsyncExitStack() as held:
+        path = Path((await read(pictures, held)).path)
+    path.unlink()
+    async with AsyncExitStack() as held:
+        assert Path((await read(pictures, held)).path).exists()
 
 
 TEXT = "Höhe,9\nBreite,8\n"
 
 
-def as_data(data: bytes, kind: str = "text/plain") -> str:
+def as_data(data, kind="text/plain"):
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def files(*parts: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def files(*parts):
     content = [*parts, {"type": "text", "text": "What?"}]
     return "/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
 
 
-def file(data: str, name: str = "") -> dict[str, Any]:
+def file(data, name=""):
     return {"type": "file", "file": {"file_data": data, "filename": name}}
 
 
-def input_file(**more: Any) -> tuple[str, dict[str, Any]]:
+def input_file(**more):
     content = [{"type": "input_file", **more}, {"type": "input_text", "text": "What?"}]
     return "/v1/responses", {"input": [{"role": "user", "content": content}]}
 
 
-def document(source: Any, kind: str = "document", **more: Any) -> tuple[str, dict[str, Any]]:
+def document(source, kind="document", **more):
     content = [{"type": kind, "source": source, **more}, {"type": "text", "text": "What?"}]
     return "/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 9}
 
@@ -317,7 +300,7 @@ PLAIN = {"type": "base64", "media_type": "text/plain", "data": PACKED}
     ],
 )
 @pytest.mark.quick(2)
-def test_a_file_is_read_as_a_text(asked: Any, name: str) -> None:
+def test_a_file_is_read_as_a_text(asked, name):
     response, messages = sent(*asked, sees=False)
     assert response.status_code == 200, response.text
     (message,) = messages
@@ -328,7 +311,7 @@ def test_a_file_is_read_as_a_text(asked: Any, name: str) -> None:
     assert message.pictures == ()
 
 
-def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later() -> None:
+def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later():
     later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
     for part, words in (
         (file(as_data(b"{\\rtf1 x}", "application/rtf")), "RTF"),
@@ -346,7 +329,7 @@ def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later() -> None:
         assert messages[0].content.startswith("[file: not shown")
 
 
-def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation() -> None:
+def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation():
     call = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
     parts = (
         {"type": "document", "source": PLAIN},
@@ -362,7 +345,7 @@ def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation() -> N
     assert "HEIC" in messages[-1].content
 
 
-def test_pictures_of_the_past_beyond_the_most_are_notes() -> None:
+def test_pictures_of_the_past_beyond_the_most_are_notes():
     path, body = openai(*[PNG] * MOST_PICTURES)
     response, messages = sent(path, {"messages": body["messages"] * 2})
     assert response.status_code == 200

@@ -3,7 +3,6 @@ no memory."""
 
 import asyncio
 import json
-from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -13,314 +12,261 @@ from engine.server import answers
 from engine.server.errors import Refusal
 from engine.server.pool import keep_seconds
 from models.errors import Problem
-from tests.support.engine.asking import run
 from tests.support.engine.pooled import MB, pooled, sized
-from tests.support.engine.scripted_host import Step, script, scripted
+from tests.support.engine.scripted_host import script, scripted
 
 HANG = json.dumps({"say": ["a "], "then": "hang"})
 
 
-def slowly(command: Generate) -> Iterator[Step]:
+def slowly(command):
     return script(*["word "] * 40, id=command.id, delay=0.005)
 
 
-def content(answer: object) -> str:
-    return answer.json()["choices"][0]["message"]["content"]  # type: ignore[attr-defined,no-any-return]
+def content(answer):
+    return answer.json()["choices"][0]["message"]["content"]
 
 
-def test_a_name_chooses_the_pair() -> None:
-    async def ask() -> None:
-        aliases = {"claude-*": "org/small", "gone": "nowhere", "any": ""}
-        async with pooled("big", "org/small", "a/twin", "b/twin", aliases=aliases) as served:
-            for model, meant in {
-                "": "big",
-                "BIG": "big",
-                "big:latest": "big",
-                "org/small": "org/small",
-                "Small": "org/small",
-                "claude-haiku-9": "org/small",
-                "any": "big",
-                "b/twin": "b/twin",
-            }.items():
-                assert served.pool.named(model).name == meant
-            for model in ("other", "gone", "twin", "/models/big", "../big"):
-                with pytest.raises(Refusal) as refused:
-                    served.pool.named(model)
-                assert (refused.value.status, refused.value.param) == (404, "model")
-                assert "org/small" in refused.value.message
-
-    run(ask())
+async def test_a_name_chooses_the_pair():
+    aliases = {"claude-*": "org/small", "gone": "nowhere", "any": ""}
+    async with pooled("big", "org/small", "a/twin", "b/twin", aliases=aliases) as served:
+        for model, meant in {
+            "": "big",
+            "BIG": "big",
+            "big:latest": "big",
+            "org/small": "org/small",
+            "Small": "org/small",
+            "claude-haiku-9": "org/small",
+            "any": "big",
+            "b/twin": "b/twin",
+        }.items():
+            assert served.pool.named(model).name == meant
+        for model in ("other", "gone", "twin", "/models/big", "../big"):
+            with pytest.raises(Refusal) as refused:
+                served.pool.named(model)
+            assert (refused.value.status, refused.value.param) == (404, "model")
+            assert "org/small" in refused.value.message
 
 
-def test_two_models_are_asked_in_turn_and_at_once() -> None:
-    async def ask() -> None:
-        async with pooled("one", "two") as served:
-            assert served.loaded == []
-            for model in ("one", "two", "one"):
-                answer = await served.asked(model)
-                assert (answer.json()["model"], content(answer)) == (model, "You said: hello ")
-            answers = await asyncio.gather(*(served.asked(model) for model in ("two", "one") * 4))
-            assert [each.json()["model"] for each in answers] == ["two", "one"] * 4
-            assert served.loaded == ["one", "two"]
-            assert [child.lives for child in served.children.values()] == [1, 1]
-            for model, child in served.children.items():
-                asked = [each for each in child.host.taken if isinstance(each, Generate)]
-                assert len(asked) == {"one": 6, "two": 5}[model]
-
-    run(ask())
+async def test_two_models_are_asked_in_turn_and_at_once():
+    async with pooled("one", "two") as served:
+        assert served.loaded == []
+        for model in ("one", "two", "one"):
+            answer = await served.asked(model)
+            assert (answer.json()["model"], content(answer)) == (model, "You said: hello ")
+        answers = await asyncio.gather(*(served.asked(model) for model in ("two", "one") * 4))
+        assert [each.json()["model"] for each in answers] == ["two", "one"] * 4
+        assert served.loaded == ["one", "two"]
+        assert [child.lives for child in served.children.values()] == [1, 1]
+        for model, child in served.children.items():
+            asked = [each for each in child.host.taken if isinstance(each, Generate)]
+            assert len(asked) == {"one": 6, "two": 5}[model]
 
 
-def test_all_endpoints_take_the_model() -> None:
-    async def ask() -> None:
-        async with pooled("one", "two") as served:
-            messages = [{"role": "user", "content": "hi"}]
-            for path, body in (
-                ("/v1/completions", {"prompt": "hi"}),
-                ("/v1/responses", {"input": "hi"}),
-                ("/v1/messages", {"messages": messages, "max_tokens": 5}),
-            ):
-                answer = await served.client.post(path, json={**body, "model": "two"})
-                assert answer.json()["model"] == "two"
-            counting = {"messages": messages, "model": "two"}
-            counted = await served.client.post("/v1/messages/count_tokens", json=counting)
-            assert counted.json() == {"input_tokens": 1}
-            unknown = await served.client.post("/v1/messages", json={"model": "three"})
-            assert (unknown.status_code, unknown.json()["error"]["type"]) == (
-                404,
-                "not_found_error",
-            )
-            assert served.loaded == ["two"]
-
-    run(ask())
+async def test_all_endpoints_take_the_model():
+    async with pooled("one", "two") as served:
+        messages = [{"role": "user", "content": "hi"}]
+        for path, body in (
+            ("/v1/completions", {"prompt": "hi"}),
+            ("/v1/responses", {"input": "hi"}),
+            ("/v1/messages", {"messages": messages, "max_tokens": 5}),
+        ):
+            answer = await served.client.post(path, json={**body, "model": "two"})
+            assert answer.json()["model"] == "two"
+        counting = {"messages": messages, "model": "two"}
+        counted = await served.client.post("/v1/messages/count_tokens", json=counting)
+        assert counted.json() == {"input_tokens": 1}
+        unknown = await served.client.post("/v1/messages", json={"model": "three"})
+        assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "not_found_error")
+        assert served.loaded == ["two"]
 
 
-def test_all_models_are_listed_with_what_is_loaded() -> None:
-    async def ask() -> None:
-        async with pooled("one", "two") as served:
-            await served.asked("two")
-            listed = (await served.client.get("/v1/models")).json()["data"]
-            assert {each["id"]: each["state"] for each in listed} == {
-                "one": "not-loaded",
-                "two": "loaded",
-            }
-            one = (await served.client.get("/v1/models/one")).json()
-            assert (one["id"], one["state"]) == ("one", "not-loaded")
-            missing = await served.client.get("/v1/models/three")
-            assert (missing.status_code, missing.json()["error"]["code"]) == (
-                404,
-                "model_not_found",
-            )
-            assert (await served.client.get("/health")).status_code == 200
-
-    run(ask())
+async def test_all_models_are_listed_with_what_is_loaded():
+    async with pooled("one", "two") as served:
+        await served.asked("two")
+        listed = (await served.client.get("/v1/models")).json()["data"]
+        assert {each["id"]: each["state"] for each in listed} == {
+            "one": "not-loaded",
+            "two": "loaded",
+        }
+        one = (await served.client.get("/v1/models/one")).json()
+        assert (one["id"], one["state"]) == ("one", "not-loaded")
+        missing = await served.client.get("/v1/models/three")
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+        assert (await served.client.get("/health")).status_code == 200
 
 
-def test_the_least_recently_used_makes_room() -> None:
-    async def ask() -> None:
-        room = sized(100, one=40, two=40, three=40)
-        async with pooled("one", "two", "three", room=room) as served:
-            for model in ("one", "two", "one", "three"):
-                assert content(await served.asked(model)) == "You said: hello "
-            assert served.loaded == ["one", "three"]
-            assert content(await served.asked("two")) == "You said: hello "
-            assert served.loaded == ["two", "three"]
-
-    run(ask())
+async def test_the_least_recently_used_makes_room():
+    room = sized(100, one=40, two=40, three=40)
+    async with pooled("one", "two", "three", room=room) as served:
+        for model in ("one", "two", "one", "three"):
+            assert content(await served.asked(model)) == "You said: hello "
+        assert served.loaded == ["one", "three"]
+        assert content(await served.asked("two")) == "You said: hello "
+        assert served.loaded == ["two", "three"]
 
 
-def test_one_that_is_too_large_is_refused_and_the_others_stay() -> None:
-    async def ask() -> None:
-        room = sized(100, one=40, two=40, huge=101)
-        async with pooled("one", "two", "huge", room=room, play=slowly) as served:
-            await served.asked("two")
-            writing = asyncio.create_task(served.asked("one"))
-            while not served.children["one"].host.running:
-                await asyncio.sleep(0.001)
-            refused = await served.asked("huge")
-            assert refused.status_code == 503
-            error = refused.json()["error"]
-            assert (error["code"], error["param"]) == ("insufficient_memory", "model")
-            assert str(100 * MB) in error["message"]
-            assert refused.headers["x-should-retry"] == "false"
-            assert content(await writing) == "word " * 40
-            assert served.loaded == ["one", "two"]
-            assert served.children["huge"].lives == 0
-
-    run(ask())
+async def test_one_that_is_too_large_is_refused_and_the_others_stay():
+    room = sized(100, one=40, two=40, huge=101)
+    async with pooled("one", "two", "huge", room=room, play=slowly) as served:
+        await served.asked("two")
+        writing = asyncio.create_task(served.asked("one"))
+        while not served.children["one"].host.running:
+            await asyncio.sleep(0.001)
+        refused = await served.asked("huge")
+        assert refused.status_code == 503
+        error = refused.json()["error"]
+        assert (error["code"], error["param"]) == ("insufficient_memory", "model")
+        assert str(100 * MB) in error["message"]
+        assert refused.headers["x-should-retry"] == "false"
+        assert content(await writing) == "word " * 40
+        assert served.loaded == ["one", "two"]
+        assert served.children["huge"].lives == 0
 
 
-def test_while_others_are_in_use_a_load_is_refused_until_they_are_idle() -> None:
-    async def ask() -> None:
-        async with pooled("one", "two", room=sized(100, one=60, two=60)) as served:
-            writing = asyncio.create_task(served.asked("one", HANG))
-            while not served.children["one"].host.running:
-                await asyncio.sleep(0.001)
-            refused = await served.asked("two")
-            error = refused.json()["error"]
-            assert (refused.status_code, error["code"]) == (503, "insufficient_memory")
-            assert str(40 * MB - 100_000) in error["message"]
-            assert error["message"].endswith("Other models are in use now. Choose a smaller one.")
-            assert refused.headers["x-should-retry"] == "true"
-            assert int(refused.headers["retry-after"]) > 0
-            anthropic = await served.client.post(
-                "/v1/messages",
-                json={
-                    "model": "two",
-                    "max_tokens": 60,
-                    "messages": [{"role": "user", "content": "a b c"}],
-                },
-            )
-            assert anthropic.json()["error"]["type"] == "overloaded_error"
-            assert served.loaded == ["one"]
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-            assert content(await served.asked("two")) == "You said: hello "
-            assert served.loaded == ["two"]
-
-    run(ask())
+async def test_while_others_are_in_use_a_load_is_refused_until_they_are_idle():
+    async with pooled("one", "two", room=sized(100, one=60, two=60)) as served:
+        writing = asyncio.create_task(served.asked("one", HANG))
+        while not served.children["one"].host.running:
+            await asyncio.sleep(0.001)
+        refused = await served.asked("two")
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"]) == (503, "insufficient_memory")
+        assert str(40 * MB - 100_000) in error["message"]
+        assert error["message"].endswith("Other models are in use now. Choose a smaller one.")
+        assert refused.headers["x-should-retry"] == "true"
+        assert int(refused.headers["retry-after"]) > 0
+        anthropic = await served.client.post(
+            "/v1/messages",
+            json={
+                "model": "two",
+                "max_tokens": 60,
+                "messages": [{"role": "user", "content": "a b c"}],
+            },
+        )
+        assert anthropic.json()["error"]["type"] == "overloaded_error"
+        assert served.loaded == ["one"]
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        assert content(await served.asked("two")) == "You said: hello "
+        assert served.loaded == ["two"]
 
 
-def test_who_is_idle_is_unloaded_and_loaded_again_when_asked() -> None:
-    async def ask() -> None:
-        async with pooled("one", "two", keep_seconds=0.05) as served:
-            await served.asked("one")
-            writing = asyncio.create_task(served.asked("two", HANG))
-            while served.loaded != ["two"]:
-                await asyncio.sleep(0.005)
-            assert (await served.client.get("/health")).status_code == 200
-            assert content(await served.asked("one")) == "You said: hello "
-            assert "two" in served.loaded, "it is in use"
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-            while served.loaded:
-                await asyncio.sleep(0.005)
-
-    run(ask())
+async def test_who_is_idle_is_unloaded_and_loaded_again_when_asked():
+    async with pooled("one", "two", keep_seconds=0.05) as served:
+        await served.asked("one")
+        writing = asyncio.create_task(served.asked("two", HANG))
+        while served.loaded != ["two"]:
+            await asyncio.sleep(0.005)
+        assert (await served.client.get("/health")).status_code == 200
+        assert content(await served.asked("one")) == "You said: hello "
+        assert "two" in served.loaded, "it is in use"
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        while served.loaded:
+            await asyncio.sleep(0.005)
 
 
-def test_a_request_says_how_long_its_pair_stays() -> None:
-    async def ask() -> None:
-        async with pooled("one") as served:
-            (one,) = served.pool.pairs
-            async with served.pool.using(one, keep_seconds=0.0):
-                await asyncio.sleep(0.03)
-                assert (served.loaded, one.expires) == (["one"], inf)
-            while served.loaded:
-                await asyncio.sleep(0.005)
-            async with served.pool.using(one, keep_seconds=inf):
-                pass
+async def test_a_request_says_how_long_its_pair_stays():
+    async with pooled("one") as served:
+        (one,) = served.pool.pairs
+        async with served.pool.using(one, keep_seconds=0.0):
             await asyncio.sleep(0.03)
-            assert served.loaded == ["one"]
+            assert (served.loaded, one.expires) == (["one"], inf)
+        while served.loaded:
+            await asyncio.sleep(0.005)
+        async with served.pool.using(one, keep_seconds=inf):
+            pass
+        await asyncio.sleep(0.03)
+        assert served.loaded == ["one"]
 
-    run(ask())
 
-
-def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(monkeypatch):
     monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
 
-    async def ask() -> None:
-        async with pooled("one", "two", play=slowly) as served:
-            await served.asked("one", max_tokens=1)
-            gate = served.children["two"].gate
-            gate.clear()
-            loading = [
-                asyncio.create_task(served.asked("two", stream=True)),
-                asyncio.create_task(
-                    served.client.post(
-                        "/v1/messages",
-                        json={
-                            "model": "two",
-                            "stream": True,
-                            "max_tokens": 100,
-                            "messages": [{"role": "user", "content": "hi"}],
-                        },
-                    )
-                ),
-            ]
-            assert content(await served.asked("one")) == "word " * 40
-            assert (await served.client.get("/v1/models/two")).json()["state"] == "loading"
-            gate.set()
-            openai, anthropic = await asyncio.gather(*loading)
-            assert openai.text.startswith(": ")
-            assert openai.text.endswith("data: [DONE]\n\n")
-            assert anthropic.text.startswith("event: ping")
-            assert "message_stop" in anthropic.text
-
-    run(ask())
+    async with pooled("one", "two", play=slowly) as served:
+        await served.asked("one", max_tokens=1)
+        gate = served.children["two"].gate
+        gate.clear()
+        loading = [
+            asyncio.create_task(served.asked("two", stream=True)),
+            asyncio.create_task(
+                served.client.post(
+                    "/v1/messages",
+                    json={
+                        "model": "two",
+                        "stream": True,
+                        "max_tokens": 100,
+                        "messages": [{"role": "user", "content": "hi"}],
+                    },
+                )
+            ),
+        ]
+        assert content(await served.asked("one")) == "word " * 40
+        assert (await served.client.get("/v1/models/two")).json()["state"] == "loading"
+        gate.set()
+        openai, anthropic = await asyncio.gather(*loading)
+        assert openai.text.startswith(": ")
+        assert openai.text.endswith("data: [DONE]\n\n")
+        assert anthropic.text.startswith("event: ping")
+        assert "message_stop" in anthropic.text
 
 
-def test_a_load_that_fails_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask() -> None:
-        async with pooled("one", "two") as served:
-            two = served.children["two"]
-            two.problem = Problem("The weights are torn.", "Fetch them again.")
-            refused = await served.asked("two", stream=True)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (
-                503,
-                "model_not_loaded",
-            )
-            monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
-            two.gate.clear()
-            late = asyncio.create_task(served.asked("two", stream=True))
-            while two.lives < 2:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.05)
-            two.gate.set()
-            lines = (await late).text.strip().split("\n\n")
-            assert (
-                json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "model_not_loaded"
-            )
-            two.problem = None
-            assert content(await served.asked("two")) == "You said: hello "
-            assert content(await served.asked("one")) == "You said: hello "
-
-    run(ask())
+async def test_a_load_that_fails_is_an_error_in_time(monkeypatch):
+    async with pooled("one", "two") as served:
+        two = served.children["two"]
+        two.problem = Problem("The weights are torn.", "Fetch them again.")
+        refused = await served.asked("two", stream=True)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_not_loaded")
+        monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
+        two.gate.clear()
+        late = asyncio.create_task(served.asked("two", stream=True))
+        while two.lives < 2:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        two.gate.set()
+        lines = (await late).text.strip().split("\n\n")
+        assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "model_not_loaded"
+        two.problem = None
+        assert content(await served.asked("two")) == "You said: hello "
+        assert content(await served.asked("one")) == "You said: hello "
 
 
-def test_who_leaves_while_a_model_loads_leaves_nothing_behind() -> None:
-    async def ask() -> None:
-        async with pooled("one", keep_seconds=0.0) as served:
-            child = served.children["one"]
-            child.gate.clear()
-            leaving = asyncio.create_task(served.asked("one", stream=True))
-            while not child.lives:
-                await asyncio.sleep(0.001)
-            leaving.cancel()
-            await asyncio.gather(leaving, return_exceptions=True)
-            assert served.pool.pairs[0].users == 0
-            child.gate.set()
-            while served.pool.pairs[0].state != "not loaded":
-                await asyncio.sleep(0.005)
-
-    run(ask())
+async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
+    async with pooled("one", keep_seconds=0.0) as served:
+        child = served.children["one"]
+        child.gate.clear()
+        leaving = asyncio.create_task(served.asked("one", stream=True))
+        while not child.lives:
+            await asyncio.sleep(0.001)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert served.pool.pairs[0].users == 0
+        child.gate.set()
+        while served.pool.pairs[0].state != "not loaded":
+            await asyncio.sleep(0.005)
 
 
-def test_the_windows_pair_is_one_of_them_and_has_precedence() -> None:
-    async def ask() -> None:
-        room = sized(100, mine=60, other=30, large=75)
-        async with (
-            scripted(target="/models/mine") as (link, host),
-            pooled("mine", "other", "large", room=room, window=link) as served,
-        ):
-            names = [each.name for each in served.pool.statuses]
-            assert names == ["mine", "other", "large"]
-            for model in (None, "mine", "other"):
-                assert (await served.asked(model)).json()["model"] == (model or "mine")
-            assert served.children["mine"].lives == 0
-            assert (await served.asked("large")).status_code == 503, "the window's own stays"
-            assert served.loaded == ["mine", "other"]
-            assert sum(isinstance(each, Generate) for each in host.taken) == 2
-            await link.load(served.children["large"].load)
-            while served.loaded != ["large"]:
-                await asyncio.sleep(0.005)
-            assert (await served.asked("other")).status_code == 503
-
-    run(ask())
+async def test_the_windows_pair_is_one_of_them_and_has_precedence():
+    room = sized(100, mine=60, other=30, large=75)
+    async with (
+        scripted(target="/models/mine") as (link, host),
+        pooled("mine", "other", "large", room=room, window=link) as served,
+    ):
+        names = [each.name for each in served.pool.statuses]
+        assert names == ["mine", "other", "large"]
+        for model in (None, "mine", "other"):
+            assert (await served.asked(model)).json()["model"] == (model or "mine")
+        assert served.children["mine"].lives == 0
+        assert (await served.asked("large")).status_code == 503, "the window's own stays"
+        assert served.loaded == ["mine", "other"]
+        assert sum(isinstance(each, Generate) for each in host.taken) == 2
+        await link.load(served.children["large"].load)
+        while served.loaded != ["large"]:
+            await asyncio.sleep(0.005)
+        assert (await served.asked("other")).status_code == 503
 
 
-def test_a_time_is_read_as_ollama_has_it() -> None:
+def test_a_time_is_read_as_ollama_has_it():
     times = {"10m": 600, "1h30m": 5400, "90": 90, "0": 0, "1.5s": 1.5, "250ms": 0.25, "-1": inf}
     assert {text: keep_seconds(text) for text in times} == times
     for text in ("", "m", "10 m", "10x", "nan", "inf", "1e9", "--1"):

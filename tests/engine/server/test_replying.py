@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 
@@ -18,16 +17,16 @@ THINKING = ReplySyntax("hermes", ReasoningMarks("<think>", "</think>"))
 PLAIN = ReplySyntax("hermes")
 
 
-def tools(*names: str, **more: Any) -> str:
+def tools(*names, **more):
     functions = [{"name": name, "parameters": {"type": "object"}, **more} for name in names]
     return json.dumps([{"type": "function", "function": function} for function in functions])
 
 
-def asked(ask: Ask, syntax: ReplySyntax, *, ending: str = "", counts: int = 0) -> Ask:
+def asked(ask, syntax, *, ending="", counts=0):
     """`ask` as it becomes; `ending` is the prompt's, which is asked for so many times."""
-    asked_for: list[Prompt] = []
+    asked_for = []
 
-    async def ending_of(prompt: Prompt) -> str:
+    async def ending_of(prompt):
         asked_for.append(prompt)
         return ending
 
@@ -36,21 +35,21 @@ def asked(ask: Ask, syntax: ReplySyntax, *, ending: str = "", counts: int = 0) -
     return made
 
 
-def grammar(ask: Ask, syntax: ReplySyntax, **how: Any) -> Grammar | None:
+def grammar(ask, syntax, **how):
     return asked(ask, syntax, **how).request.grammar
 
 
-def test_a_text_is_continued_as_it_is() -> None:
+def test_a_text_is_continued_as_it_is():
     ask = Ask(prompt=Prompt(text="<think>"), request=Request(grammar=SCHEMA))
     assert asked(ask, THINKING) == ask
 
 
-def test_tools_that_may_be_called_hold_the_reply_to_nothing() -> None:
+def test_tools_that_may_be_called_hold_the_reply_to_nothing():
     ask = Ask(prompt=Prompt(messages=MESSAGES, tools=tools("f", "g")))
     assert grammar(ask, THINKING) is None
 
 
-def test_tools_that_must_be_called_hold_it_to_a_call() -> None:
+def test_tools_that_must_be_called_hold_it_to_a_call():
     for choice in ("required", "g"):
         ask = Ask(prompt=Prompt(messages=MESSAGES, tools=tools("f", "g")), choice=choice)
         found = grammar(ask, PLAIN)
@@ -58,7 +57,7 @@ def test_tools_that_must_be_called_hold_it_to_a_call() -> None:
         assert ('"f"' in found.source) == (choice == "required")
 
 
-def test_a_schema_begins_behind_the_reasoning_that_the_prompt_began() -> None:
+def test_a_schema_begins_behind_the_reasoning_that_the_prompt_began():
     ask = Ask(prompt=Prompt(messages=MESSAGES), request=Request(grammar=SCHEMA))
     assert grammar(ask, PLAIN) == SCHEMA
     inside = grammar(ask, THINKING, ending="<think>\n", counts=1)
@@ -69,12 +68,12 @@ def test_a_schema_begins_behind_the_reasoning_that_the_prompt_began() -> None:
     assert outside.after == ""
 
 
-def test_a_prompt_that_has_closed_the_reasoning_gets_no_more_of_it() -> None:
+def test_a_prompt_that_has_closed_the_reasoning_gets_no_more_of_it():
     ask = Ask(prompt=Prompt(messages=MESSAGES), request=Request(grammar=SCHEMA))
     assert grammar(ask, THINKING, ending="<think>\n\n</think>\n\n", counts=1) == SCHEMA
 
 
-def test_tools_that_nothing_can_be_held_to_are_refused() -> None:
+def test_tools_that_nothing_can_be_held_to_are_refused():
     ask = Ask(prompt=Prompt(messages=MESSAGES, tools="[{}]"))
     with pytest.raises(Refusal) as caught:
         asked(ask, PLAIN)
@@ -82,7 +81,7 @@ def test_tools_that_nothing_can_be_held_to_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("calls", "held"), [("hermes", True), ("qwen xml", False)])
-def test_a_text_is_held_to_its_expression_where_calls_are_json(calls: str, held: bool) -> None:
+def test_a_text_is_held_to_its_expression_where_calls_are_json(calls, held):
     text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
     asks = Ask(
         prompt=Prompt(messages=MESSAGES, tools=tools("f", parameters=text, strict=True)),

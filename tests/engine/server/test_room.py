@@ -1,30 +1,28 @@
 """Whether there is memory for a pair, by the numbers of its files."""
 
 import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
 
-from engine.process.protocol import Load, Loaded, Macs, Memory
+from engine.process.protocol import Load, Macs, Memory
 from engine.server.room import Room
 from models.errors import Problem
 from models.memory.machine import Machine
-from models.records import Fit
 
 STORIES = str(Path(__file__).parents[2] / "data" / "stories260K")
 PAIR = Load("l", STORIES, "lookup")
 
 
-def taken(pair: Load | Loaded, machine: Machine) -> Fit | None:
+def taken(pair, machine):
     return asyncio.run(Room(lambda: machine).taken(pair))
 
 
-def machine(available_bytes: int, *, unified: bool = True) -> Machine:
+def machine(available_bytes, *, unified=True):
     return Machine("m", 1 << 34, available_bytes, unified=unified)
 
 
-def test_a_pair_takes_more_with_a_longer_context() -> None:
+def test_a_pair_takes_more_with_a_longer_context():
     short, usual = (
         taken(Load("l", STORIES, "lookup", memory=Memory(64)), machine(1 << 33)),
         taken(PAIR, machine(1 << 33)),
@@ -36,11 +34,11 @@ def test_a_pair_takes_more_with_a_longer_context() -> None:
 
 
 @pytest.mark.parametrize("unified", [True, False])
-def test_it_needs_room_beside_the_others(unified: bool) -> None:
+def test_it_needs_room_beside_the_others(unified):
     fit = taken(PAIR, machine(1 << 33))
     assert fit is not None
 
-    def required(pairs: float, **others: list[Fit]) -> Coroutine[None, None, None]:
+    def required(pairs, **others):
         here = machine(int(pairs * fit.needed_bytes), unified=unified)
         return Room(lambda: here).require(PAIR, **{"beside": [], **others})
 
@@ -56,7 +54,7 @@ def test_it_needs_room_beside_the_others(unified: bool) -> None:
         asyncio.run(required(0.2, instead_of=[fit] * 9))
 
 
-def test_what_is_not_known_is_not_refused(tmp_path: Path) -> None:
+def test_what_is_not_known_is_not_refused(tmp_path):
     none = machine(0)
     assert taken(Load("l", str(tmp_path)), none) is None
     assert taken(Load("l", STORIES, macs=Macs("/hosts.json")), none) is None

@@ -35,7 +35,7 @@ class Window:
     taken: list[object]
     statuses: list[ServerStatus]
 
-    async def take(self) -> None:
+    async def take(self):
         """Read what the server writes, until it ends."""
         assert self.process.stdout is not None
         assert self.process.stdin is not None
@@ -52,53 +52,47 @@ class Window:
                 for step in steps:
                     send(self.process.stdin, step)
 
-    async def until(self, what: str) -> ServerStatus:
+    async def until(self, what):
         """The next status whose `what` is not empty."""
         while not (found := [one for one in self.statuses if getattr(one, what)]):
             await asyncio.sleep(0.01)
         return found[-1]
 
 
-def test_attached_it_uses_the_windows_engine_and_tells_what_it_does() -> None:
-    async def ask() -> None:
-        async with served("--attached", "--port", "0") as process:
-            assert process.stdin is not None
-            window = Window(process, [], [])
-            taking = asyncio.create_task(window.take())
-            address = (await window.until("address")).address
-            async with AsyncClient(base_url=address) as client:
-                assert (await client.get("/health")).status_code == 503
-                send(process.stdin, Text("the window's own", "not ours"))
-                send(process.stdin, LOADED)
-                while (await client.get("/health")).status_code != 200:
-                    await asyncio.sleep(0.01)
-                answer = await client.post(CHAT, json=BODY, headers={"user-agent": "Zed/1.2 (x)"})
-                assert answer.json()["choices"][0]["message"]["content"] == "Hello"
-            (generate,) = window.taken
-            assert isinstance(generate, Generate)
-            assert generate.id.startswith(GUEST)
-            (request,) = (await window.until("requests")).requests
-            assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
-            process.stdin.close()
-            assert await process.wait() == 0
-            await taking
-            assert not any(isinstance(command, Cancel) for command in window.taken)
-
-    run(ask())
+async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does():
+    async with served("--attached", "--port", "0") as process:
+        assert process.stdin is not None
+        window = Window(process, [], [])
+        taking = asyncio.create_task(window.take())
+        address = (await window.until("address")).address
+        async with AsyncClient(base_url=address) as client:
+            assert (await client.get("/health")).status_code == 503
+            send(process.stdin, Text("the window's own", "not ours"))
+            send(process.stdin, LOADED)
+            while (await client.get("/health")).status_code != 200:
+                await asyncio.sleep(0.01)
+            answer = await client.post(CHAT, json=BODY, headers={"user-agent": "Zed/1.2 (x)"})
+            assert answer.json()["choices"][0]["message"]["content"] == "Hello"
+        (generate,) = window.taken
+        assert isinstance(generate, Generate)
+        assert generate.id.startswith(GUEST)
+        (request,) = (await window.until("requests")).requests
+        assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
+        process.stdin.close()
+        assert await process.wait() == 0
+        await taking
+        assert not any(isinstance(command, Cancel) for command in window.taken)
 
 
-def test_attached_it_says_where_it_cannot_listen() -> None:
-    async def ask() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            async with served("--attached", "--port", str(port)) as process:
-                output, complaint = await process.communicate()
-                assert process.returncode == 2
-                (line,) = output.splitlines()
-                assert str(port) in STATUSES.read(line).problem
-                assert complaint.count(b"\n") == 1
-
-    run(ask())
+async def test_attached_it_says_where_it_cannot_listen():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with served("--attached", "--port", str(port)) as process:
+            output, complaint = await process.communicate()
+            assert process.returncode == 2
+            (line,) = output.splitlines()
+            assert str(port) in STATUSES.read(line).problem
+            assert complaint.count(b"\n") == 1
 
 
 REFUSED = [
@@ -113,19 +107,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), mostly_slow(REFUSED, quick=REFUSED[:1]))
-def test_what_cannot_be_is_one_line_with_a_remedy(arguments: list[str], words: str) -> None:
-    async def ask() -> None:
-        async with served("--port", "0", *arguments) as process:
-            _, complaint = await process.communicate()
-            assert process.returncode == 2
-            (line,) = complaint.decode().splitlines()
-            assert line.startswith("slipstream: ")
-            assert words in line
-
-    run(ask())
+async def test_what_cannot_be_is_one_line_with_a_remedy(arguments, words):
+    async with served("--port", "0", *arguments) as process:
+        _, complaint = await process.communicate()
+        assert process.returncode == 2
+        (line,) = complaint.decode().splitlines()
+        assert line.startswith("slipstream: ")
+        assert words in line
 
 
-def test_a_place_that_others_can_reach_needs_a_key() -> None:
+def test_a_place_that_others_can_reach_needs_a_key():
     with pytest.raises(Problem):
         Place(host="192.0.2.1")
     assert Place(host="192.0.2.1", key="x" * 20).address == "http://192.0.2.1:8737"
@@ -133,25 +124,25 @@ def test_a_place_that_others_can_reach_needs_a_key() -> None:
 
 
 @pytest.mark.slow
-def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path: Path) -> None:
+def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path):
     shutil.copytree(STORIES, tmp_path / "twin")
     pair = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
     several = ("--allow", str(tmp_path / "twin"), "--keep", "2s", "--port", "0")
 
-    async def ask() -> None:
+    async def ask():
         async with served(*pair, *several) as process:
             assert process.stdout is not None
             line = (await process.stdout.readline()).decode()
             (address,) = re.findall(r"http://127\.0\.0\.1:\d+", line)
             async with AsyncClient(base_url=address, timeout=120) as client:
 
-                async def said(model: str) -> str:
+                async def said(model):
                     body = {**BODY, "model": model, "max_tokens": 20, "temperature": 0}
                     answer = (await client.post(CHAT, json=body)).json()
                     assert answer["model"] == model
                     return str(answer["choices"][0]["message"]["content"])
 
-                async def loaded() -> list[str]:
+                async def loaded():
                     listed = (await client.get("/v1/models")).json()["data"]
                     return [each["id"] for each in listed if each["state"] == "loaded"]
 
@@ -172,8 +163,8 @@ def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_attached_it_loads_other_models_itself() -> None:
-    async def ask() -> None:
+def test_attached_it_loads_other_models_itself():
+    async def ask():
         async with served("--attached", "--port", "0", "--allow", str(STORIES)) as process:
             assert process.stdin is not None
             window = Window(process, [], [])

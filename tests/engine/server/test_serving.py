@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -13,8 +12,8 @@ from engine.request import Prompt
 from engine.server.exchange import LARGEST_BODY_BYTES
 from engine.server.serving import MOST_CONNECTIONS, TimedProtocol, bound
 from models.errors import Problem
-from tests.support.engine.asking import Listening, listening, run
-from tests.support.engine.scripted_host import Step, script
+from tests.support.engine.asking import listening, run
+from tests.support.engine.scripted_host import script
 
 HELLO = {"messages": [{"role": "user", "content": "hello you"}]}
 
@@ -25,64 +24,55 @@ class Hurried(TimedProtocol):
     reading_seconds = 0.3
 
 
-def endless(command: Generate) -> Iterator[Step]:
+def endless(command):
     return script(*["more "] * 1_000_000, id=command.id, delay=0.001)
 
 
-def flood(command: Generate) -> Iterator[Step]:
+def flood(command):
     return script(*["x" * 100_000] * 100_000, id=command.id)
 
 
-def much(command: Generate) -> Iterator[Step]:
+def much(command):
     return script(*["x" * 100_000] * 200, id=command.id)
 
 
-async def until_idle(server: Listening) -> None:
+async def until_idle(server):
     while server.link.open or server.service.board.status.requests:
         await asyncio.sleep(0.01)
 
 
-def test_an_answer_comes_over_a_connection_that_stays() -> None:
-    async def ask() -> None:
-        async with listening() as server, server.connected() as (reader, writer):
-            for _ in range(3):
-                writer.write(server.request(HELLO))
-                head = await reader.readuntil(b"\r\n\r\n")
-                assert head.startswith(b"HTTP/1.1 200")
-                assert b"server:" not in head.lower()
-                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                answer = json.loads(await reader.readexactly(length))
-                assert answer["choices"][0]["message"]["content"] == "You said: hello you "
-
-    run(ask())
-
-
-def test_small_pieces_are_sent_at_once() -> None:
-    async def ask() -> None:
-        async with listening() as server, server.connected() as (reader, writer):
+async def test_an_answer_comes_over_a_connection_that_stays():
+    async with listening() as server, server.connected() as (reader, writer):
+        for _ in range(3):
             writer.write(server.request(HELLO))
-            await reader.readuntil(b"\r\n\r\n")
-            (connection,) = server.serving.transports
-            accepted = connection.get_extra_info("socket")
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            assert b"server:" not in head.lower()
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            answer = json.loads(await reader.readexactly(length))
+            assert answer["choices"][0]["message"]["content"] == "You said: hello you "
 
-    run(ask())
+
+async def test_small_pieces_are_sent_at_once():
+    async with listening() as server, server.connected() as (reader, writer):
+        writer.write(server.request(HELLO))
+        await reader.readuntil(b"\r\n\r\n")
+        (connection,) = server.serving.transports
+        accepted = connection.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_body_may_come_in_chunks() -> None:
-    async def ask() -> None:
-        async with listening() as server:
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-                "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
-                "Connection: close\r\n\r\n"
-            ).encode()
-            body = json.dumps(HELLO).encode()
-            chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body)
-            answer = await server.said(head + chunks + b"0\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200")
-
-    run(ask())
+async def test_a_body_may_come_in_chunks():
+    async with listening() as server:
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+            "Connection: close\r\n\r\n"
+        ).encode()
+        body = json.dumps(HELLO).encode()
+        chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body)
+        answer = await server.said(head + chunks + b"0\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200")
 
 
 READ_IN_TWO_WAYS = [
@@ -104,8 +94,8 @@ READ_IN_TWO_WAYS = [
 ]
 
 
-def test_what_two_servers_could_read_differently_is_refused() -> None:
-    async def ask() -> list[bytes]:
+def test_what_two_servers_could_read_differently_is_refused():
+    async def ask():
         async with listening(protocol=Hurried) as server:
             host = f"Host: 127.0.0.1:{server.port}\r\n"
             return [
@@ -124,94 +114,76 @@ def test_what_two_servers_could_read_differently_is_refused() -> None:
     } == {}
 
 
-def test_a_wrong_chunk_ends_the_connection() -> None:
-    async def ask() -> None:
-        async with listening(protocol=Hurried) as server:
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-                "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-            ).encode()
-            for end in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
-                answer = await server.said(head + end)
-                assert answer.startswith(b"HTTP/1.1 400"), end
-
-    run(ask())
+async def test_a_wrong_chunk_ends_the_connection():
+    async with listening(protocol=Hurried) as server:
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ).encode()
+        for end in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
+            answer = await server.said(head + end)
+            assert answer.startswith(b"HTTP/1.1 400"), end
 
 
-def test_a_head_that_does_not_end_is_not_waited_for() -> None:
-    async def ask() -> None:
-        async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
+async def test_a_head_that_does_not_end_is_not_waited_for():
+    async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
 
-            async def trickle() -> None:
-                for byte in b"GET /health HTTP/1.1\r\nX-Slow: " + b"y" * 10_000:
-                    writer.write(bytes([byte]))
-                    await asyncio.sleep(0.02)
+        async def trickle():
+            for byte in b"GET /health HTTP/1.1\r\nX-Slow: " + b"y" * 10_000:
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0.02)
 
-            trickling = asyncio.create_task(trickle())
-            with suppress(ConnectionError):
-                await reader.read()
-            trickling.cancel()
-
-    run(ask())
+        trickling = asyncio.create_task(trickle())
+        with suppress(ConnectionError):
+            await reader.read()
+        trickling.cancel()
 
 
-def test_a_second_head_that_does_not_end_is_not_waited_for_either() -> None:
-    async def ask() -> None:
-        async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
-            writer.write(f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
-            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
-            writer.write(b"GET /hea")
-            assert (await reader.read()).startswith(b"HTTP/1.1 408")
-
-    run(ask())
+async def test_a_second_head_that_does_not_end_is_not_waited_for_either():
+    async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
+        writer.write(f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        writer.write(b"GET /hea")
+        assert (await reader.read()).startswith(b"HTTP/1.1 408")
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def ask() -> None:
-        async with listening(protocol=Hurried) as server:
-            request = server.request(HELLO, **{"Content-Length": "1000"})
-            answer = await server.said(request)
-            assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
-            # Nor is one that no endpoint reads.
-            head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            answer = await server.said(f"{head}Content-Length: 1000\r\n\r\nx".encode())
-            assert answer.count(b"HTTP/1.1 ") == 1
-
-    run(ask())
+async def test_a_body_that_does_not_come_is_not_waited_for():
+    async with listening(protocol=Hurried) as server:
+        request = server.request(HELLO, **{"Content-Length": "1000"})
+        answer = await server.said(request)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+        # Nor is one that no endpoint reads.
+        head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        answer = await server.said(f"{head}Content-Length: 1000\r\n\r\nx".encode())
+        assert answer.count(b"HTTP/1.1 ") == 1
 
 
-def test_a_body_that_is_cut_short_leaves_nothing() -> None:
-    async def ask() -> None:
-        async with listening() as server:
-            async with server.connected() as (_, writer):
-                writer.write(server.request(HELLO)[:-5])
-                await writer.drain()
-            await until_idle(server)
-            assert not any(isinstance(command, Generate) for command in server.host.taken)
-
-    run(ask())
+async def test_a_body_that_is_cut_short_leaves_nothing():
+    async with listening() as server:
+        async with server.connected() as (_, writer):
+            writer.write(server.request(HELLO)[:-5])
+            await writer.drain()
+        await until_idle(server)
+        assert not any(isinstance(command, Generate) for command in server.host.taken)
 
 
-def test_a_body_that_is_too_large_is_refused_while_it_comes() -> None:
-    async def ask() -> None:
-        async with listening() as server, server.connected() as (reader, writer):
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-                "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-            )
-            writer.write(head.encode())
-            chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
-            for _ in range(LARGEST_BODY_BYTES >> 20):
-                writer.write(chunk)
-                await writer.drain()
+async def test_a_body_that_is_too_large_is_refused_while_it_comes():
+    async with listening() as server, server.connected() as (reader, writer):
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        writer.write(head.encode())
+        chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+        for _ in range(LARGEST_BODY_BYTES >> 20):
             writer.write(chunk)
-            assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+            await writer.drain()
+        writer.write(chunk)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413")
 
-    run(ask())
 
-
-def test_more_connections_than_there_should_be_are_told_so() -> None:
-    async def ask() -> None:
+def test_more_connections_than_there_should_be_are_told_so():
+    async def ask():
         async with listening() as server:
             idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(70)]
             head = (
@@ -230,55 +202,46 @@ def test_more_connections_than_there_should_be_are_told_so() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_ends_its_generation(stream: bool) -> None:
-    async def ask() -> None:
-        async with listening(endless) as server:
-            async with server.connected() as (reader, writer):
-                writer.write(server.request({**HELLO, "stream": stream, "n": 2}))
-                if stream:
-                    await reader.readuntil(b"more")
-                while len(server.host.running) < 2:
-                    await asyncio.sleep(0.01)
-            await until_idle(server)
-            assert sum(isinstance(command, Cancel) for command in server.host.taken) == 2
-
-    run(ask())
+async def test_a_client_that_leaves_ends_its_generation(stream):
+    async with listening(endless) as server:
+        async with server.connected() as (reader, writer):
+            writer.write(server.request({**HELLO, "stream": stream, "n": 2}))
+            if stream:
+                await reader.readuntil(b"more")
+            while len(server.host.running) < 2:
+                await asyncio.sleep(0.01)
+        await until_idle(server)
+        assert sum(isinstance(command, Cancel) for command in server.host.taken) == 2
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream: bool) -> None:
-    async def ask() -> None:
-        async with listening(flood if stream else much, protocol=Hurried) as server:
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
-            writer.write(server.request({**HELLO, "stream": stream}))
-            await reader.readuntil(b"\r\n\r\n")
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
-            assert (await server.link.count(Prompt(text="still here"))).tokens == 2
-            await until_idle(server)
-            while server.serving.transports:
-                await asyncio.sleep(0.01)
-            writer.transport.abort()
-
-    run(ask())
+async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream):
+    async with listening(flood if stream else much, protocol=Hurried) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(server.request({**HELLO, "stream": stream}))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()
+        assert (await server.link.count(Prompt(text="still here"))).tokens == 2
+        await until_idle(server)
+        while server.serving.transports:
+            await asyncio.sleep(0.01)
+        writer.transport.abort()
 
 
-def test_a_page_that_may_ask_is_told_so_over_a_connection() -> None:
-    async def ask() -> None:
-        origin = "http://localhost:3000"
-        async with listening(origins=(origin,)) as server:
-            head = (
-                f"OPTIONS /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-                f"Origin: {origin}\r\nConnection: close\r\n\r\n"
-            )
-            answer = await server.said(head.encode())
-            assert answer.startswith(b"HTTP/1.1 204")
-            assert answer.endswith(b"\r\n\r\n")
-
-    run(ask())
+async def test_a_page_that_may_ask_is_told_so_over_a_connection():
+    origin = "http://localhost:3000"
+    async with listening(origins=(origin,)) as server:
+        head = (
+            f"OPTIONS /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            f"Origin: {origin}\r\nConnection: close\r\n\r\n"
+        )
+        answer = await server.said(head.encode())
+        assert answer.startswith(b"HTTP/1.1 204")
+        assert answer.endswith(b"\r\n\r\n")
 
 
-def test_a_port_that_is_in_use_is_a_problem_with_a_remedy() -> None:
+def test_a_port_that_is_in_use_is_a_problem_with_a_remedy():
     taken = bound("127.0.0.1", 0)
     try:
         taken[0].listen()
@@ -292,7 +255,7 @@ def test_a_port_that_is_in_use_is_a_problem_with_a_remedy() -> None:
             one.close()
 
 
-def test_both_addresses_of_this_machine_have_one_port() -> None:
+def test_both_addresses_of_this_machine_have_one_port():
     sockets = bound("127.0.0.1", 0)
     try:
         assert len({one.getsockname()[1] for one in sockets}) == 1

@@ -4,20 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.server.status import (
-    STATUSES,
-    Board,
-    ClientStatus,
-    RequestStatus,
-    ServerStatus,
-)
+from engine.server.status import STATUSES, Board, ClientStatus, RequestStatus, ServerStatus
 from models.typed_json import WrongJson
 
 REQUEST = RequestStatus("r", "/chat/completions", "curl")
 
 
-def test_requests_are_shown_until_they_are_over() -> None:
-    changes: list[int] = []
+def test_requests_are_shown_until_they_are_over():
+    changes = []
     board = Board(lambda: changes.append(1))
     board.listens("http://127.0.0.1:1")
     board.show(REQUEST)
@@ -34,12 +28,12 @@ def test_requests_are_shown_until_they_are_over() -> None:
     assert len(changes) == 4
 
 
-def test_a_line_is_read_back() -> None:
+def test_a_line_is_read_back():
     status = ServerStatus("http://x", "no", 1, 2, (REQUEST,))
     assert STATUSES.read(STATUSES.to_line(status)) == status
 
 
-def test_what_is_no_status_is_refused() -> None:
+def test_what_is_no_status_is_refused():
     for line in (b"", b"{}", b'{"status": 5}', b'{"status": "serving", "x": 1}', b"[" * 9):
         with pytest.raises(WrongJson):
             STATUSES.read(line)

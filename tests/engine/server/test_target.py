@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 from engine.replies.families import CallRow, FamilyRow
 from engine.server.target import TargetFiles
@@ -10,7 +9,7 @@ from engine.server.target import TargetFiles
 TEMPLATE = "{{ tools }}<tool_call>\n{'name': , 'arguments': }\n</tool_call>"
 
 
-def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path: Path) -> None:
+def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path):
     """As tokenizers of Qwen2.5 and Qwen3 have them: added, and not marked as special."""
     added = [
         {"id": 7, "content": name, "special": special}
@@ -25,7 +24,7 @@ def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path: Path) -> Non
     assert texts.syntax.special == ("</tool_call>", "<tool_call>")
 
 
-def test_the_marks_that_the_engine_found_serve_a_model_of_no_known_family(tmp_path: Path) -> None:
+def test_the_marks_that_the_engine_found_serve_a_model_of_no_known_family(tmp_path):
     found = FamilyRow((CallRow("json", begin="<run>", named="<with>", end="</run>"),))
     (tmp_path / "chat_template.jinja").write_text("{{ tools }}{{ messages }}")
     files = TargetFiles()

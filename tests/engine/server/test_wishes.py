@@ -1,25 +1,21 @@
 """What neighbours' clients send: done, refused by name, or harmless, in each dialect."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from engine.process.protocol import Generate
 from engine.server.anthropic import MessagesBody
-from engine.server.bodies import Body, names_of, read_body
+from engine.server.bodies import names_of, read_body
 from engine.server.errors import Refusal
 from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fields
 from engine.server.openai import ChatBody, CompletionBody
 from engine.server.responses import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
 from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import Step, script
+from tests.support.engine.scripted_host import script
 
 HELLO = [{"role": "user", "content": "hello you"}]
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/api/generate"
-BODIES: dict[str, dict[str, Any]] = {
+BODIES = {
     CHAT: {"messages": HELLO},
     COMPLETIONS: {"prompt": "hello you"},
     "/v1/responses": {"input": "hello you"},
@@ -28,7 +24,7 @@ BODIES: dict[str, dict[str, Any]] = {
     GENERATE: {"prompt": "hello you", "stream": False},
 }
 CHATS = [path for path in BODIES if path != COMPLETIONS]
-KINDS: dict[str, type[Body]] = {
+KINDS = {
     CHAT: ChatBody,
     COMPLETIONS: CompletionBody,
     "/v1/responses": ResponsesBody,
@@ -44,9 +40,9 @@ NAMED = {name: nothing for names, nothing, _ in REFUSED for name in names.split(
 IGNORED = {name for names in HARMLESS.values() for name in names.split()}
 
 
-async def outcomes(path: str, *bodies: dict[str, Any]) -> list[Any]:
+async def outcomes(path, *bodies):
     """What the engine is asked for each body, or the refusal."""
-    found: list[Any] = []
+    found = []
     async with asking() as (client, host):
         for body in bodies:
             response = await client.post(path, json=BODIES[path] | body)
@@ -61,15 +57,15 @@ async def outcomes(path: str, *bodies: dict[str, Any]) -> list[Any]:
     return found
 
 
-def read(path: str, body: dict[str, Any]) -> Body:
+def read(path, body):
     """The body as an endpoint reads it."""
-    kind: Any = KINDS[path]
+    kind = KINDS[path]
     reader = read_fields if path.startswith("/api/") else read_body
     return reader(kind, BODIES[path] | body)
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_each_name_that_is_not_done_is_refused_or_harmless(path: str) -> None:
+def test_each_name_that_is_not_done_is_refused_or_harmless(path):
     plain = read(path, {})
     for name in {*NAMED} - OWN[path] - {"messages", "prompt", "input", "options"}:
         with pytest.raises(Refusal, match=f"{name} is not supported here") as caught:
@@ -82,12 +78,12 @@ def test_each_name_that_is_not_done_is_refused_or_harmless(path: str) -> None:
         assert read(path, {name: "wish"}) == plain, name
 
 
-def test_no_name_has_two_outcomes() -> None:
+def test_no_name_has_two_outcomes():
     assert not {*NAMED} & IGNORED
     assert sum(len(names.split()) for names, _, _ in REFUSED) == len(NAMED)
 
 
-def test_what_belongs_to_another_endpoint_is_not_dropped() -> None:
+def test_what_belongs_to_another_endpoint_is_not_dropped():
     for path, body in (
         ("/v1/responses", {"input": None, "messages": HELLO}),
         (GENERATE, {"prompt": None, "messages": HELLO}),
@@ -103,8 +99,8 @@ def test_what_belongs_to_another_endpoint_is_not_dropped() -> None:
 
 
 @pytest.mark.parametrize("path", CHATS)
-def test_every_name_for_thinking_is_done(path: str) -> None:
-    names: tuple[tuple[dict[str, Any], str], ...] = (
+def test_every_name_for_thinking_is_done(path):
+    names = (
         ({"enable_thinking": False}, "off"),
         ({"enable_thinking": True}, "on"),
         ({"think": False}, "off"),
@@ -129,7 +125,7 @@ def test_every_name_for_thinking_is_done(path: str) -> None:
     )
     found = run(outcomes(path, *(body for body, _ in names)))
     assert [request.thinking for _, request in found] == [thinking for _, thinking in names]
-    budgets: tuple[dict[str, Any], ...] = (
+    budgets = (
         {"thinking_budget": 9},
         {"thinking_token_budget": 9},
         {"thinking_budget_tokens": 9},
@@ -143,7 +139,7 @@ def test_every_name_for_thinking_is_done(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_other_names_of_neighbours_are_done_in_each_dialect(path: str) -> None:
+def test_other_names_of_neighbours_are_done_in_each_dialect(path):
     lengths = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens")
     found = run(
         outcomes(
@@ -168,7 +164,7 @@ def test_other_names_of_neighbours_are_done_in_each_dialect(path: str) -> None:
     assert (chosen.sampling.min_p, chosen.sampling.top_k) == (0.5, 3)
 
 
-def test_options_of_ollama_may_stand_anywhere() -> None:
+def test_options_of_ollama_may_stand_anywhere():
     inside, beside = run(
         outcomes("/api/chat", {"options": {"think": False, "seed": 5}}, {"think": False, "seed": 5})
     )
@@ -179,29 +175,23 @@ def test_options_of_ollama_may_stand_anywhere() -> None:
 
 
 @pytest.mark.parametrize("path", CHATS)
-def test_reasoning_is_left_out_where_that_is_wished(path: str, tmp_path: Path) -> None:
+async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
     template = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
 
-    def thinking(command: Generate) -> Iterator[Step]:
+    def thinking(command):
         return script("<think>", "Hidden", "</think>", "Shown", id=command.id)
 
-    async def ask() -> None:
-        async with asking(thinking, target=str(tmp_path)) as (client, _):
-            for wish in ({"include_reasoning": False}, {"reasoning": {"exclude": True}}, {}):
-                for stream in (False, True):
-                    body = BODIES[path] | wish | {"stream": stream, "enable_thinking": True}
-                    text = (await client.post(path, json=body)).text
-                    assert ("Hidden" in text, "Shown" in text) == (not wish, True), text
-
-    run(ask())
+    async with asking(thinking, target=str(tmp_path)) as (client, _):
+        for wish in ({"include_reasoning": False}, {"reasoning": {"exclude": True}}, {}):
+            for stream in (False, True):
+                body = BODIES[path] | wish | {"stream": stream, "enable_thinking": True}
+                text = (await client.post(path, json=body)).text
+                assert ("Hidden" in text, "Shown" in text) == (not wish, True), text
 
 
-def test_a_stream_ends_with_the_usage_by_openrouters_name_too() -> None:
-    async def ask() -> None:
-        async with asking() as (client, _):
-            for wish in ({"usage": {"include": True}}, {"stream_options": {"include_usage": True}}):
-                response = await client.post(CHAT, json=BODIES[CHAT] | wish | {"stream": True})
-                assert events(response)[-2][1]["usage"]["completion_tokens"] > 0
-
-    run(ask())
+async def test_a_stream_ends_with_the_usage_by_openrouters_name_too():
+    async with asking() as (client, _):
+        for wish in ({"usage": {"include": True}}, {"stream_options": {"include_usage": True}}):
+            response = await client.post(CHAT, json=BODIES[CHAT] | wish | {"stream": True})
+            assert events(response)[-2][1]["usage"]["completion_tokens"] > 0

@@ -1,0 +1,19 @@
+"""Tests of the server may be coroutines: each runs in an event loop of its own, and ends in time."""
+
+from inspect import iscoroutinefunction
+
+import pytest
+
+from tests.support.engine.asking import run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if not iscoroutinefunction(pyfuncitem.function):
+        return None
+    run(
+        pyfuncitem.obj(
+            **{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        )
+    )
+    return True

@@ -1,0 +1,211 @@
+"""The dialects over HTTP: what a request asks the engine for, and what its client gets.
+
+A case is a line of tests/data/dialects: a `body` for a `path`, sent whole and as a stream. `asked`:
+what the engine is asked for, or `same_as`, by which other body. `gives` and `streams`: what the
+client gets if the engine `says` this, or `refused`. All of them say only a part of what must be
+there: "*" is any value, "~text" is a value with this text, "!" is a field that must be missing.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from engine.events import Failed
+from engine.process.protocol import Generate
+from engine.server import answers
+from tests.support.engine.asking import asking, events, run
+from tests.support.engine.scripted_host import LOADED, script
+
+FOLDER = Path(__file__).parents[2] / "data" / "dialects"
+DIALECTS = ["openai", "anthropic", "responses", "ollama"]
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+FIM = {
+    "qwen": ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"],
+    "starcoder": ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"],
+    "codellama": ["▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"],
+    "deepseek": ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
+    "codestral": ["[SUFFIX]", "[PREFIX]"],
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The folders of models: one that reasons and calls as Qwen3 does, and some that fill gaps."""
+    root = tmp_path_factory.mktemp("models")
+    for name in ("thinker", *FIM):
+        (root / name).mkdir()
+    template = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
+    (root / "thinker" / "chat_template.jinja").write_text(template)
+    for name, tokens in FIM.items():
+        added = {"added_tokens": [{"content": token} for token in tokens]}
+        (root / name / "tokenizer.json").write_text(json.dumps(added))
+    return {"": LOADED.target, **{path.name: str(path) for path in root.iterdir()}}
+
+
+def differences(expected, found, place=""):
+    """The places at which a value is not as expected."""
+    if expected == "*":
+        return []
+    if isinstance(expected, str) and expected.startswith("~"):
+        fits = expected[1:] in (found if isinstance(found, str) else json.dumps(found))
+    elif isinstance(expected, dict) and isinstance(found, dict):
+        wrong = []
+        for name, value in expected.items():
+            if (value == "!") == (name in found):
+                wrong.append(f"{place}.{name} is {found.get(name, 'missing')!r}")
+            elif value != "!":
+                wrong += differences(value, found[name], f"{place}.{name}")
+        return wrong
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [line for n, pair in pairs for line in differences(*pair, f"{place}[{n}]")]
+    else:
+        fits = expected == found
+    return [] if fits else [f"{place} is {found!r}, not {expected!r}"]
+
+
+def playing(case):
+    def play(command):
+        if "fails" in case:
+            message, remedy = "It does not work.", "Do otherwise."
+            return iter([Failed(command.id, message, remedy, case["fails"], 5000, 4096)])
+        how = {name: case[name] for name in ("then", "cut", "reused") if name in case}
+        says = case.get("says", ["Hi"])
+        return script(*says, id=command.id, request=command.request, **how)
+
+    return play
+
+
+class Sent:
+    """What came of a body: the `response`, and what the engine was `asked` for, or None."""
+
+    def __init__(self, response, host):
+        self.response = response
+        asked = [command for command in host.taken if isinstance(command, Generate)]
+        host.taken.clear()
+        self.asked = asdict(asked[0].prompt) | asdict(asked[0].request) if asked else None
+        for name in ("tools", "options"):
+            if self.asked and self.asked[name]:
+                self.asked[name] = json.loads(self.asked[name])
+        self.asked = json.loads(json.dumps(self.asked))
+
+    @property
+    def streamed(self):
+        if self.response.headers["content-type"] == "application/x-ndjson":
+            assert self.response.text.endswith("\n")
+            return [json.loads(line) for line in self.response.text.splitlines()]
+        found = events(self.response)
+        assert all(
+            not name or name == value["type"] for name, value in found if isinstance(value, dict)
+        )
+        return [value for _, value in found]
+
+    def refused(self, expected):
+        """The differences from a refusal, which may be just its field or a part of its message."""
+        if not isinstance(expected, dict):
+            about = "message" if isinstance(expected, str) and expected[0] == "~" else "param"
+            expected = {about: expected}
+        error = self.response.json()["error"]
+        found = error if isinstance(error, dict) else {"message": error}
+        status = expected.get("status", 400)
+        found |= {"status": self.response.status_code}
+        again = self.response.headers["x-should-retry"]
+        assert again == ("true" if status == 503 else "false")
+        return differences({"status": 400, **expected}, found)
+
+
+async def wrong_in(case, client, host):
+    """What is not as a case says."""
+
+    async def sent(body, *, stream=False):
+        host.play = playing(case)
+        return Sent(await client.post(case["path"], json=body | {"stream": stream}), host)
+
+    body, wrong = case["body"], []
+    whole = await sent(body)
+    if "refused" in case:
+        wrong += whole.refused(case["refused"])
+        if "fails" not in case:
+            wrong += differences(None, whole.asked, "asked")
+    elif "fails" not in case:
+        status = {"engine": 503, "too long": 400}.get(case.get("then"), 200)
+        wrong += differences(status, whole.response.status_code, "status")
+    wrong += differences(case.get("asked", "*"), whole.asked, "asked")
+    wrong += differences(case.get("gives", "*"), whole.response.json(), "gives")
+    if "same_as" in case:
+        wrong += differences((await sent(case["same_as"])).asked, whole.asked, "asked")
+    if "streams" in case:
+        wrong += differences(case["streams"], (await sent(body, stream=True)).streamed, "streams")
+    elif "fails" in case and not case.get("whole_only"):
+        wrong += (await sent(body, stream=True)).refused(case["refused"])
+    return wrong
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_case(dialect, models):
+    lines = (FOLDER / f"{dialect}.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = [json.loads(line) for line in lines]
+
+    async def ask():
+        wrong = {}
+        for model in dict.fromkeys(case.get("model", "") for case in cases):
+            async with asking(target=models[model]) as (client, host):
+                for number, case in enumerate(cases, start=1):
+                    if case.get("model", "") == model:
+                        wrong[number, case["is"]] = await wrong_in(case, client, host)
+        return {case: found for case, found in wrong.items() if found}
+
+    assert run(ask()) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kept"),
+    [
+        ("/v1/chat/completions", HELLO, ": the answer is not ready yet\n\n"),
+        ("/v1/completions", {"prompt": "hello"}, ": the answer is not ready yet\n\n"),
+        ("/v1/messages", {**HELLO, "max_tokens": 9}, 'event: ping\ndata: {"type":"ping"}\n\n'),
+        ("/v1/responses", {"input": "hello"}, "event: response.in_progress\n"),
+        ("/api/chat", HELLO, '"message":{"role":"assistant","content":""},"done":false}\n'),
+    ],
+)
+async def test_a_stream_is_kept_alive_while_nothing_comes(path, body, kept, monkeypatch):
+    monkeypatch.setattr(answers, "WAITING_SECONDS", 0.02)
+
+    async with asking(lambda command: script("a", "b", id=command.id, delay=0.1)) as (client, _):
+        response = await client.post(path, json=body | {"stream": True})
+        assert response.text.count(kept) > 2, response.text
+
+
+async def test_several_answers_have_seeds_and_places_of_their_own():
+    def play(command):
+        return script(str(command.request.sampling.seed), id=command.id)
+
+    async with asking(play) as (client, _):
+        body, path = {**HELLO, "n": 3, "seed": 7}, "/v1/chat/completions"
+        whole = (await client.post(path, json=body)).json()
+        texts = [choice["message"]["content"] for choice in whole["choices"]]
+        assert texts[0] == "7"
+        assert len(set(texts)) == 3
+        assert (whole["usage"]["prompt_tokens"], whole["usage"]["completion_tokens"]) == (5, 6)
+        joined = ["", "", ""]
+        streamed = await client.post(path, json=body | {"stream": True})
+        for _, chunk in events(streamed)[:-1]:
+            (choice,) = chunk["choices"]
+            joined[choice["index"]] += choice["delta"].get("content", "")
+        assert joined == texts
+
+
+async def test_prompts_are_answered_in_their_order():
+    def play(command):
+        return script(command.prompt.text or str(command.prompt.tokens), id=command.id)
+
+    async with asking(play) as (client, _):
+        for prompt, said in (
+            (["a", "b"], ["a", "a", "b", "b"]),
+            ([[1, 2], [3]], ["(1, 2)", "(1, 2)", "(3,)", "(3,)"]),
+        ):
+            body = {"prompt": prompt, "n": 2}
+            found = (await client.post("/v1/completions", json=body)).json()["choices"]
+            assert [choice["text"] for choice in found] == said
