@@ -44,7 +44,7 @@ class Ask:
     an answer may have several calls.
 
     `patterns`: by a tool's name, a regular expression for the text that is its only argument. It is
-    enforced if the model writes its calls in JSON. `hidden`: the reasoning is not told.
+    enforced if the model writes its calls in JSON. `hidden`: the reasoning is not sent.
     """
 
     prompt: Prompt
@@ -98,7 +98,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """No piece came for `WAITING_SECONDS`: send the client something that keeps it waiting."""
+    """No piece came for `WAITING_SECONDS`: the client needs a sign that the server still works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class _Answer:
             case Prefill() if not self.usage.prompt:
                 self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
-            case Prefill():  # what is read from disk is found after the first
+            case Prefill():  # tokens from the disk are counted after the first event
                 self.usage = replace(self.usage, cached=event.reused)
             case Draft():
                 self._drafter = event.drafter
@@ -293,7 +293,7 @@ class _Answer:
         rest: Sequence[Stretch] = text.parts
         for span in text.spans:
             its, rest = cut(rest, span.length)
-            if any(one.kind == "reasoning" for one in its):
+            if any(stretch.kind == "reasoning" for stretch in its):
                 self.usage = replace(self.usage, reasoning=self.usage.reasoning + 1)
             score = self._scores.pop((span.round, span.index), None)
             if score is not None:

@@ -42,7 +42,7 @@ class TextBlock(Body):
 
 
 class Tool(Function):
-    """A tool. One with another `type` than "custom" would run at Anthropic, and is left out."""
+    """A tool. Tools of another `type` than "custom" run at Anthropic, and are left out."""
 
     type: str = "custom"
 
@@ -98,7 +98,7 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
-    """The prompt of a body."""
+    """Return the prompt of a body."""
     return Prompt(
         messages=messages_of(body),
         tools=tools_json(functions_of(body)),
@@ -107,7 +107,7 @@ def prompt_of(body: CountTokensBody) -> Prompt:
 
 
 def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
-    """The conversation of a body.
+    """Return the conversation of a body.
 
     Claude Code begins its system prompt with a billing line that changes with each request. It is
     left out: the cache could not be used for anything after it.
@@ -119,20 +119,20 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
 
 
 def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
-    """The tools that may be called, in OpenAI's form, without those that run at Anthropic."""
+    """Return the tools that may be called, in OpenAI's form, without Anthropic's own."""
     tools = [tool for tool in body.tools if tool.type == "custom" and body.may_call(tool.name)]
     return [tool.value() for tool in tools]
 
 
 def thinking_in(body: CountTokensBody) -> Thinking:
-    """Whether the model reasons, and with how much effort."""
+    """Return whether the model reasons, and with how much effort."""
     wish = body.wish or "off"
     return thinking_of(_effort(body) if wish == "on" else None) or wish
 
 
 def options_of(body: CountTokensBody) -> str:
-    """The variables of the chat template: the effort that is asked for without thinking, which
-    holds where a model cannot but reason."""
+    """Return the variables of the chat template. Effort without thinking is among them, for models
+    that always reason."""
     effort = _effort(body)
     off = effort and thinking_in(body) == "off"
     given = {"reasoning_effort": effort} if off else {}
@@ -143,7 +143,7 @@ def _effort(body: CountTokensBody) -> str | None:
     return body.output_config.effort if body.output_config is not None else None
 
 
-SIGNATURE = "slipstream"  # clients want one that is not empty, and send it back with the thinking
+SIGNATURE = "slipstream"  # must not be empty: clients send it back with the thinking
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ async def root(service: Service, call: Call) -> Reply:
 
 
 async def health(service: Service, call: Call) -> Reply:
-    """Say whether requests can be answered now. Needs no key."""
+    """Return whether requests can be answered now. Needs no key."""
     if service.pair.state == "loading" or not service.pair.name:
         raise not_loaded()
     return json_reply({"status": "ok"})
@@ -72,7 +72,7 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
 }
-"""Endpoints by path and method. Paths are without /v1; "/models/*" stands for all paths below."""
+"""Endpoints by path and method. Paths have no /v1; "/models/*" means all paths below /models."""
 
 
 class App:
@@ -100,7 +100,7 @@ class App:
                 check_body(call)
                 call = replace(call, body=read_json(await read_whole(receive)))
         except Refusal as refusal:
-            # What is left of the body is not read.
+            # The rest of the body is not read.
             reply = _refused(call, refusal)
             await self._send(
                 call, replace(reply, headers={**reply.headers, **cors, **_CLOSE}), send
@@ -117,7 +117,7 @@ class App:
                 reply = _refused(call, broken())
             try:
                 await self._send(call, replace(reply, headers={**reply.headers, **cors}), send)
-            except Exception as error:  # in a stream, which is cut off
+            except Exception as error:  # in a stream, which then ends early
                 traceback.print_exception(error, file=sys.stderr)
                 raise
 
@@ -129,11 +129,11 @@ class App:
         methods = ROUTES.get(call.path) or ROUTES.get(above)
         if methods is None:
             missing = next((MISSING[path] for path in (call.path, above) if path in MISSING), "")
-            raise Refusal(404, "not_found", missing or f"There is nothing at {call.path}.")
+            raise Refusal(404, "not_found", missing or f"{call.path} is not a path of this server.")
         method = "GET" if call.method == "HEAD" else call.method
         if method not in methods:
             allow = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
-            message = f"{call.path} takes {allow}, not {call.method}."
+            message = f"{call.path} supports {allow}, not {call.method}."
             raise Refusal(405, "method_not_allowed", message, allow=allow)
         return methods[method]
 

@@ -2,7 +2,7 @@
 
 The checks here apply to every endpoint; the models of a dialect say what a field may hold. A field
 that a model does not have is ignored, unless `engine.server.wishes` names it; `null` is the same
-as a missing field, and PHP's `[]` as an empty object. What was said (`Past`) is never judged.
+as a missing field, and PHP's `[]` as an empty object. The history (`Past`) is never refused.
 """
 
 import json
@@ -50,7 +50,7 @@ def _limit(value: Any) -> Any:
 
 
 Limit = Annotated[int | None, Field(ge=1), BeforeValidator(_limit)]
-"""A number of tokens that an answer has at most; -1 is the same as none."""
+"""The most tokens that an answer may have; -1 means no limit."""
 
 
 def named(*names: str, default: Any = None) -> Any:
@@ -59,9 +59,9 @@ def named(*names: str, default: Any = None) -> Any:
 
 
 class Body(BaseModel):
-    """An object in a body. Values are not converted: "1" is no number.
+    """An object in a body. Values are not converted: "1" is not a number.
 
-    `FORM`: the field of a request that holds the form of an answer; "" where none is asked for.
+    `FORM`: the field of a request that holds the form of an answer, or "".
     """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
@@ -76,8 +76,8 @@ class Body(BaseModel):
 
 
 class Past(Body):
-    """What was said, whatever an SDK, a model or a cut has made of it. A value that its field
-    cannot hold is told as text where the field is one, and is else the field's default."""
+    """An object in the history, which an SDK or a model may have damaged. A value of a wrong type
+    becomes a text if its field is a text; otherwise the field gets its default."""
 
     @model_validator(mode="before")
     @classmethod
@@ -99,21 +99,20 @@ class Past(Body):
 
 
 def as_text(value: Any) -> str:
-    """A value of JSON as a text: itself if it is one, "" for null, or its JSON."""
+    """Return a JSON value as a text: a text as it is, "" for null, otherwise its JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
 def has_halves(source: str) -> bool:
-    """Whether a JSON text may hold half a character, which only an escape can say."""
+    """Return whether a JSON text may have half a character, which only an escape can express."""
     return "\\ud" in source or "\\uD" in source
 
 
 def loads(source: str) -> Any:
-    """Parse a JSON text, with U+FFFD in place of each half of a character. A number that is not in
-    the standard, such as NaN, is its name: a history may have it, and no field of ours takes it.
-    Raises ValueError or RecursionError."""
+    """Parse a JSON text, with U+FFFD in place of each half of a character. NaN and Infinity, which
+    are not JSON, become texts: a history may have them. Raises ValueError or RecursionError."""
     value = json.loads(source, parse_constant=str)
     if has_halves(source):
         value = json.loads(_HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
@@ -147,12 +146,12 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
 
 
 def names_of(kind: type[Body]) -> set[str]:
-    """The names that the fields of a body have for clients."""
+    """Return the names of a body's fields, with all that clients use."""
     found = set[str]()
-    for name, one in kind.model_fields.items():
-        alias = one.validation_alias or name
+    for name, field in kind.model_fields.items():
+        alias = field.validation_alias or name
         names = alias.choices if isinstance(alias, AliasChoices) else [alias]
-        found.update(one for one in names if isinstance(one, str))
+        found.update(name for name in names if isinstance(name, str))
     return found
 
 
@@ -170,7 +169,7 @@ def _check(value: Any) -> None:
             elif isinstance(item, list):
                 below += item
             elif isinstance(item, float) and not math.isfinite(item):
-                raise _not_json("it has a number that is not finite")
+                raise _not_json("it has an infinite number")
         level = below
 
 
@@ -183,7 +182,7 @@ def _too_deep() -> Refusal:
 
 
 def _of_field(error: ValidationError, body: Any) -> Refusal:
-    """The refusal for a field, with pydantic's complaint.
+    """Make the refusal for a field, with pydantic's complaint.
 
     If a value may be one of several kinds, pydantic complains about each; the deepest complaint is
     about the kind that the client meant, and of equally deep ones that which is not about the kind.
@@ -201,7 +200,7 @@ def _of_field(error: ValidationError, body: Any) -> Refusal:
         return invalid(f"{param} is not supported.", param, "unsupported_parameter")
     if complaint["type"] == "union_tag_invalid":
         kind, known = complaint["ctx"]["tag"], complaint["ctx"]["expected_tags"]
-        return invalid(f"{param}: {kind!r} is not supported. There are {known}.", param or None)
+        return invalid(f"{param}: {kind!r} is not supported. Supported: {known}.", param or None)
     message = complaint["msg"].removeprefix("Value error, ").replace(" after validation", "")
     if complaint["type"] in ("dict_type", "model_type", "model_attributes_type"):
         message = "Input should be a JSON object"

@@ -1,8 +1,8 @@
 """The engine as a child process of the server: started, loaded, and started again when it dies or
 hangs.
 
-Knows processes; what they say is the link's. Requests that come while there is none are refused,
-and those that were being answered have failed.
+Knows processes; the link knows their protocol. Without an engine, requests are refused, and answers
+that had begun fail.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class EngineChild:
             pause = death.pause_seconds if death else None
             assert pause is not None, "it is never given up"
             name = name_of(self.load.target)
-            self._report(f"{name}: the engine ended. {reason} Starting it again in {pause:g} s.")
+            self._report(f"{name}: the engine stopped. {reason} It restarts in {pause:g} s.")
             await asyncio.sleep(pause)
             supervisor.resume()
 
@@ -84,7 +84,7 @@ class EngineChild:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        # Asked for before the link begins, or it would load again what was loaded last.
+        # Before the link begins, or it would load the last pair again.
         load = replace(self.load, id=f"{self.load.id}-{uuid4().hex}")
         loading = asyncio.create_task(self._link.load(load))
         talking = asyncio.create_task(self._link.run(process.stdout, process.stdin))
@@ -95,10 +95,10 @@ class EngineChild:
                 loaded.set_result(None)
             await asyncio.wait((talking, watching), return_when=asyncio.FIRST_COMPLETED)
             if not talking.done():
-                talking.cancel()  # what is due has failed, whatever it says now
+                talking.cancel()  # answers that are due have failed already
                 await asyncio.wait((talking,))
                 await _end(process, talking, WORD_SECONDS)
-                return f"It was silent for {self._hangs_seconds:g} s, and was killed."
+                return f"It did not respond for {self._hangs_seconds:g} s and was killed."
             talking.result()
             status = await process.wait()
             return self._link.confessed or how_it_ended(status)
@@ -128,12 +128,12 @@ class EngineChild:
 async def _end(
     process: asyncio.subprocess.Process, talking: asyncio.Task[None], seconds: float
 ) -> None:
-    """Close its input, which ends it; kill it where it does not end within these seconds."""
+    """Close its input, which ends it; kill it if it has not ended after these seconds."""
     assert process.stdin is not None
     process.stdin.close()
     try:
         async with asyncio.timeout(seconds):
-            await asyncio.wait((talking,))  # reads what it still writes
+            await asyncio.wait((talking,))  # reads its last lines
             await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):

@@ -23,8 +23,8 @@ class ClientSetup:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What programs are told of a server: its `address`, such as http://127.0.0.1:8737, the `key`
-    that it asks for, the name of the `model`, and how many tokens that reads, its `context`."""
+    """A server as programs need it: its `address`, such as http://127.0.0.1:8737, its API `key`,
+    the name of the `model`, and its `context` in tokens."""
 
     address: str
     model: str
@@ -70,7 +70,10 @@ def client_setups(
 
     return (
         *(ClientSetup(name, where, filled(lines)) for name, where, lines in _SETUPS),
-        *(ClientSetup(one.name, "in a terminal", one.lines) for one in agents(server).values()),
+        *(
+            ClientSetup(agent.name, "in a terminal", agent.lines)
+            for agent in agents(server).values()
+        ),
     )
 
 

@@ -1,8 +1,7 @@
-"""Makes a client's conversation one that can be rendered. Knows no dialect.
+"""Makes a client's conversation fit for chat templates. Knows no dialect.
 
-What was said is past, and is not judged: a call's arguments that are no object stand in one. What a
-chat template asks of a conversation, such as turns, the engine knows
-(`engine.conversation.template_messages`).
+The history is never refused: a call's arguments that are not an object are put into one. Rules of a
+chat template, such as turns, belong to the engine (`engine.conversation.template_messages`).
 """
 
 import json
@@ -18,8 +17,8 @@ BETWEEN = "\n\n"  # separates two texts of one message
 
 @dataclass(frozen=True, slots=True)
 class Sent(Picture):
-    """A picture that is not read yet, or, with a `name`, a document: in place of its path is the
-    data or the address that the client sent. `place`: the field of the body that has it."""
+    """A picture that is not read yet, or, with a `name`, a document. `path` is the data or the
+    address that the client sent; `place`: the field of the body that has it."""
 
     digest: str = ""
     width: int = 0
@@ -32,20 +31,20 @@ class Sent(Picture):
 
 
 def in_document(name: str, text: str) -> str:
-    """The text of a document, as it stands in a message."""
+    """Return the text of a document, as a part of a message."""
     return f"[Document: {name or 'document'}]\n{text}\n[End of document]"
 
 
 def note(kind: str) -> str:
-    """A note in place of what this model cannot read, such as "input_audio"."""
+    """Return a note in place of a part that this model cannot read, such as "input_audio"."""
     return f"[{kind}: not shown, as this model cannot read it]"
 
 
 def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """The same conversation with its system messages in front, and the parts of a reply together.
+    """Return the conversation with system messages first, and the parts of a reply joined.
 
     A later system message is added to the user's or tool's message before it, or else becomes a
-    user message: in front it would change the whole prompt, which would then have to be read again.
+    user message: at the beginning it would change the whole prompt, and void its cache.
     Each call has an id, and its result the same one and its tool's name.
     """
     ordered: list[ChatMessage] = []
@@ -61,9 +60,9 @@ def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
 
 
 def arguments_of(value: Any) -> str:
-    """The JSON text of a call's arguments, which clients send as an object or as its text.
+    """Return the JSON text of a call's arguments, which clients send as an object or as its text.
 
-    What is neither stands in an object: a model may have written anything.
+    Any other value is put into an object: {"arguments": ...}.
     """
     value = "{}" if value is None else value
     read = value
@@ -78,7 +77,7 @@ def arguments_of(value: Any) -> str:
 
 
 def _numbered(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
-    """The messages, with ids where calls and results have none: by the tool's name, or in order."""
+    """Yield the messages, with ids for calls and results, by the tool's name or in order."""
     names: dict[str, str] = {}
     waiting: list[ToolCall] = []  # calls without a result
     for message in messages:
@@ -92,14 +91,14 @@ def _numbered(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
             message = replace(message, tool_calls=tuple(calls))
         elif message.role == "tool":
             call = _answered(message, waiting)
-            waiting = [one for one in waiting if one != call]
+            waiting = [other for other in waiting if other != call]
             id = message.tool_call_id or (call.id if call else "")
             message = replace(message, tool_call_id=id, name=message.name or names.get(id, ""))
         yield message
 
 
 def _answered(result: ChatMessage, waiting: Sequence[ToolCall]) -> ToolCall | None:
-    """The call that a result answers."""
+    """Return the call that a result belongs to."""
     if result.tool_call_id:
         return next((call for call in waiting if call.id == result.tool_call_id), None)
     named = [call for call in waiting if call.name == result.name]

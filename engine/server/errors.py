@@ -11,7 +11,7 @@ from engine.events import Failed
 
 @dataclass(eq=False)
 class Refusal(Exception):
-    """A request that is not answered, or not to its end.
+    """A request that is refused, or an answer that failed.
 
     `code`: OpenAI's word for the error; `param`: the field that has it. `again`: the same request
     may succeed later; clients then repeat it twice. `tokens` and `context`: of a prompt that is too
@@ -42,30 +42,30 @@ class Refusal(Exception):
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Refusal:
-    """A refusal of a request that can never be answered."""
+    """Make a refusal of a request that can never be answered."""
     return Refusal(400, code, message, param)
 
 
 def not_loaded() -> Refusal:
-    """A refusal because no model is loaded at the moment."""
-    message = "No model is loaded at the moment. Try again in a few seconds."
+    """Make a refusal because no model is loaded."""
+    message = "No model is loaded. Try again in a few seconds."
     return Refusal(503, "model_not_ready", message, again=True, retry_after_seconds=3)
 
 
 def crowded(waiting: int) -> Refusal:
-    """A refusal because too many requests wait."""
+    """Make a refusal because the queue is full."""
     # Codex reads the seconds to wait from this sentence.
-    message = f"{waiting} requests wait already. Try again in 5 seconds."
+    message = f"The queue is full: {waiting} requests are waiting. Try again in 5 seconds."
     return Refusal(429, "rate_limit_exceeded", message, again=True, retry_after_seconds=5)
 
 
 def broken() -> Refusal:
-    """An internal error; details are in the log."""
-    return Refusal(500, "server_error", "An internal error. The server's log has the details.")
+    """Make a refusal because of an internal error, whose details are in the log."""
+    return Refusal(500, "server_error", "Internal error. See the server's log.")
 
 
 def of_failure(failed: Failed) -> Refusal:
-    """The refusal for a failed generation."""
+    """Make the refusal for a failed generation."""
     message = f"{failed.message} {failed.remedy}".strip()
     match failed.cause:
         case "request":
@@ -84,7 +84,7 @@ def of_failure(failed: Failed) -> Refusal:
 
 
 def openai_error(refusal: Refusal) -> dict[str, Any]:
-    """The refusal in OpenAI's form, for responses and streams."""
+    """Return the refusal in OpenAI's form, for responses and streams."""
     message = refusal.message
     if refusal.context:  # LiteLLM recognizes a too long prompt by these words, not by the code
         message = f"This model's maximum context length is {refusal.context} tokens. {message}"
@@ -99,7 +99,7 @@ def openai_error(refusal: Refusal) -> dict[str, Any]:
 
 
 def anthropic_error(refusal: Refusal, request_id: str) -> dict[str, Any]:
-    """The refusal in Anthropic's form, for responses and streams."""
+    """Return the refusal in Anthropic's form, for responses and streams."""
     message = refusal.message
     if refusal.context:  # by these words Claude Code knows to shorten its conversation
         message = f"prompt is too long: {refusal.tokens} tokens > {refusal.context} maximum"
@@ -108,7 +108,7 @@ def anthropic_error(refusal: Refusal, request_id: str) -> dict[str, Any]:
 
 
 def ollama_error(refusal: Refusal) -> dict[str, Any]:
-    """The refusal in Ollama's form, for responses and streams."""
+    """Return the refusal in Ollama's form, for responses and streams."""
     return {"error": refusal.message}
 
 

@@ -27,8 +27,8 @@ COMMENT = b": the answer is not ready yet\n\n"
 DONE = b"data: [DONE]\n\n"
 LARGEST_BODY_BYTES = 32 << 20
 _NOT_SENT = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
-"""Characters that end lines for readers such as Python's `str.splitlines`, beside those that JSON
-escapes anyway; and halves of characters, which no encoding has."""
+"""Characters that some readers, such as Python's `str.splitlines`, take for the end of a line, and
+that JSON need not escape; and halves of characters, which UTF-8 cannot encode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def to_json(value: Any) -> bytes:
-    """Write a JSON value in one line, whatever its reader takes for the end of one."""
+    """Write a JSON value in one line, for all readers of lines."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _NOT_SENT.sub(_escaped, text).encode()
 
@@ -92,7 +92,7 @@ def stream_reply(frames: AsyncIterator[bytes], media: str = EVENTS) -> Reply:
 
 
 def client_of(agent: str) -> str:
-    """A client's name for people: the first word of its user agent, printable characters only."""
+    """Return a client's name for the user: the first word of its user agent."""
     name = agent.split("/")[0].split(" ")[0][:32]
     return "".join(letter for letter in name if letter.isprintable())
 
@@ -104,11 +104,15 @@ async def read_whole(receive: Receive) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(400, "incomplete", "The body ended before its end.")
+            raise Refusal(
+                400, "incomplete", "The connection closed before the whole body was sent."
+            )
         body += message.get("body", b"")
         more = message.get("more_body", False)
         if len(body) > LARGEST_BODY_BYTES:
-            raise Refusal(413, "too_large", f"The body is over {LARGEST_BODY_BYTES >> 20} MB.")
+            raise Refusal(
+                413, "too_large", f"The body is larger than {LARGEST_BODY_BYTES >> 20} MB."
+            )
     return bytes(body)
 
 

@@ -54,7 +54,7 @@ class SamplingFields(Body):
 
 
 def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
-    """The sampling that a body asks for. Raises Refusal.
+    """Return the sampling that a body asks for. Raises Refusal.
 
     `repeat_last_n`: the penalties look at that many tokens; at all with -1, and at none with 0.
     """
@@ -83,5 +83,5 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
 
 def _token(text: str, vocabulary: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < vocabulary):
-        raise invalid(f"logit_bias: {text[:20]!r} is no token of this model.", "logit_bias")
+        raise invalid(f"logit_bias: {text[:20]!r} is not a token id of this model.", "logit_bias")
     return int(text)

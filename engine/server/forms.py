@@ -1,6 +1,6 @@
 """The form that an answer must have: JSON, a schema, a regular expression, or a grammar.
 
-Each dialect has a field for it; those of vLLM, SGLang and llama.cpp are taken in all of them.
+Each dialect has a field for it. The fields of vLLM, SGLang and llama.cpp work in all dialects.
 """
 
 import json
@@ -64,7 +64,7 @@ class FormFields(Body):
 
 
 def form_in(body: FormFields, own: Grammar | None = None) -> Grammar | None:
-    """The form that a body asks for, `own` in the dialect's own field. Raises Refusal."""
+    """Return the form that a body asks for; `own` is from the dialect's field. Raises Refusal."""
     nested = body.structured_outputs or StructuredOutputs()
     place = "structured_outputs."
     forms = [
@@ -79,14 +79,14 @@ def form_in(body: FormFields, own: Grammar | None = None) -> Grammar | None:
         _lark(nested.grammar, f"{place}grammar"),
         schema_form(OBJECT, f"{place}json_object", strict=True) if nested.json_object else None,
     ]
-    found = [one for one in forms if one is not None]
+    found = [form for form in forms if form is not None]
     if len(found) > 1:
-        raise invalid("The body asks for two forms of the answer. Send one of them.")
+        raise invalid("The request has two forms of the answer. Send only one.")
     return found[0] if found else None
 
 
 def grammar_of(form: Form | None, param: str, *, strict: bool = False) -> Grammar | None:
-    """The grammar of a form, which the client sent in the field `param`; None for free text.
+    """Return the grammar of a form, which the client sent in the field `param`; None for free text.
     Raises Refusal."""
     if form is None or form.type == "text":
         return None
@@ -101,7 +101,7 @@ def grammar_of(form: Form | None, param: str, *, strict: bool = False) -> Gramma
 
 
 def schema_form(schema: Mapping[str, Any], param: str, *, strict: bool) -> Grammar:
-    """The form of a JSON schema, which the client sent in the field `param`. Raises Refusal.
+    """Return the form of a JSON schema, which the client sent in the field `param`. Raises Refusal.
 
     Unless it is `strict`, the part of it that answers can be held to.
     """
@@ -153,4 +153,4 @@ def _unreadable(param: str, error: Exception) -> Refusal:
 
 def _check_size(source: str, param: str) -> None:
     if len(source.encode()) > LARGEST_FORM_BYTES:
-        raise invalid(f"{param} is over {LARGEST_FORM_BYTES >> 10} KB.", param)
+        raise invalid(f"{param} is larger than {LARGEST_FORM_BYTES >> 10} KB.", param)

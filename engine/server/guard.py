@@ -2,7 +2,7 @@
 
 A page that the user has open in a browser can send requests here too. So each request must name
 this server in its Host (a rebound name does not), and come from no other origin. Knows no bodies,
-and of the paths only those that need no key, and Ollama's.
+and two facts about paths: which need no key, and which are Ollama's.
 """
 
 import hmac
@@ -32,23 +32,21 @@ class Guard:
     def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
         """Check Host and Origin; `headers` have lower-case names.
 
-        Returns the CORS headers of the response, if an allowed page asks: it may send whatever
-        headers its browser asks for. Raises Refusal.
+        Returns the CORS headers of the response if an allowed page asks: it may send all headers
+        that its browser asks for. Raises Refusal.
         """
         headers = list(headers)
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
-            raise Refusal(400, "bad_host", f"There are {len(hosts)} Host headers, not one.")
+            raise Refusal(400, "bad_host", f"Exactly one Host header is needed, not {len(hosts)}.")
         if hosts[0].decode("latin-1").lower() not in self._hosts:
-            message = (
-                "Host does not name this server. Start it with --allow-host NAME to add a name."
-            )
+            message = "The Host header is not a name of this server. Add it with --allow-host NAME."
             raise Refusal(403, "bad_host", message)
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         if not origins:
             return {}
         if len(origins) > 1 or origins[0] not in self._origins:
-            message = "Pages of this origin may not ask. Start the server with --allow-origin."
+            message = "This origin is not allowed. Allow it with --allow-origin."
             raise Refusal(403, "bad_origin", message)
         wanted = [value for name, value in headers if name == b"access-control-request-headers"]
         return {
@@ -71,7 +69,7 @@ class Guard:
 
 
 def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
-    """The allowed values of Host for a server at this address, which has `more` names too."""
+    """Return the allowed values of Host for a server at this address, with `more` names."""
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
     names.update(name.lower() for name in more)
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
@@ -87,7 +85,11 @@ def check_body(call: Call) -> None:
     headers = call.headers
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
-        raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")
+        raise Refusal(
+            415,
+            "unsupported_encoding",
+            "Compressed bodies are not supported. Send the body uncompressed.",
+        )
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == _CURLS and call.path.startswith("/api/") and not _by_browser(headers):
         return
@@ -98,6 +100,6 @@ def check_body(call: Call) -> None:
 
 
 def _by_browser(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sends this: with every POST an Origin ("null" if it hides the page), and
-    today's browsers Sec-Fetch-Site and the like with all that they ask."""
+    """Return whether a browser sends this: each sends Origin with a POST ("null" if it hides the
+    page), and today's send Sec-Fetch-Site with every request."""
     return any(name == "origin" or name.startswith("sec-") for name in headers)

@@ -11,14 +11,14 @@ _SHORTEST = 16
 
 
 def default_key_file() -> Path:
-    """The default key file, in the app's data folder."""
+    """Return the default key file, in the app's data folder."""
     return data_folder() / "server-key"
 
 
 def read_key(path: Path) -> str:
-    """Read the key from a file; if there is none, make one with a new key.
+    """Read the key from a file, which is created with a new key if it does not exist.
 
-    Raises `Problem` if other users can read the file, or if it holds no key.
+    Raises `Problem` if other users can read the file, or if it has no key.
     """
     if not path.exists():
         return _make(path)
@@ -31,11 +31,11 @@ def read_key(path: Path) -> str:
             f"The key file {path} cannot be read: {error}.", "Name another file."
         ) from None
     if mode & 0o077:
-        raise Problem(f"Others can read the key file {path}.", f"Run: chmod 600 {path}")
+        raise Problem(f"Other users can read the key file {path}.", f"Run: chmod 600 {path}")
     if len(key) < _SHORTEST or not key.isprintable() or " " in key:
         raise Problem(
-            f"The key file {path} holds no key of {_SHORTEST} or more letters.",
-            "Delete it, and a new one is made.",
+            f"The key file {path} has no key of {_SHORTEST} or more characters.",
+            "Delete the file to create a new key.",
         )
     return key
 
@@ -49,6 +49,6 @@ def _make(path: Path) -> str:
             opened.write(key + "\n")
     except OSError as error:
         raise Problem(
-            f"The key file {path} cannot be made: {error.strerror}.", "Name another file."
+            f"The key file {path} cannot be created: {error.strerror}.", "Name another file."
         ) from None
     return key

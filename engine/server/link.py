@@ -1,10 +1,9 @@
 """The server's side of one engine, over a pair of byte streams. Knows no HTTP, and no process.
 
-Runs an `EngineClient`, whose laws say what becomes of each command, and makes these promises
-beside them:
+Runs an `EngineClient`, whose laws say how each command ends, and makes two more promises:
 
 - A generation that is left before its end is cancelled, and the rest of its events are dropped.
-- What is not read does not hold the engine up: a generation whose events pile up ends as failed.
+- A slow reader does not stop the engine: a generation with too many unread events fails.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from engine.request import Prompt, Request, Thinking
 from models.errors import Problem
 
 _MOST_EVENTS = 20_000  # not read yet, of one generation
-_GONE = "The engine ended before the answer was done."
+_GONE = "The engine stopped before the answer was complete."
 _AGAIN = "Try again in a moment."
 
 
@@ -39,7 +38,7 @@ class Generation:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.left = False  # its reader is gone
+        self.left = False  # the reader has left
         self.over = False  # its last event was added
         self._events: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -184,7 +183,7 @@ class EngineLink:
         if isinstance(event, Done | Failed):
             del self._generations[generation.id]
         elif generation.piled_up and not generation.left:
-            message, remedy = "The answer was not read.", "Read it as it is written."
+            message, remedy = "The client did not read the answer.", "Read streams as they arrive."
             generation.add(Failed(generation.id, message, remedy))
             self._cancel(generation)
 
@@ -205,7 +204,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
             line = await reader.readline()
         except ValueError:
             raise Problem(
-                "The engine wrote a line that is too long.", "Ask for fewer log probabilities."
+                "The engine sent a line that is too long.", "Ask for fewer log probabilities."
             ) from None
         return line if line.endswith(b"\n") else b""
     return b""

@@ -1,7 +1,7 @@
 """The messages of a conversation, as clients of all dialects write them.
 
-Only the newest question is judged: what was said may have any form, and is told as well as it can
-be. Pictures and files are collected as they were sent: `engine.server.pictures` reads them.
+Only the newest question is checked: the history may have any form, and gets to the model as well as
+possible. Pictures and files are collected unread: `engine.server.pictures` reads them.
 """
 
 import re
@@ -17,10 +17,10 @@ from engine.server.bodies import Past, as_text, named
 from engine.server.conversation import BETWEEN, Sent, arguments_of, in_document, in_order, note
 from engine.server.errors import invalid
 
-MOST_MESSAGES = 1 << 16  # the model's context is the limit; this ends what is not a conversation
+MOST_MESSAGES = 1 << 16  # against absurd bodies; the model's context is the real limit
 _IMAGES = ("image_url", "input_image", "image", "computer_screenshot")
 _FILES = ("file", "input_file", "document", "search_result")
-_ODD = "value"  # what stands where a content should
+_ODD = "value"  # the type of a value that is not a content
 _TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text", _ODD)
 _APART = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 _KIND = re.compile("data:([^;,]*)")
@@ -32,7 +32,7 @@ _ROLES: dict[str, Role] = {
 
 
 def _parts(value: Any) -> Any:
-    """A content in one of its forms. What is neither a text nor parts is told as its JSON."""
+    """Return a content in one of its forms. A value that is not a content becomes its JSON."""
     if isinstance(value, str) or not value:
         return value or ""
     if isinstance(value, dict) and value.get("type") in _IMAGES + _FILES + _TEXTS + _APART:
@@ -69,13 +69,13 @@ class Part(Past):
     def _object(cls, value: Any) -> Any:
         if not _typed(value):
             return {"type": "text", "text": as_text(value)}
-        within = next((each for name in _WITHIN if isinstance(each := value.get(name), dict)), {})
-        own = {name: each for name, each in value.items() if name not in _WITHIN or each != within}
+        within = next((v for name in _WITHIN if isinstance(v := value.get(name), dict)), {})
+        own = {name: v for name, v in value.items() if name not in _WITHIN or v != within}
         return {**within, "kind": within.get("type"), **own}
 
     @property
     def told(self) -> str | None:
-        """The text of it; None if it has none."""
+        """The text of the part; None if it has no text."""
         if self.type == "search_result" or (self.type == "document" and self.kind == "content"):
             return in_document(self.name, text_of(self.content))
         if self.type == "document" and self.kind == "text":
@@ -109,7 +109,7 @@ class CalledFunction(Past):
 
 
 class Called(CalledFunction):
-    """A call with its id. Some clients have its name beside that."""
+    """A call with its id. Some clients put the name here, too."""
 
     id: str = ""
     function: CalledFunction | None = named("function", "custom")
@@ -134,8 +134,8 @@ class Message(Past):
     images: list[Any] = Field(default_factory=list)
 
     def told(self, place: str) -> Iterator[ChatMessage]:
-        """The engine's messages for what stands at this place of the body: results, then the rest.
-        A call is the assistant's, wherever it is."""
+        """Yield the engine's messages for this message, which is at `place` in the body: results,
+        then the rest. A call always belongs to the assistant."""
         parts = [] if isinstance(self.content, str) else self.content
         for number, part in enumerate(parts):
             if part.type == "tool_result":
@@ -170,10 +170,10 @@ Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES
 def conversation_of(
     messages: Sequence[Message], roles: Collection[str], *before: ChatMessage, goes_on: bool = True
 ) -> tuple[ChatMessage, ...]:
-    """The conversation that is answered. Raises Refusal.
+    """Return the conversation that is to be answered. Raises Refusal.
 
-    `roles`: those that the newest message may have. `goes_on`: where the assistant's message is the
-    last, the answer continues it.
+    `roles`: of the newest message. `goes_on`: if the last message is the assistant's, the answer
+    continues it.
     """
     check_newest(messages[-1], f"messages[{len(messages) - 1}]", roles)
     values = [*before]
@@ -185,7 +185,7 @@ def conversation_of(
 
 
 def text_of(content: Content) -> str:
-    """The text of a content, with notes in place of parts that cannot be read."""
+    """Return the text of a content, with notes in place of parts that cannot be read."""
     if isinstance(content, str):
         return content
     parts = [part for part in content if part.type not in _APART and not part.sent[0]]
@@ -194,7 +194,7 @@ def text_of(content: Content) -> str:
 
 
 def sent_in(content: Content, place: str) -> tuple[Picture, ...]:
-    """The images and files of a content at this place of the body, as they were sent."""
+    """Return the images and files of a content, as they were sent; `place`: its field."""
     sent = [("", "") if isinstance(part, str) else part.sent for part in content]
     return tuple(
         Sent(data, place=f"{place}[{number}]", name=name)
@@ -204,28 +204,30 @@ def sent_in(content: Content, place: str) -> tuple[Picture, ...]:
 
 
 def images_in(images: Sequence[Any], place: str) -> tuple[Picture, ...]:
-    """The images that stand alone in a list."""
-    return tuple(Sent(as_text(one), place=f"{place}[{n}]") for n, one in enumerate(images))
+    """Return the images of a list that has nothing else; `place`: its field."""
+    return tuple(Sent(as_text(image), place=f"{place}[{n}]") for n, image in enumerate(images))
 
 
 def role_of(role: str) -> Role:
-    """The role that a message of the past has, whatever it is called; "user" for others."""
+    """Return the role of a message in the history by any of its names; "user" for other names."""
     return _ROLES.get(role.lower(), "user")
 
 
 def check_newest(newest: Message, place: str, roles: Collection[str]) -> None:
-    """Raise Refusal if the newest message, at this place of the body, has none of these roles, or
-    is a user's and has parts that cannot be read."""
+    """Raise Refusal if the newest message does not have one of these roles, or if it is the user's
+    and has parts that cannot be read. `place`: its field."""
     if newest.role.lower() not in roles:
-        message = f"{place}.role is {newest.role!r}. There are {', '.join(roles)}."
+        message = f"{place}.role is {newest.role!r}. Supported roles: {', '.join(roles)}."
         raise invalid(message, f"{place}.role")
     if role_of(newest.role) != "user" or isinstance(newest.content, str):
         return
     for number, part in enumerate(newest.content):
         if part.type == _ODD:
-            message = f"{place}.content is neither a text nor a list of parts."
+            message = f"{place}.content must be a text or a list of parts."
             raise invalid(message, f"{place}.content")
         if part.type not in _APART and part.told is None and not part.sent[0]:
             here = f"{place}.content[{number}]"
-            message = f"{here} is {part.type!r}: send texts, or images and files as their data."
+            message = (
+                f"{here}: {part.type!r} is not supported. Send texts, or images and files as data."
+            )
             raise invalid(message, f"{here}.type", "unsupported_content")

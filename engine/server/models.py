@@ -31,10 +31,9 @@ async def models(service: Service, call: Call) -> Reply:
 
 
 async def model(service: Service, call: Call) -> Reply:
-    """Describe the model that answers to a name."""
+    """Return the model that answers to a name."""
     asked = service.asked_for(call.path.removeprefix("/models/"))
-    told = _for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair)
-    return json_reply(told)
+    return json_reply(_for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair))
 
 
 def _for_openai(pair: Pair) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def _anthropic(call: Call) -> bool:
 
 
 def context_of(target: str) -> int | None:
-    """The longest context of a model in a folder, in tokens; None where its files do not say."""
+    """Return the longest context of a model in a folder, in tokens; None if it is not known."""
     try:
         return ModelFolder(Path(target)).context_length
     except Problem:

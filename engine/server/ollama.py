@@ -1,4 +1,4 @@
-"""Ollama's API: /api/chat, /api/generate, and what is loaded.
+"""Ollama's API: /api/chat, /api/generate, and the list of models.
 
 Fields that are not here, and options that only say how to compute, are ignored.
 """
@@ -52,11 +52,11 @@ from models.model_folder import ModelFolder
 
 
 class Options(SamplingFields):
-    """The settings of an answer. A `num_predict` below 1 is no limit, and a seed of -1 is none.
+    """The settings of an answer. A `num_predict` below 1 means no limit, and a seed of -1 no seed.
 
-    `num_ctx`, the tokens of the context that the client reckons with: the context has the length
-    that it was loaded with. A longer one takes nothing from the client, but an answer without
-    another limit ends after `num_ctx` tokens; with a shorter one, what does not fit is refused.
+    `num_ctx` is the context that the client expects. It does not change the context of the loaded
+    model: an answer without another limit ends after `num_ctx` tokens, and a prompt that does not
+    fit is refused.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None  # Ollama has no limit
@@ -118,7 +118,7 @@ def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
 def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
     """Make an `Ask` of a prompt, or of a `gap` in one. Raises Refusal."""
     if body.images and (gap is not None or body.raw):
-        message = "Images are shown in a chat: neither in a raw prompt nor beside a suffix."
+        message = "Images are not supported in a raw prompt or with a suffix. Use /api/chat."
         raise invalid(message, "images", "unsupported_content")
     if gap is not None:
         request = _request(body, loaded, stops=gap.stops, special=True)
@@ -160,7 +160,7 @@ def _form(form: str | dict[str, Any] | None) -> Grammar | None:
 @dataclass(slots=True)
 class ReplyWriter:
     """Turns pieces into objects. `chat`: the parts are a message; otherwise a text. `context`: the
-    tokens that the client reckons with, 0 if it does not say. `whole` joins all parts so far."""
+    tokens that the client expects, or 0. `whole` joins all parts so far."""
 
     model: str
     chat: bool
@@ -211,11 +211,11 @@ class ReplyWriter:
                 return [*called, self._end(piece)]
 
     def refused(self, refusal: Refusal) -> Refusal:
-        """The refusal, which says so if a prompt is too long because the model was loaded with a
-        shorter context than the client reckons with."""
+        """Return the refusal, which names `num_ctx` if the model was loaded with a shorter context
+        than the client expects."""
         if not 0 < refusal.context < self.context:
             return refusal
-        shorter = f"num_ctx is {self.context}, and the model was loaded with {refusal.context}."
+        shorter = f"num_ctx is {self.context}, but the model was loaded with {refusal.context}."
         return replace(refusal, message=f"{refusal.message} {shorter}", param="options.num_ctx")
 
     def nothing(self, reason: str) -> Json:
@@ -224,7 +224,7 @@ class ReplyWriter:
 
     @property
     def whole(self) -> Json:
-        """The whole answer: the last object, which has the figures, with the texts of all."""
+        """The whole answer: the last object, which has the figures, with all texts."""
         whole = deepcopy(self._parts[-1])
         within = whole["message"] if self.chat else whole
         for part in self._parts[:-1]:
@@ -251,7 +251,7 @@ class ReplyWriter:
         return {**head, "response": text, **more, "done": False}
 
     def _called(self) -> list[Json]:
-        """The object of the call that was being written. One that was cut off is left out."""
+        """Return the object of the call that has ended; none if the call is incomplete."""
         call, self._call = self._call, None
         arguments, self._arguments = self._arguments, ""
         if call is None:
@@ -305,7 +305,7 @@ def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
 
 
 def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
-    """Read a body. Some clients send options beside `options`, or other fields among them."""
+    """Read a body. Some clients send options as fields, or fields as options."""
     if isinstance(given, dict) and isinstance(options := given.get("options") or {}, dict):
         given, inner = {**given, **options}, names_of(Options) - names_of(kind)
         options = {name: given.pop(name) for name in given.keys() & inner}
@@ -314,7 +314,7 @@ def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
 
 
 async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Reply:
-    """Load the model, or let it go: a request without a prompt asks for that."""
+    """Load or unload the model: a request without a prompt asks for that."""
     keep_seconds = _keep_seconds(body)
     if keep_seconds == 0:
         service.pair.keep_seconds = 0.0
@@ -338,7 +338,7 @@ async def _answered(
 
 
 def _keep_seconds(body: AnswerFields) -> float | None:
-    """The time that the model stays loaded, if the client says so."""
+    """Return how long the model stays loaded, if the client says so."""
     given = body.keep_alive
     if given is None:
         return None
@@ -389,7 +389,7 @@ async def show(service: Service, call: Call) -> Reply:
     texts = await service.texts() if loaded else TargetTexts()
     listed = await _listed(pair)
     abilities = {
-        "tools": True,  # said in text where the template does not know them
+        "tools": True,  # written as text if the template does not support them
         "thinking": texts.syntax.reasons,
         "insert": gap_of("", "", texts.marks) is not None,
         "vision": pair.link.loaded is not None and pair.link.loaded.sees,

@@ -164,7 +164,7 @@ def chat_ask(body: ChatBody, service: Service) -> Ask:
 async def completion_ask(body: CompletionBody, service: Service) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     if body.best_of is not None and body.best_of != body.n:
-        raise invalid("best_of is not supported: only n answers are written.", "best_of")
+        raise invalid("best_of is not supported. Use n.", "best_of")
     stops = body.stop
     prompts = [_prompt(prompt, service) for prompt in body.prompts]
     if body.suffix:
@@ -189,7 +189,7 @@ def _prompt(prompt: str | list[int], service: Service) -> Prompt:
         return Prompt(text=prompt)
     vocabulary = service.loaded.vocabulary
     if wrong := next((token for token in prompt if token >= vocabulary), None):
-        raise invalid(f"prompt: {wrong} is no token of this model.", "prompt")
+        raise invalid(f"prompt: {wrong} is not a token id of this model.", "prompt")
     return Prompt(tokens=tuple(prompt))
 
 

@@ -32,8 +32,8 @@ class Pair:
         name: str = "",
         keep_seconds: float = inf,
     ) -> None:
-        """Without a `child` the engine is another's, who decides what is loaded. The `name` is the
-        target's, if none is given."""
+        """Without a `child` the engine belongs to another program, which chooses the pair.
+        Without a `name` the target's is used."""
         self.link, self.child = link, child
         self.keep_seconds = keep_seconds
         self.users, self.used = 0, 0.0
@@ -45,17 +45,17 @@ class Pair:
 
     @property
     def content(self) -> Load | Loaded | None:
-        """What is loaded, or is to be; None where another decides that, and nothing is."""
+        """The pair that is loaded or will be; None if another program decides that later."""
         return self.child.load if self.child else self.link.loaded
 
     @property
     def target(self) -> str:
-        """The target's folder; "" where nothing is loaded, nor to be."""
+        """The target's folder; "" without a pair."""
         return self.content.target if self.content else ""
 
     @property
     def name(self) -> str:
-        """The name that clients use; "" where nothing is loaded, nor to be."""
+        """The name that clients use; "" without a pair."""
         return self._name or (name_of(self.target) if self.target else "")
 
     @property
@@ -72,7 +72,7 @@ class Pair:
 
     @property
     def expires(self) -> float:
-        """When it is unloaded, if no one asks it before, by the loop's clock."""
+        """When it is unloaded if no request comes before, by the loop's clock."""
         return inf if self.users else self.used + self.keep_seconds
 
     @property
@@ -105,6 +105,6 @@ class Pair:
 
 
 def retrieve(task: asyncio.Task[Any]) -> None:
-    """Take note of a failure for which no one waits any more."""
+    """Mark a task's exception as seen, as nothing awaits the task any more."""
     if not task.cancelled():
         task.exception()

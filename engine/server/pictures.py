@@ -68,23 +68,23 @@ class Pictures:
         """The prompt with its pictures and documents read, which stay until `held` is closed.
 
         Raises Refusal for one in the newest question that cannot be read, or if the `model` does
-        not see; in its place in an older message, or a tool's result, stands a note.
+        not see; in an older message, or a tool's result, a note replaces it.
         """
-        sent = [one for message in prompt.messages for one in message.pictures]
+        sent = [picture for message in prompt.messages for picture in message.pictures]
         if not sent:
             return prompt
         question = prompt.messages[-1] if prompt.messages[-1].role == "user" else None
-        asked = [one for one in question.pictures if not _name_of(one)] if question else []
+        asked = [p for p in question.pictures if not _name_of(p)] if question else []
         if len(asked) > MOST_PICTURES:
-            message = f"There are {len(asked)} images. Send at most {MOST_PICTURES}."
+            message = f"The message has {len(asked)} images. Send at most {MOST_PICTURES}."
             raise invalid(message, "messages", "too_many_images")
         if not sees and asked:
             place = _place_of(asked[0])
-            message = f"{model} reads text only, and {place} is an image."
+            message = f"{place}: {model} does not support images."
             raise invalid(message, place, "unsupported_content")
-        pictures = [one for one in sent if not _name_of(one)][-MOST_PICTURES:] if sees else []
-        documents = [one for one in sent if _name_of(one)]
-        kept = {one: self._begun(one, held) for one in (*pictures, *documents)}
+        pictures = [p for p in sent if not _name_of(p)][-MOST_PICTURES:] if sees else []
+        documents = [file for file in sent if _name_of(file)]
+        kept = {each: self._begun(each, held) for each in (*pictures, *documents)}
         left = f"[image: not shown. The newest {MOST_PICTURES} are.]" if sees else note("image")
         messages = [
             await _read(message, kept, message is question, left) for message in prompt.messages
@@ -120,7 +120,7 @@ class Pictures:
     def _let_go(self, kept: _Kept) -> None:
         """Forget pictures that no request needs, where there are too many."""
         kept.users -= 1
-        idle = {key: each.size_bytes for key, each in self._kept.items() if not each.users}
+        idle = {key: kept.size_bytes for key, kept in self._kept.items() if not kept.users}
         size = sum(idle.values())
         for key, size_bytes in idle.items():
             if size <= self._kept_bytes and size_bytes:
@@ -191,7 +191,7 @@ def _name_of(sent: Picture) -> str:
 
 
 def _document(content: bytes, folder: Path, *, cancelled: Callable[[], bool], name: str) -> str:
-    """The text of a document, as it stands in a message. Raises Problem."""
+    """Return the text of a document, as a part of a message. Raises Problem."""
     suffix = PurePath(name).suffix
     path = folder / f"document{suffix if suffix[1:].isalnum() else ''}"
     path.write_bytes(content)
@@ -212,14 +212,14 @@ def _bytes_of(data: str, name: str) -> bytes:
         if not head.lower().endswith(";base64"):
             if name:
                 return unquote_to_bytes(data)
-            raise Problem("Its data URL has no base64.", _SEND_DATA)
+            raise Problem("Its data URL is not base64.", _SEND_DATA)
     elif _ADDRESS.match(data):
-        raise Problem("It is an address, and none is ever fetched.", _SEND_DATA)
+        raise Problem("Addresses are not fetched.", _SEND_DATA)
     try:
         packed = "".join(data.split()).rstrip("=")
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (ValueError, binascii.Error):
-        raise Problem("It is no base64.", _SEND_DATA) from None
+        raise Problem("It is not base64.", _SEND_DATA) from None
 
 
-_SEND_DATA = "Send its data, such as data:image/png;base64,..."
+_SEND_DATA = "Send the data, such as data:image/png;base64,..."

@@ -28,14 +28,14 @@ from models.errors import Problem
 
 _TICK_SECONDS = 1.0
 _AGAIN_SECONDS = 10
-_ANY = {"*": ""}  # whatever a client asks for, the preferred pair answers
+_ANY = {"*": ""}  # the first pair answers requests for unknown names
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """The pairs that clients may ask for beside the first one: their loads, by name.
+    """The pairs that clients may ask for in addition to the first: their loads, by name.
 
     `aliases`: names by patterns of other names, as `claude-*`; "" is the first pair's.
     `keep_seconds`: how long a pair stays loaded without a request. `thinking` and
@@ -50,10 +50,10 @@ class Offers:
 
 
 class NoRoom(Problem):
-    """There is no memory for a pair: ever, or, `again`, while other pairs are in use."""
+    """A pair does not fit in memory: never, or, with `again`, while other pairs are in use."""
 
     def __init__(self, problem: Problem, *, again: bool) -> None:
-        in_use = " Other models are in use now." if again else ""
+        in_use = " Other models are in use." if again else ""
         super().__init__(problem.message + in_use, problem.remedy)
         self.again = again
 
@@ -65,7 +65,7 @@ class NoRoom(Problem):
 
 
 class Pool:
-    """Attribute: `pairs`, the first of which answers whoever names none."""
+    """Attribute: `pairs`. The first answers requests that name no model."""
 
     def __init__(
         self,
@@ -80,17 +80,17 @@ class Pool:
         self._pairs, self._aliases = tuple(pairs), aliases
         self._room, self._report = room or Room(), report
         self._tick_seconds = tick_seconds
-        self._changing = asyncio.Lock()  # held by whoever changes what is loaded
+        self._changing = asyncio.Lock()  # held while a pair is loaded or unloaded
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """All of them, without those that another has loaded too."""
+        """All pairs, without a second one of the target that another program has loaded."""
         first, *rest = self._pairs
         return (first, *(pair for pair in rest if pair.target != first.target))
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
-        """The pairs, for people."""
+        """The pairs, for the user."""
         return tuple(
             ModelStatus(
                 *(pair.name, pair.state, pair.fit.needed_bytes if pair.fit else 0),
@@ -112,7 +112,7 @@ class Pool:
             if (pair := self._called(name.lower())) is not None:
                 return pair
         known = ", ".join(filter(None, (pair.name for pair in self.pairs)))
-        message = f"No model {model[:80]!r} is served here. There are: {known or 'none'}."
+        message = f"The model {model[:80]!r} was not found. Available: {known or 'none'}."
         raise Refusal(404, "model_not_found", message, "model")
 
     @asynccontextmanager
@@ -145,8 +145,8 @@ class Pool:
         await asyncio.shield(pair.loading)
 
     async def tend(self) -> None:
-        """Unload each pair that was not asked for as long as it is to stay, and those without room
-        beside another's new pair, until cancelled."""
+        """Unload pairs whose time is over, or that no longer fit after another program has loaded a
+        pair, until cancelled."""
         loop, first = asyncio.get_running_loop(), self._pairs[0]
         while True:
             await asyncio.sleep(self._tick_seconds)
@@ -155,7 +155,7 @@ class Pool:
                     await self._unload(idle[0], "to make room")
             for pair in self._idle():
                 if loop.time() >= pair.expires or pair not in self.pairs:
-                    await self._unload(pair, "as no one asked it")
+                    await self._unload(pair, "as it was idle")
 
     async def close(self) -> None:
         """End all engines."""
@@ -196,7 +196,7 @@ class Pool:
     @property
     def _there(self) -> list[Pair]:
         """The pairs that take memory, as far as that is known."""
-        return [each for each in self._pairs if each.fit and (each.alive or each.link.loaded)]
+        return [pair for pair in self._pairs if pair.fit and (pair.alive or pair.link.loaded)]
 
     async def _start(self, pair: Pair) -> None:
         async with self._changing:
@@ -227,12 +227,12 @@ class Pool:
     async def _lacks(
         self, pair: Pair, there: Sequence[Pair], going: Sequence[Pair]
     ) -> Problem | None:
-        """Why a pair does not fit beside those that are there, once some are gone."""
+        """Return why a pair does not fit with the pairs in memory, after some are unloaded."""
         assert pair.content is not None
         staying = [other.fit for other in there if other.fit and other not in going]
         gone = [other.fit for other in going if other.fit]
         try:
-            await self._room.require(pair.content, beside=staying, instead_of=gone)
+            await self._room.require(pair.content, staying=staying, leaving=gone)
         except Problem as problem:
             return problem
         return None
@@ -256,7 +256,7 @@ def keep_seconds(text: str) -> float:
     unsigned = text.strip().removeprefix("-")
     parts = _PART.findall(unsigned)
     if not parts or _PART.sub("", unsigned):
-        message = f"A model cannot be kept for {text[:20]!r}."
-        raise Problem(message, "Write 30s, 10m or 2h; 0, or -1 for always.")
+        message = f"{text[:20]!r} is not a duration."
+        raise Problem(message, "Write 30s, 10m or 2h; 0 unloads at once, -1 never.")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     return inf if text.strip().startswith("-") else seconds

@@ -77,7 +77,7 @@ def _grammar(
     inside_reasoning: bool = False,
 ) -> Grammar | None:
     given = ask.request.grammar
-    if given is not None and given.kind == "lark":  # with rules of its own, it stands alone
+    if given is not None and given.kind == "lark":  # it has rules of its own: nothing is added
         after = syntax.reasoning.closing if syntax.reasoning and inside_reasoning else ""
         return replace(given, after=after)
     choice, parallel = _CHOICES.get(ask.choice), ask.parallel

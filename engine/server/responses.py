@@ -44,8 +44,8 @@ from engine.server.tools import MOST_TOOLS, ChoiceFields, Function, Name, check_
 
 
 class Item(Message):
-    """What was said or done: a message, a call, its result, reasoning, or what only OpenAI's models
-    know, such as a search. Their encrypted reasoning is ignored."""
+    """An item of the conversation: a message, a call, its result, reasoning, or an item that only
+    OpenAI's models know, such as a search. Their encrypted reasoning is ignored."""
 
     type: str = ""
     id: str = ""
@@ -134,7 +134,7 @@ class ResponsesBody(SamplingFields, FormFields, ThinkingFields, ChoiceFields):
     max_output_tokens: Limit = named("max_output_tokens", *LENGTHS)
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    prompt: None = None  # one that is stored at OpenAI
+    prompt: None = None  # a prompt that OpenAI stores: not supported
 
 
 INPUT = "input"  # the argument that holds the text
@@ -155,12 +155,12 @@ class KnownTool:
 
 
 def known_tools(tools: Iterable[Tool]) -> dict[str, KnownTool]:
-    """The client's tools, by the names that the model sees, without those that run at OpenAI."""
+    """Return the client's tools, without OpenAI's own, by the names that the model sees."""
     return {full_name(tool.name, tool.namespace): tool for tool in _known(tools, None)}
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """The name that the model sees: "read" in "files" is "files__read"."""
+    """Return the name that the model sees: "read" in "files" is "files__read"."""
     return f"{namespace.rstrip('_')}__{name}" if namespace else name
 
 
@@ -196,8 +196,8 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 
 
 def _pattern(tool: CustomTool) -> str:
-    """The regular expression that holds a custom tool's text; "" if it has none that can hold it,
-    or a Lark grammar: then the model only reads it."""
+    """Return the regular expression that a custom tool's text must match; "" without one, if it
+    cannot be enforced, and for a Lark grammar, which the model only reads."""
     if not isinstance(tool.format, GrammarFormat) or tool.format.syntax == "lark":
         return ""
     pattern = tool.format.definition
@@ -312,7 +312,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a body that the response repeats; only tools that can be called here."""
+    """Return the fields of a body that the response repeats, with supported tools only."""
     given = {name: body.get(name) for name in ASKED if name not in _NEVER}
     repeated = ASKED | {name: value for name, value in given.items() if value is not None}
     tools = [tool for tool in repeated["tools"] if tool.get("type") in OWN_TOOLS]
@@ -320,8 +320,8 @@ def echoed(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
-    """The conversation of a body. If it has no message, an empty one is added: clients send such
-    bodies to see whether there is a model."""
+    """Return the conversation of a body. If it has no message, an empty one is added: clients send
+    such bodies to check whether the model is there."""
     messages = [ChatMessage("system", body.instructions)] if body.instructions else []
     if isinstance(body.input, str):
         messages.append(ChatMessage("user", body.input))
@@ -335,7 +335,7 @@ def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
 
 
 def tools_of(body: ResponsesBody) -> dict[str, KnownTool]:
-    """The tools that may be called, by the names that the model sees."""
+    """Return the tools that may be called, by the names that the model sees."""
     items = body.input if isinstance(body.input, list) else []
     tools = known_tools([*body.tools, *(tool for item in items for tool in item.tools)])
     return {name: tool for name, tool in tools.items() if body.may_call(tool.name)}
@@ -365,7 +365,7 @@ def _messages(item: Item, place: str, *, newest: bool) -> Iterator[ChatMessage]:
     elif type == "reasoning":
         yield ChatMessage("assistant", "", reasoning=text_of(item.content) or text_of(item.summary))
     elif newest and type == "item_reference":
-        message = f"{place} refers to what is stored. Nothing is: send the whole conversation."
+        message = f"{place}: Nothing is stored here. Send the whole conversation."
         raise invalid(message, place, "unsupported_content")
     else:
         yield ChatMessage("assistant", note(type))

@@ -1,6 +1,6 @@
 """Whether the machine has memory for a pair, by the numbers of `models.memory.fit`.
 
-Knows folders and sizes; not what is loaded, nor what becomes of a request.
+Knows folders and sizes, but neither which pairs are loaded nor any request.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Room:
         self._sizes: dict[tuple[str, str, int], Sizes | None] = {}
 
     async def taken(self, pair: Load | Loaded) -> Fit | None:
-        """The memory that a loaded pair takes; None where its size is not known."""
+        """Return the memory that a loaded pair takes; None if its size is not known."""
         if (sizes := await self._weighed(pair)) is None:
             return None
         machine = (await asyncio.to_thread(self._machine)).usual
@@ -35,17 +35,17 @@ class Room:
         return fit(*sizes, context=context, machine=machine, cache_bits=_bits(pair))
 
     async def require(
-        self, pair: Load | Loaded, *, beside: Iterable[Fit], instead_of: Iterable[Fit] = ()
+        self, pair: Load | Loaded, *, staying: Iterable[Fit], leaving: Iterable[Fit] = ()
     ) -> None:
-        """Raise `Problem`, with the numbers, where a pair does not fit `beside` pairs that are
-        loaded, once others are unloaded."""
+        """Raise `Problem`, with the numbers, if a pair does not fit together with loaded pairs
+        (`staying`), after others (`leaving`) are unloaded."""
         if (sizes := await self._weighed(pair)) is None:
             return
         machine = await asyncio.to_thread(self._machine)
-        freed = sum(each.held_bytes for each in instead_of)
+        freed = sum(fit.held_bytes for fit in leaving)
         require_fit(
             *sizes,
-            machine=machine.once_freed(freed).beside(beside),
+            machine=machine.once_freed(freed).beside(staying),
             context=_context(pair),
             cache_bits=_bits(pair),
         )
@@ -67,7 +67,7 @@ def _weigh(target: str, drafter: str, bits: int) -> Sizes | None:
         sizes = weigh(folder), heaviest(resolve_drafters(drafter, folder, bits=bits))
         fit(*sizes, context=DEFAULT_CONTEXT, machine=this_machine())
     except (Problem, OSError):
-        return None  # loading reports what is wrong
+        return None  # loading reports the problem
     return sizes
 
 

@@ -30,9 +30,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The address that a server listens at. `key`: what clients must show; `origins`: of pages that
-    may ask; `names`: by which clients may call it beside its address; `most_waiting`: requests that
-    wait, beyond those that are answered side by side."""
+    """The address that a server listens at. `key`: the API key, if clients need one; `origins`: of
+    pages that may send requests; `names`: further host names of the server; `most_waiting`: the
+    longest queue of requests."""
 
     host: str = "127.0.0.1"
     port: int = 8737
@@ -44,12 +44,12 @@ class Place:
     def __post_init__(self) -> None:
         if self.host in ("0.0.0.0", "::", ""):
             raise Problem(
-                "The server listens at one address, not at all of them.",
-                "Give --host the address by which other machines reach this one.",
+                "The server cannot listen on all addresses.",
+                "Set --host to the address of this Mac in your network.",
             )
         if self.key is None and not is_loopback(self.host):
             raise Problem(
-                f"Other machines can reach {self.host}, so clients must show a key.",
+                f"Other computers can reach {self.host}, so an API key is needed.",
                 "Add --key-file default.",
             )
 
@@ -79,7 +79,7 @@ async def _serving(
     try:
         yield task
     finally:
-        # The answers that are being written fail first, so that no one waits for them.
+        # Answers that are being written fail first, so that nothing waits for them.
         tending.cancel()
         await asyncio.gather(tending, return_exceptions=True)
         await pool.close()
@@ -131,8 +131,7 @@ async def serve_attached(
     """Serve with an engine whose responses come from standard input, and whose commands go to
     standard output, until the input ends. The output has lines of the server's status too.
 
-    The pairs that are offered beside that engine's have engines of their own. `report` as for
-    `serve`.
+    All other pairs that are offered have engines of their own. `report` as for `serve`.
     """
     reader, writer = await _claimed_streams()
     changed = asyncio.Event()
@@ -155,11 +154,11 @@ async def serve_attached(
     try:
         sockets, place = place.bind()
     except Problem as problem:
-        tell(ServerStatus(problem=problem.message))  # what to do about it, the window knows
+        tell(ServerStatus(problem=problem.message))  # the window has a remedy of its own
         await writer.drain()
         raise
     link = EngineLink()
-    # What an engine complains of may quote a prompt, and the window keeps a log.
+    # Errors of an engine may quote a prompt, and the window keeps a log.
     own = _own(offers, errors=asyncio.subprocess.DEVNULL, report=report)
     pool = Pool([Pair(link), *own], aliases=offers.aliases, report=report)
     telling = asyncio.create_task(keep_telling())
@@ -174,7 +173,7 @@ async def serve_attached(
 
 
 def _signalled() -> asyncio.Future[None]:
-    """Done when the process is told to end."""
+    """Return a future that is done when the process gets SIGINT or SIGTERM."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 

@@ -47,7 +47,7 @@ class Writer(Protocol):
         """Return the parts for a piece of answer `number`."""
 
     def frame(self, part: Any) -> bytes:
-        """Return a part as it stands in a stream."""
+        """Return the bytes of a part in a stream."""
 
 
 AskOf = Callable[["Service"], Ask | Awaitable[Ask]]
@@ -57,14 +57,14 @@ AskOf = Callable[["Service"], Ask | Awaitable[Ask]]
 class Service:
     """What endpoints ask of one pair of a pool.
 
-    Attributes: `pool`; `pair`, the one that the client asked for; `board`; `fingerprint`: with
-    another one the same seed may give another text.
+    Attributes: `pool`; `pair`, which the client asked for; `board`; `fingerprint`: if it changes,
+    the same seed may give another text.
     """
 
     def __init__(
         self, pool: Pool, board: Board | None = None, *, most_waiting: int = MOST_WAITING
     ) -> None:
-        """`most_waiting`: answers, beyond those that an engine writes side by side."""
+        """`most_waiting`: the longest queue of answers."""
         self.pool, self.pair = pool, pool.pairs[0]
         self._most_waiting = most_waiting
         self.board = board or Board()
@@ -87,7 +87,7 @@ class Service:
 
     @property
     def model(self) -> str:
-        """The pair's name, for responses. Raises Refusal while there is no pair."""
+        """The pair's name, for responses. Raises Refusal without a pair."""
         if not self.pair.name:
             raise not_loaded()
         return self.pair.name
@@ -216,7 +216,7 @@ class _Watched:
         board.show(RequestStatus(call.id, call.path, call.client, model=model))
 
     def answers(self, number: int) -> None:
-        """Expect so many answers."""
+        """Expect this number of answers."""
         self._written = [0] * number  # tokens
 
     def see(self, answer: int, usage: Usage) -> None:

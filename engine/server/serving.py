@@ -149,7 +149,7 @@ class Serving:
 
     @property
     def transports(self) -> list[asyncio.Transport]:
-        """Those of its connections."""
+        """The transports of all connections."""
         return [connection.transport for connection in self._server.server_state.connections]
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
@@ -157,36 +157,36 @@ class Serving:
         try:
             await self._server.serve(sockets=list(sockets))
         finally:
-            for one in sockets:
-                one.close()
+            for listening in sockets:
+                listening.close()
 
     def stop(self) -> None:
-        """Take no more requests, and end when those that are being answered are done."""
+        """Take no more requests, and end after the last answer."""
         self._server.should_exit = True
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen at `host`; on this machine alone, by both of its addresses.
+    """Return sockets that listen at `host`, or at both addresses of loopback.
 
     Raises Problem.
     """
     hosts = ["127.0.0.1", "::1"] if is_loopback(host) else [host]
     sockets: list[socket.socket] = []
-    for one in hosts:
+    for address in hosts:
         try:
-            sockets.append(_bound(one, port))
+            sockets.append(_bound(address, port))
         except OSError as error:
-            if one == "::1" and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            if address == "::1" and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 continue  # a machine without IPv6
-            for open_one in sockets:
-                open_one.close()
-            raise _problem(error, one, port) from None
+            for listening in sockets:
+                listening.close()
+            raise _problem(error, address, port) from None
         port = sockets[0].getsockname()[1]
     return sockets
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can reach it."""
+    """Return whether only programs on this computer can reach `host`."""
     return host in ("127.0.0.1", "localhost", "::1")
 
 
@@ -199,7 +199,7 @@ def _bound(host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind((host, port))
-        listening.listen(MOST_CONNECTIONS)  # who comes before the server is ready waits
+        listening.listen(MOST_CONNECTIONS)  # early clients wait until the server is ready
     except BaseException:
         listening.close()
         raise
@@ -210,7 +210,7 @@ def _problem(error: OSError, host: str, port: int) -> Problem:
     if error.errno == errno.EADDRINUSE:
         return Problem(
             f"Port {port} is in use by another program.",
-            f"Choose another one, for example --port {port + 1 if port < 65535 else 8737}.",
+            f"Choose another port, for example --port {port + 1 if port < 65535 else 8737}.",
         )
     reason = (error.strerror or str(error)).rstrip(".")
-    return Problem(f"The server cannot listen at {host}: {reason}.", "Choose --host 127.0.0.1.")
+    return Problem(f"The server cannot listen on {host}: {reason}.", "Use --host 127.0.0.1.")

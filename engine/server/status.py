@@ -1,4 +1,4 @@
-"""What a server is doing, as values with a JSON form: for the window that it is attached to.
+"""The state of a server, as values with a JSON form: for the window that it is attached to.
 
 Knows no HTTP. No prompt and no answer is in it.
 """
@@ -16,8 +16,8 @@ ModelState = Literal["not loaded", "loading", "loaded"]
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """A request that is being answered. `client` is what it calls itself; `tokens` are those
-    written so far, of all its answers; `model` is the name of the one that answers."""
+    """A request that is being answered. `client`: its name, from the user agent; `tokens`: written
+    so far, in all its answers; `model`: the name of the target that answers."""
 
     id: str
     endpoint: str
@@ -39,7 +39,7 @@ class ClientStatus:
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
     """A model that clients may ask for, and the memory that it takes; 0 where that is not known.
-    `remark`: its newest remark on an answer, for people."""
+    `remark`: its newest remark on an answer, for the user."""
 
     name: str
     state: ModelState

@@ -59,13 +59,13 @@ class TargetFiles:
 
 def _read(folder: Path, *, knows_tools: bool, found: FamilyRow | None) -> TargetTexts:
     tokenizer = _object(folder / "tokenizer.json")
-    added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
-    named = {name: one for one in added if (name := _text(one.get("content")))}
+    added = [token for token in _list(tokenizer.get("added_tokens")) if isinstance(token, dict)]
+    named = {name: token for token in added if (name := _text(token.get("content")))}
     # In a grammar names in angle brackets are special tokens, even if the file says otherwise.
     special = {
         name
-        for name, one in named.items()
-        if one.get("special") or (name[0], name[-1]) == ("<", ">")
+        for name, token in named.items()
+        if token.get("special") or (name[0], name[-1]) == ("<", ">")
     }
     template = _template(folder)
     syntax = syntax_of(
@@ -79,7 +79,7 @@ def _template(folder: Path) -> str:
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
     found = _object(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(found, list):  # several, each with a name
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        named = {row.get("name"): row.get("template") for row in found if isinstance(row, dict)}
         found = named.get("tool_use") or named.get("default")
     return _text(found)
 

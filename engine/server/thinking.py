@@ -28,8 +28,8 @@ class Reasoning(Body):
     display: Literal["summarized", "omitted"] | None = None
 
     @property
-    def said(self) -> list[Thinking]:
-        """The effort, and whether the model thinks: as far as it is said."""
+    def levels(self) -> list[Thinking]:
+        """The effort, and whether the model thinks, as far as the client gives them."""
         efforts = [thinking_of(self.effort)] if self.effort else []
         switch = self.enabled if self.type is None else self.type != "disabled"
         if switch is None and self.max_tokens:
@@ -49,7 +49,7 @@ Switch = Annotated[Reasoning | None, BeforeValidator(lambda on: {"enabled": on})
 
 
 class ThinkingFields(Body):
-    """Who says that a model is not to think prevails; else the effort says how much it does."""
+    """Fields for thinking. If one of them says "off", the model does not think."""
 
     reasoning_effort: Wish = None
     reasoning: Wish = None
@@ -66,9 +66,8 @@ class ThinkingFields(Body):
     @property
     def wish(self) -> Thinking:
         """Whether the model thinks, and with how much effort; "" leaves it to the model."""
-        said = [one for wish in self._wishes for one in wish.said]
-        said.sort(key=lambda one: (one != "off", one == "on"))
-        return said[0] if said else ""
+        levels = [level for wish in self._wishes for level in wish.levels]
+        return min(levels, key=lambda level: (level != "off", level == "on"), default="")
 
     @property
     def budget(self) -> int | None:
@@ -78,7 +77,7 @@ class ThinkingFields(Body):
 
     @property
     def hidden(self) -> bool:
-        """Whether the answer is told without its reasoning."""
+        """Whether the reasoning is left out of the response."""
         return not self.include_reasoning or any(wish.exclude for wish in self._wishes)
 
     @property
@@ -93,4 +92,4 @@ class ThinkingFields(Body):
         values = map(self.chat_template_kwargs.get, names)
         given = [_as_object(value) for value in values if isinstance(value, bool | str)]
         kwargs = map(Reasoning.model_validate, given)
-        return [one for one in (*own, self.enable_thinking, *kwargs) if one is not None]
+        return [wish for wish in (*own, self.enable_thinking, *kwargs) if wish is not None]

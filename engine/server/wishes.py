@@ -1,10 +1,10 @@
-"""What neighbours' clients send, dialect by dialect; and paths that have no counterpart here.
+"""Settings that other servers support, dialect by dialect; and paths that do not exist here.
 
-A name that a dialect's body has is done. Every other name that clients of OpenAI, Anthropic,
-Ollama, llama.cpp, vLLM, SGLang, LM Studio and OpenRouter send stands in one of two tables: it is
-refused by name with a remedy, unless its value asks for nothing, as an answer without it would not
-be the one that was asked for; or it is harmless, for the reason that is given. A name that no one
-knows is ignored: clients add names of their own, and what they ask for is not known here.
+A name that a dialect's body has is supported. Every other name that clients of OpenAI, Anthropic,
+Ollama, llama.cpp, vLLM, SGLang, LM Studio and OpenRouter send is in one of two tables. Either it is
+refused with a remedy, because the answer would be another one without it; a value that changes
+nothing is accepted. Or it is ignored, for the reason in the table. All other names are ignored:
+clients add names of their own.
 """
 
 from collections.abc import Mapping, Set
@@ -18,16 +18,16 @@ _OFF = (0, False)
 _YES = (True,)
 _FORM = (*_NONE, {"type": "text"}, {"format": {"type": "text"}})
 _UNTHINKING = (*_NONE, False, 0, "none", "off", {"type": "disabled"}, {"enabled": False})
-_ENDS = "A model ends its answer, or a text in stop does."
+_ENDS = "Use stop or max_tokens."
 _CHOSEN = "Use temperature, top_p, top_k, min_p or a penalty."
 _IN_CHAT = "Put it into the messages of a chat."
 _CHAT = "Use /v1/chat/completions."
 _PROBABILITIES = "Use logprobs and top_logprobs of /v1/chat/completions."
-_THINKING = "A text that is continued as it is has no thinking: use /v1/chat/completions."
+_THINKING = "Completions have no thinking: use /v1/chat/completions."
 _WHOLE = "Send the whole conversation with each request, as messages."
 _TEMPLATE = "The model's own template is used: leave it out."
 _TOOLS = "Use tools of your own."
-_APART = "Reasoning has a field of its own; include_reasoning says whether it is told."
+_APART = "Reasoning has a field of its own; include_reasoning: false leaves it out."
 REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("response_format text_format output_format format text", _FORM, ""),
     ("structural_tag grammar_triggers guided_whitespace_pattern", _NONE, ""),
@@ -50,20 +50,24 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     (
         "lora lora_path lora_request lora_adapter adapter adapters preset",
         _NONE,
-        "Serve a model that has it.",
+        "Fuse the adapter with the model, and serve that.",
     ),
-    # what is answered
+    # the prompt
     ("messages prompt input", _NONE, "Use the endpoint that reads it."),
     ("system instructions documents images input_ids prompt_embeds", _NONE, _IN_CHAT),
     ("safe_prompt", _OFF, _IN_CHAT),
     ("context previous_response_id conversation", _NONE, _WHOLE),
     ("chat_template template prompt_mode", _NONE, _TEMPLATE),
     ("raw suffix", (*_NONE, False), "Use /v1/completions."),
-    ("echo", _OFF, "Put the prompt before the answer."),
-    ("prompt_logprobs", (), "Score prompts with mlx_lm.evaluate: logprobs is of the answer."),
+    ("echo", _OFF, "Add the prompt to the answer."),
+    (
+        "prompt_logprobs",
+        (),
+        "logprobs are for the answer only: score prompts with mlx_lm.evaluate.",
+    ),
     ("truncate truncate_prompt_tokens", (False,), "Send a shorter prompt."),
     ("truncation", ("disabled",), "Send a shorter prompt."),
-    ("options extra_body", _NONE, "Send what is in it beside the other fields."),
+    ("options extra_body", _NONE, "Send its fields at the top level."),
     ("continue_final_message", _OFF, _CHAT),
     ("background", _OFF, "Wait for the answer: nothing is stored."),
     ("add_generation_prompt", _YES, _CHAT),
@@ -81,7 +85,7 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("enable_search", _OFF, _TOOLS),
     ("web_search_options audio", (), _TOOLS),
     ("modalities", (["text"], []), "An answer is text."),
-    # what is told of it
+    # figures of the answer
     ("logprobs top_logprobs n_probs logprob_token_ids", (*_OFF, *_NONE), _PROBABILITIES),
     ("return_token_ids return_tokens_as_token_ids return_tokens", _OFF, _PROBABILITIES),
     ("return_hidden_states return_prompt_text return_meta_info", _OFF, _PROBABILITIES),
@@ -89,20 +93,20 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("skip_special_tokens spaces_between_special_tokens", _YES, _PROBABILITIES),
     ("response_fields", _NONE, "Read the fields of the whole answer."),
 )
-"""Names, the values of theirs that ask for nothing, and what to do instead."""
+"""Names, the values of each that change nothing, and the remedy."""
 
 HARMLESS: Mapping[str, str] = {
-    "It tells who asks, or names the request: nothing of that is kept.": """
+    "It names the user or the request: nothing of that is stored.": """
         user metadata safety_identifier session_id session_params conversation_id request_id rid
         trace client_metadata extra_key custom_labels custom_params title""",
-    "Nothing is stored, and the client need not know.": "store",
+    "Nothing is stored in any case.": "store",
     "It says where and when to compute.": """
         service_tier priority provider route models inference_geo speed keep_alive ttl id_slot
         num_gpu main_gpu num_batch num_thread numa low_vram use_mmap use_mlock f16_kv vocab_only
         guided_decoding_backend backend_sampling sse_ping_interval kv_transfer_params
         ec_transfer_params routed_dp_rank data_parallel_rank bootstrap_host bootstrap_port
         bootstrap_room""",
-    "What was read is kept and found again anyway.": """
+    "Prompts are cached in any case.": """
         prompt_cache_key prompt_cache_retention cache_prompt cache_salt cache_control n_cache_reuse
         ngram_corpus_id""",
     "A draft never changes an answer.": """
@@ -111,7 +115,7 @@ HARMLESS: Mapping[str, str] = {
     "A conversation that does not fit is refused, not cut.": """
         num_ctx context_length num_keep n_keep n_discard shift transforms context_management
         truncation_side""",
-    "Usage is told anyway; figures on the way change nothing.": """
+    "Usage is sent in any case; figures in between change nothing.": """
         usage stream_options timings_per_token return_progress return_cached_tokens_details verbose
         stream_interval include""",
     "It tunes a filter that is refused by its own name where it is on.": """
@@ -125,25 +129,25 @@ HARMLESS: Mapping[str, str] = {
 }
 """Names that are ignored, by the reason."""
 
-_CONTENTS = {"messages", "prompt", "input"}  # beside its own, an endpoint need not read another's
+_CONTENTS = {"messages", "prompt", "input"}  # an endpoint needs only its own
 _KNOWN = {name: (nothing, remedy) for names, nothing, remedy in REFUSED for name in names.split()}
 
-_EMBEDDINGS = "There are no embeddings: this server's models write text."
-_IMAGES = "There are no images and no sounds: this server's models read and write text."
-_STORE = "Nothing is stored here between requests. Send the whole conversation with each."
-_MODELS = "Models are not {} here. Use `slipstream models`, or the Library of the window."
+_EMBEDDINGS = "Embeddings are not supported."
+_IMAGES = "Generating images, speech and transcripts is not supported."
+_STORE = "Nothing is stored between requests. Send the whole conversation each time."
+_MODELS = "Models cannot be {} here. Use `slipstream models`, or the Library of the window."
 MISSING = {
     **dict.fromkeys(("/embeddings", "/api/embed", "/api/embeddings", "/rerank"), _EMBEDDINGS),
     **dict.fromkeys(("/images/*", "/audio/*"), _IMAGES),
     **dict.fromkeys(("/files", "/batches", "/threads", "/conversations", "/responses/*"), _STORE),
-    "/moderations": "There is no moderation here.",
+    "/moderations": "Moderation is not supported.",
     "/api/pull": _MODELS.format("downloaded"),
     "/api/push": _MODELS.format("uploaded"),
     "/api/create": _MODELS.format("made"),
     "/api/copy": _MODELS.format("copied"),
     "/api/delete": _MODELS.format("deleted"),
 }
-"""The reasons why paths of these APIs have no counterpart; "/images/*" is for all below."""
+"""Why paths of these APIs do not exist; "/images/*" means all paths below /images."""
 
 
 def check_wishes(body: Mapping[str, Any], own: Set[str], form: str) -> None:
@@ -156,5 +160,5 @@ def check_wishes(body: Mapping[str, Any], own: Set[str], form: str) -> None:
     for name in given & _KNOWN.keys() - own - read:
         nothing, remedy = _KNOWN[name]
         if body[name] not in nothing:
-            hint = remedy or f"The form of an answer goes into {form}."
+            hint = remedy or f"Send the form of the answer as {form}."
             raise invalid(f"{name} is not supported here. {hint}", name, "unsupported_parameter")

@@ -1,4 +1,4 @@
-"""Tests of the server may be coroutines: each runs in an event loop of its own, and ends in time."""
+"""Tests of the server may be coroutines: each runs in an event loop of its own, with a limit."""
 
 from inspect import iscoroutinefunction
 

@@ -33,9 +33,9 @@ async def test_a_path_that_is_not_there_and_a_method_that_is_not():
 async def test_what_other_servers_have_says_what_is_missing():
     async with asking() as (client, _):
         for path, word in (
-            ("/v1/embeddings", "embeddings"),
+            ("/v1/embeddings", "Embeddings"),
             ("/v1/images/generations", "images"),
-            ("/v1/audio/transcriptions", "sounds"),
+            ("/v1/audio/transcriptions", "speech"),
             ("/v1/responses/resp_1", "stored"),
         ):
             response = await client.post(path, json={"input": "a"})
@@ -178,8 +178,8 @@ def test_the_version_is_one_that_clients_compare():
 
 def test_what_has_no_counterpart_says_what_is_missing():
     for method, path, word in (
-        ("POST", "embed", "embeddings"),
-        ("POST", "embeddings", "embeddings"),
+        ("POST", "embed", "Embeddings"),
+        ("POST", "embeddings", "Embeddings"),
         ("POST", "pull", "slipstream models"),
         ("DELETE", "delete", "slipstream models"),
         ("POST", "create", "slipstream models"),

@@ -111,11 +111,11 @@ def test_each_dialect_has_its_pictures_with_their_places():
     }
     for dialect, place in places.items():
         for sees, data, words in (
-            (True, ADDRESS, "an address, and none is ever fetched"),
-            (True, "file:///etc/passwd", "an address, and none is ever fetched"),
-            (True, "data:image/png,abc", "no base64"),
-            (True, "data:image/png;base64,???", "no base64"),
-            (False, PNG, "tiny reads text only"),
+            (True, ADDRESS, "Addresses are not fetched."),
+            (True, "file:///etc/passwd", "Addresses are not fetched."),
+            (True, "data:image/png,abc", "not base64"),
+            (True, "data:image/png;base64,???", "not base64"),
+            (False, PNG, "tiny does not support images"),
         ):
             response, messages = sent(*dialect(data), sees=sees)
             assert response.status_code == 400, (dialect, data)
@@ -138,7 +138,7 @@ def test_what_cannot_be_shown_of_the_past_is_a_note():
     later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
     for sees, data, note in (
         (False, PNG, "[image: not shown, as this model cannot read it]\n\nSee?"),
-        (True, ADDRESS, "[image: not shown. It is an address, and none is ever fetched.]\n\nSee?"),
+        (True, ADDRESS, "[image: not shown. Addresses are not fetched.]\n\nSee?"),
     ):
         path, body = openai(data)
         response, messages = sent(path, {"messages": [*body["messages"], *later]}, sees=sees)
@@ -315,9 +315,9 @@ def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later():
     later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
     for part, words in (
         (file(as_data(b"{\\rtf1 x}", "application/rtf")), "RTF"),
-        (file("https://example.com/a.txt"), "an address, and none is ever fetched"),
-        (file("???"), "no base64"),
-        ({"type": "file", "file": {"file_id": "file_1"}}, "as their data"),
+        (file("https://example.com/a.txt"), "Addresses are not fetched."),
+        (file("???"), "not base64"),
+        ({"type": "file", "file": {"file_id": "file_1"}}, "images and files as data"),
     ):
         path, body = files(part)
         response, _ = sent(path, body)

@@ -132,7 +132,7 @@ async def test_while_others_are_in_use_a_load_is_refused_until_they_are_idle():
         error = refused.json()["error"]
         assert (refused.status_code, error["code"]) == (503, "insufficient_memory")
         assert str(40 * MB - 100_000) in error["message"]
-        assert error["message"].endswith("Other models are in use now. Choose a smaller one.")
+        assert error["message"].endswith("Other models are in use. Choose a smaller one.")
         assert refused.headers["x-should-retry"] == "true"
         assert int(refused.headers["retry-after"]) > 0
         anthropic = await served.client.post(

@@ -40,22 +40,22 @@ def test_it_needs_room_beside_the_others(unified):
 
     def required(pairs, **others):
         here = machine(int(pairs * fit.needed_bytes), unified=unified)
-        return Room(lambda: here).require(PAIR, **{"beside": [], **others})
+        return Room(lambda: here).require(PAIR, **{"staying": [], **others})
 
     asyncio.run(required(1.1))
-    for pairs, others in ((0.2, {}), (1.1, {"beside": [fit] * 9})):
+    for pairs, others in ((0.2, {}), (1.1, {"staying": [fit] * 9})):
         with pytest.raises(Problem) as refused:
             asyncio.run(required(pairs, **others))
         assert "available" in refused.value.message
-    asyncio.run(required(10.1, beside=[fit] * 9))
+    asyncio.run(required(10.1, staying=[fit] * 9))
     if not unified:  # where there is no limit, the weights come back
         with pytest.raises(Problem):
             asyncio.run(required(0.2))
-        asyncio.run(required(0.2, instead_of=[fit] * 9))
+        asyncio.run(required(0.2, leaving=[fit] * 9))
 
 
 def test_what_is_not_known_is_not_refused(tmp_path):
     none = machine(0)
     assert taken(Load("l", str(tmp_path)), none) is None
     assert taken(Load("l", STORIES, macs=Macs("/hosts.json")), none) is None
-    asyncio.run(Room(lambda: none).require(Load("l", str(tmp_path)), beside=[]))
+    asyncio.run(Room(lambda: none).require(Load("l", str(tmp_path)), staying=[]))

@@ -1,17 +1,21 @@
 """What neighbours' clients send: done, refused by name, or harmless, in each dialect."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.process.protocol import Generate
+from engine.request import Sampling
 from engine.server.anthropic import MessagesBody
 from engine.server.bodies import names_of, read_body
 from engine.server.errors import Refusal
+from engine.server.fields import SamplingFields, sampling_in
 from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fields
 from engine.server.openai import ChatBody, CompletionBody
 from engine.server.responses import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
 from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import script
+from tests.support.engine.scripted_host import LOADED, script
 
 HELLO = [{"role": "user", "content": "hello you"}]
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/api/generate"
@@ -195,3 +199,16 @@ async def test_a_stream_ends_with_the_usage_by_openrouters_name_too():
         for wish in ({"usage": {"include": True}}, {"stream_options": {"include_usage": True}}):
             response = await client.post(CHAT, json=BODIES[CHAT] | wish | {"stream": True})
             assert events(response)[-2][1]["usage"]["completion_tokens"] > 0
+
+
+def test_the_likeliest_token_is_not_penalized_by_default():
+    default = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.1)
+    loaded = replace(LOADED, sampling=default)
+
+    def sampling(**fields):
+        return sampling_in(read_body(SamplingFields, fields), loaded)
+
+    assert sampling() == default
+    assert sampling(temperature=1.5, top_k=3) == replace(default, temperature=1.5, top_k=3)
+    for likeliest in ({"temperature": 0}, {"temperature": 0.0001}, {"top_p": 0}):
+        assert sampling(**likeliest) == Sampling()

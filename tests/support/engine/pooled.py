@@ -75,9 +75,9 @@ class MadeUpRoom(Room):
         return None if weights is None else _fit(weights * MB)
 
     async def require(
-        self, pair: Load | Loaded, *, beside: Iterable[Fit], instead_of: Iterable[Fit] = ()
+        self, pair: Load | Loaded, *, staying: Iterable[Fit], leaving: Iterable[Fit] = ()
     ) -> None:
-        free = self.total * MB - sum(fit.needed_bytes for fit in beside)
+        free = self.total * MB - sum(fit.needed_bytes for fit in staying)
         needed = _fit(self.sizes[pair.target] * MB).needed_bytes
         if needed > free:
             raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
