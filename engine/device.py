@@ -3,37 +3,17 @@
 import gc
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from filelock import FileLock, Timeout
 
+from engine.backend import Backend
+from engine.cpu.backend import CPU
 from engine.exactness import ANY_ROWS, Exactness, Promise
 
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """The device that a process computes on, and the properties that other code needs to know.
-
-    name: for the user, and to tell apart what was measured or kept.
-    beside_host: whether the device works while the host goes on. The CPU backend does nearly all of
-        the work before it returns: what is ready first must be fetched before it is given more.
-    exact_rows: whether a pass gives a row the very bits that the row would have got alone. Kernels
-        of a GPU round by the number of rows.
-    own_functions: whether `engine.cpu` computes what MLX computes slowly there, and with weights
-        that are expanded to float32.
-    """
-
-    name: str
-    beside_host: bool
-    exact_rows: bool
-    own_functions: bool
-
-
-CPU = Backend("CPU", beside_host=False, exact_rows=True, own_functions=True)
-GPU = Backend("GPU", beside_host=True, exact_rows=False, own_functions=False)
+GPU = Backend()
 BACKENDS = {mx.cpu: CPU, mx.gpu: GPU}
 
 

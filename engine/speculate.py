@@ -38,7 +38,7 @@ from engine.core.sampling import (
     noise,
     scores,
 )
-from engine.device import backend, begin, fetch, start
+from engine.device import begin, fetch, start
 from engine.draft_length import (
     DraftCandidate,
     DraftChoice,
@@ -104,12 +104,12 @@ class Company:
     """The other answers that are written at the same time. The scheduler changes it while the loop
     runs.
 
-    `in_turns`: nothing may be under way while others have their turn. `beside`: the number of
-    others that share the target's passes.
+    `in_turns`: nothing may be under way while others have their turn. `others`: the number of other
+    answers that share the target's passes.
     """
 
     in_turns: bool = False
-    beside: int = 0
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Pass:
     """Asks for a pass of the target over `tokens`. The loop goes on once `logits` are set.
 
     `clock`: of the round. `tree`: the shape of `tokens`; None for a chain. The scheduler of several
-    loops sets the rest. Of a shared pass, `beside`: the number of other loops in it; `rows`: all
+    loops sets the rest. Of a shared pass, `others`: the number of other loops in it; `rows`: all
     its rows.
     """
 
@@ -146,7 +146,7 @@ class Pass:
     tree: Tree | None = None
     logits: mx.array | None = None
     rows: int = 0
-    beside: int = 0
+    others: int = 0
 
     def make(self, target: Decoder) -> None:
         """Make a pass of its own. On a GPU its first layers are under way then."""
@@ -240,10 +240,11 @@ def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
                 yield item
 
 
-def while_it_works(items: Generator[Round | Pass], company: Company) -> Generator[Round | Pass]:
-    """The items, with every verdict held back until the next pass is under way, so that no device
-    waits while a verdict is shown. It is not held back if the device computes on the host, or if
-    others have turns."""
+def show_verdicts_during_next_pass(
+    items: Generator[Round | Pass], company: Company
+) -> Generator[Round | Pass]:
+    """Hold back every verdict until the next pass is under way, so that a device beside the host
+    does not wait while a verdict is shown. Verdicts are not held back if others have turns."""
     held: Round | None = None
     under_way = 0  # passes without a verdict
     with closing(items):
@@ -256,7 +257,7 @@ def while_it_works(items: Generator[Round | Pass], company: Company) -> Generato
             held = None
             if isinstance(item, RoundVerdict):
                 under_way -= 1
-                if backend().beside_host and not under_way and not company.in_turns:
+                if not under_way and not company.in_turns:
                     held = item
                     continue
             if not isinstance(item, Pass):
@@ -286,7 +287,7 @@ def draft_and_verify(
                 continue
 
             # Draft, and read the draft in one pass.
-            clock, context, others = RoundClock(task.clock), len(tokens), task.company.beside
+            clock, context, others = RoundClock(task.clock), len(tokens), task.company.others
             end = min(limit, context + task.constraint.room)
             room = min(target.begin_round(tokens), end - context - 1)
             offered = candidates_for(target, drafter, tokens)
@@ -392,7 +393,7 @@ def _show_and_read(
     if draft is None:
         return None
     length = target.length
-    logits = (yield from _read(asked)) if backend().beside_host else None
+    logits = (yield from _read(asked)) if target.device.beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
     if not all(map(isfinite, chain(q, *sure))):
         drafter.dropped |= {draft.drafter}
@@ -577,7 +578,7 @@ def _measured(
         match=draft.match,
         asked=choice.length,
         rows=reading.rows,
-        others=reading.beside,
+        others=reading.others,
         tree=draft.tree,
         path=verdict.path,
     )
@@ -602,7 +603,7 @@ def _write_plain(
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    clock, ahead = RoundClock(task.clock), backend().beside_host
+    clock, ahead = RoundClock(task.clock), target.device.beside_host
     left = min(choice.rounds, end - len(tokens))
     running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
@@ -623,7 +624,7 @@ def _write_plain(
         read = [own]
         task.constraint.commit([own])
         seconds = clock.verified()
-        context, rows, others = len(tokens) - 1, reading.rows, reading.beside
+        context, rows, others = len(tokens) - 1, reading.rows, reading.others
         edge, first = running and (first or not left), False
         policy.observe(
             MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, others=others, edge=edge)

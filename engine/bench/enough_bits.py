@@ -33,7 +33,7 @@ def try_bits(
     weights. A trial that is `cancelled` changes nothing.
     """
     target, drafters = session.target, session.drafters
-    for part in drafters.parts if not backend().own_functions else ():
+    for part in drafters.parts if not backend().expands else ():
         folder, rates = part.folder, list[float]()
         if folder is None or folder.is_packed:
             continue

@@ -12,7 +12,6 @@ import mlx.core as mx
 import psutil
 
 from engine.conversation.loading import free_memory_bytes
-from engine.cpu.blas import choose_blas
 from engine.device import backend
 
 
@@ -45,7 +44,7 @@ def this_machine() -> MachineDescription:
         mlx_lm=version("mlx-lm"),
         slipstream=version("slipstream"),
         device=_device(),
-        matrix_library=str(choose_blas()),
+        matrix_library=backend().matrices,
     )
 
 

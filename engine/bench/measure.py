@@ -183,7 +183,7 @@ def measure_bandwidth(probe_bytes: int | None = None) -> Bandwidth:
     Decoding multiplies a row and a matrix; a sum reads with other cores or kernels. Neither is
     faster everywhere.
     """
-    kind = mx.float32 if backend().own_functions else mx.float16
+    kind = mx.float32 if backend().expands else mx.float16
     probe_bytes = probe_bytes or _PROBE_BYTES[backend().beside_host]
     width = max(64, int((probe_bytes / kind.size) ** 0.5) // 64 * 64)
     matrix = mx.full((width, width), 0.5, dtype=kind)

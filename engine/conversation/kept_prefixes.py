@@ -33,7 +33,6 @@ import mlx_lm
 from engine.conversation.kept_blocks import KeptBlocks, block_names, state_name, used_ns
 from engine.conversation.loading import LoadedModel
 from engine.core.decoder import Decoder
-from engine.cpu.blas import choose_blas
 from engine.device import backend
 from engine.virtual_ids import whole_blocks
 from models.errors import Problem
@@ -99,7 +98,7 @@ class KeptPrefixes:
     @cached_property
     def depends_on(self) -> str:
         """Everything but the tokens that the content of a prefix depends on. Raises Problem."""
-        folder, matrices = self._target.folder, choose_blas()
+        folder, device = self._target.folder, backend()
         states = [(path.name, path.stat()) for path in sorted(folder.headers)]
         described = [
             _VERSION,
@@ -110,11 +109,11 @@ class KeptPrefixes:
             self._target.precision,
             mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
             mlx_lm.__version__,
-            backend().name,
+            device.name,
             str(mx.device_info()["device_name"]),
             platform.mac_ver()[0],  # whose kernels are the system's
-            str(matrices),
-            matrices.threads,
+            device.matrices,
+            device.threads,
             self._decoder.block,
         ]
         return json.dumps(described)

@@ -21,8 +21,6 @@ from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.decoder import IN_PARTS, Decoder
 from engine.core.model_parts import standing_in
 from engine.core.split_attention import measuring
-from engine.cpu import weights
-from engine.cpu.rotary import with_rotary
 from engine.device import backend, unproven
 from engine.exactness import Promise
 from engine.quantized import hold_in
@@ -93,13 +91,10 @@ def load(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
             )
         precision = _hold(model, bits, expand)
-        own = backend().own_functions
-        if not own:
+        if not backend().exact_rows:
             with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):
                 model(mx.zeros((1, 2), dtype=mx.int32))  # computes nothing, and attends
         cut(model)
-        if own:
-            with_rotary(model)
         _read_weights(model)
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
@@ -153,7 +148,7 @@ def _hold(model: nn.Module, bits: int, expand: bool | None) -> str:
     """Expand the weights, or hold the matrices that are not packed in `bits`. Returns the
     precision."""
     wanted = _has_room(model) if expand is None else expand
-    if backend().own_functions and wanted:
+    if backend().expands and wanted:
         return _expand(model)
     hold_in(bits, model)
     return _precision(model)
@@ -169,7 +164,7 @@ def _read_weights(model: nn.Module) -> None:
 
 def _expand(model: nn.Module) -> str:
     before = _precision(model)
-    weights.expand(model)
+    backend().prepare(model)
     return before if before == "float32" else f"float32 from {before}"
 
 

@@ -17,7 +17,6 @@ import mlx.core as mx
 from engine.circumstances import power_mode
 from engine.conversation.loading import LoadedModel, load
 from engine.core.decoder import Decoder
-from engine.cpu.blas import choose_blas
 from engine.device import backend
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
@@ -36,7 +35,6 @@ from engine.drafters.model import ModelDrafter, ParallelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.reencoding import Writing
-from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
 from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.kinds import DrafterKind
@@ -106,9 +104,7 @@ def _load_one(
     """A drafter with weights of its own."""
     if folder.kind == "head":
         known = target.folder.fingerprint
-        head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
-        suit(head.head, target.model)
-        return head_drafter(decoder, head)
+        return head_drafter(decoder, load_head(folder, decoder, fingerprint=known))
     if folder.description.is_whole_model:
         return _load_model(folder, target, decoder, load)
     demanded = folder.description.demands.fingerprint  # where it was distilled here
@@ -144,8 +140,8 @@ def _load_model(
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
     """The key under which this pair's calibration is stored. Raises `Problem` without its files."""
-    quantized, matrices = decoder.timeline.quantized, choose_blas()
-    computing = "GPU" if backend().name == "GPU" else f"CPU, {os.cpu_count()} cores"
+    quantized, device = decoder.timeline.quantized, backend()
+    computing = "GPU" if device.name == "GPU" else f"CPU, {os.cpu_count()} cores"
     if decoder.promise.now.in_parts:
         computing += f", exact {decoder.promise.now.how}"
     return CalibrationKey(
@@ -156,8 +152,8 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
         chip=str(mx.device_info()["device_name"]),
         backend=f"{computing}, {decoder.group}" if decoder.group else computing,
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
-        matrices=str(matrices),
-        threads=matrices.threads,
+        matrices=device.matrices,
+        threads=device.threads,
         power=power_mode(),
     )
 
@@ -177,7 +173,7 @@ def held_as(drafters: Drafters) -> list[tuple[str, str]]:
         words = f"in {folder.held_bits} bits"
         if folder.held_bits == PUBLISHED:
             words = "as published"
-        held.append((folder.name, "in float32" if backend().own_functions else words))
+        held.append((folder.name, "in float32" if backend().expands else words))
     return held
 
 

@@ -13,7 +13,6 @@ from engine.circumstances import Contention, gpu_is_busy
 from engine.conversation.loading import LoadedModel
 from engine.conversation.pair import identify
 from engine.core.decoder import Decoder
-from engine.cpu.blas import choose_blas
 from engine.device import backend
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
@@ -84,7 +83,7 @@ class PairCosts:
                 calibration = calibrate(
                     decoder, drafter, tokens, progress=progress, cancelled=cancelled
                 )
-            if backend().own_functions and choose_blas().slow:
+            if backend().slow_rows:
                 remarks.append(Remark.SLOW_BLAS)
             if gpu_was_busy or contention.heavy:
                 remarks.append(Remark.BUSY_CALIBRATING)

@@ -198,7 +198,7 @@ class Scheduler:
         self._company.in_turns = len(self._running) > 1
         writing = [running for running in self._running if not running.reading]
         reading = [running for running in self._running if running.reading]
-        self._company.beside = len(writing) - 1 if self._batching and writing else 0
+        self._company.others = len(writing) - 1 if self._batching and writing else 0
         for running in reading:
             alone = len(self._running) == 1
             running.session.decoder.chunk_seconds = CHUNK_SECONDS if alone else _SHARED_SECONDS
@@ -268,7 +268,7 @@ class Scheduler:
         seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
         for (running, asked), own in zip(waiting, logits, strict=True):
             running.pass_seconds = seconds
-            asked.logits, asked.rows, asked.beside = own, rows, len(waiting) - 1
+            asked.logits, asked.rows, asked.others = own, rows, len(waiting) - 1
 
     def _begin(self) -> Iterator[Event]:
         """Begin the jobs that wait, as far as there is room."""

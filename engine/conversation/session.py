@@ -59,7 +59,7 @@ from engine.speculate import (
     alone,
     candidates_for,
     draft_and_verify,
-    while_it_works,
+    show_verdicts_during_next_pass,
 )
 from engine.virtual_ids import pictures_in, text_begins
 from models.errors import Problem
@@ -535,7 +535,9 @@ class Session:
         task = answer.task
         last = task.clock()
         loop = draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
-        with closing(while_it_works(loop, task.company)) as items:
+        if self.decoder.device.beside_host:
+            loop = show_verdicts_during_next_pass(loop, task.company)
+        with closing(loop) as items:
             for item in items:
                 if isinstance(item, Pass):
                     yield item

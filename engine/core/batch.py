@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.backend import Backend
 from engine.core.cache import AlignedCache
 from engine.core.decoder import Decoder
 from engine.core.model_parts import recording, standing_in
-from engine.cpu.trees import attend_exactly
-from engine.device import backend
 from engine.tree import Tree
 
 _ATTENTION = "scaled_dot_product_attention"
@@ -37,8 +36,6 @@ def read_together(
     decoders: Sequence[Decoder],
     tokens: Sequence[mx.array],
     trees: Sequence[Tree | None] = (),
-    *,
-    exactly: bool | None = None,
 ) -> list[mx.array]:
     """Read with all of `decoders` in one pass; they must hold the same model, which `can_share`.
 
@@ -46,17 +43,14 @@ def read_together(
     computed, equal to `Decoder.read`'s. If it fails, no decoder has read anything.
 
     `trees`: the tree that a decoder's tokens form; None for a chain. Its cache holds them in the
-    order of `tokens`: see `Decoder.keep`. `exactly`: each row of a tree gets the same bits as
-    alone; None: as the rows of a chain do on this device.
+    order of `tokens`: see `Decoder.keep`.
     """
     trees = trees or [None] * len(decoders)
     sizes = [each.size for each in tokens]
     shapes = [tree or Tree.chain(size) for tree, size in zip(trees, sizes, strict=True)]
     if len(decoders) == 1 and shapes[0].is_chain:
         return [decoders[0].read_draft(tokens[0])]
-    if exactly is None:
-        exactly = backend().exact_rows
-    model, last = decoders[0].model, decoders[0].vocabulary - 1
+    device, model, last = decoders[0].device, decoders[0].model, decoders[0].vocabulary - 1
     starts = [decoder.length for decoder in decoders]
     depths = [
         (decoder.length - decoder.lower, tree.depths)
@@ -64,7 +58,7 @@ def read_together(
     ]
     positions = mx.array([start + depth for start, each in depths for depth in each])
     rows_of = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
-    parts = [_Part(tree, rows, exactly) for tree, rows in zip(shapes, rows_of, strict=True)]
+    parts = [_Part(tree, rows, device) for tree, rows in zip(shapes, rows_of, strict=True)]
     recorders = [decoder.recorder for decoder in decoders]
     with ExitStack() as passes:
         caches = [
@@ -102,7 +96,7 @@ class _Part:
 
     tree: Tree
     rows: slice
-    exactly: bool
+    device: Backend
 
     def mask(self, cache: Any, window_size: int | None, return_array: bool) -> _Sight:
         """The rows' masks. Call it before the rows are appended to `cache`."""
@@ -120,7 +114,7 @@ class _Part:
         if window_size is not None:
             sees = sees & (places > depths[:, None] - window_size)
         own = mx.pad(sees, [(0, 0), (0, end - base - places.size)])
-        return _Sight(own, make(return_array=True) if self.exactly else None)
+        return _Sight(own, make(return_array=True) if self.device.exact_rows else None)
 
     def attend(
         self,
@@ -129,15 +123,11 @@ class _Part:
         keys: _Held,
         values: _Held,
         mask: _Sight,
-        scale: float,
         **options: Any,
     ) -> mx.array:
         """Attention of the rows, (1, heads, rows, dim)."""
-        if mask.as_chain is None:
-            held = keys.held, values.held
-            return attention(queries, *held, mask=mask.own, scale=scale, **options)
-        return attend_exactly(
-            self.tree, attention, queries, keys, values, **mask._asdict(), scale=scale, **options
+        return self.device.attend_tree(
+            self.tree, attention, queries, keys, values, **mask._asdict(), **options
         )
 
 
@@ -229,13 +219,16 @@ def can_share(model: nn.Module) -> bool:
             other.rewind(4)
         rows, of_tree = read_together([one, other], [chain, branching], [None, tree])
         together = [rows, *(of_tree[mx.array(path)] for path in tree.paths)]
-        return all(_alike(*logits) for logits in zip(together, alone, strict=True))
+        return all(
+            _alike(*logits, exactly=one.device.exact_rows)
+            for logits in zip(together, alone, strict=True)
+        )
     except Exception:  # a model may do anything with inputs that it does not expect
         return False
 
 
-def _alike(logits: mx.array, others: mx.array) -> bool:
-    if backend().exact_rows:
+def _alike(logits: mx.array, others: mx.array, *, exactly: bool) -> bool:
+    if exactly:
         return bool(mx.array_equal(logits, others))
     logits, others = logits.astype(mx.float32), others.astype(mx.float32)
     apart = mx.sqrt(mx.mean(mx.square(logits - others)))

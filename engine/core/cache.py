@@ -34,7 +34,6 @@ from mlx_lm.models.cache import (
 )
 
 from engine.core.recurrent import Tape, states_of
-from engine.device import backend
 from models.limits import BOOKMARKS, CACHE_BLOCK
 
 
@@ -211,26 +210,38 @@ class Timeline:
     Attributes: `layers`, the caches that the model is called with; `length` in tokens; `quantized`.
     """
 
-    def __init__(self, layers: Sequence[Any], *, quantized: QuantizedCaches | None = None) -> None:
+    def __init__(
+        self,
+        layers: Sequence[Any],
+        *,
+        quantized: QuantizedCaches | None = None,
+        exact_rows: bool = True,
+    ) -> None:
         self.layers = list(layers)
         self.length = 0
         self.quantized = quantized
+        self._exact_rows = exact_rows
         self._bookmarks: list[_Mark] = []
         self._round: _Round | None = None
         self._start = _Mark(0, tuple(copy_of(layer) for layer in self.layers))
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = CACHE_BLOCK
+        cls,
+        model: nn.Module,
+        *,
+        quantized: QuantizedCaches | None = None,
+        block: int = CACHE_BLOCK,
+        exact_rows: bool,
     ) -> "Timeline":
-        """Make an empty timeline for a model that mlx-lm loaded."""
-        layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
-        return cls(layers, quantized=quantized)
+        """Make an empty timeline for a model that mlx-lm loaded. `exact_rows`: of the device."""
+        layers = [_ours(layer, block, exact_rows) for layer in make_prompt_cache(model)]
+        return cls(layers, quantized=quantized, exact_rows=exact_rows)
 
     @classmethod
     def quantizes(cls, model: nn.Module, to: QuantizedCaches) -> bool:
         """Return whether the model attends to quantized caches: tried, and nothing is computed."""
-        layers = cls.of(model, quantized=replace(to, start=0)).open()
+        layers = cls.of(model, quantized=replace(to, start=0), exact_rows=False).open()
         try:
             model(mx.zeros((1, 2), dtype=mx.int32), cache=layers)
         except Exception:  # each architecture of mlx-lm fails in its own way
@@ -256,7 +267,7 @@ class Timeline:
         token for any block sizes. Example: 100 tokens read, a block of 128 gives room for 27 rows.
         """
         rooms = []
-        if exact or backend().exact_rows:
+        if exact or self._exact_rows:
             rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
         if self.quantized and self.length < self.quantized.start:
             rooms.append(self.quantized.start - self.length)
@@ -446,14 +457,14 @@ def _move(layer: Any, positions: mx.array, to: int) -> None:
     layer.keys, layer.values = tree_map(moved, (layer.keys, layer.values))
 
 
-def _ours(layer: Any, block: int) -> Any:
+def _ours(layer: Any, block: int, exact_rows: bool) -> Any:
     """The cache to use in place of mlx-lm's `layer`.
 
     On a GPU full attention keeps mlx-lm's cache: rows are not exact there, and its kernels suit it.
     """
     if type(layer) is RotatingKVCache:
         return AlignedCache(layer.max_size, block=block)
-    if type(layer) is KVCache and backend().exact_rows:
+    if type(layer) is KVCache and exact_rows:
         return AlignedCache(None, block=block)
     return layer
 

@@ -19,8 +19,6 @@ from engine.core.model_parts import HiddenStates, StateRecorder, recording, stan
 from engine.core.recurrent import Recurrences
 from engine.core.sights import Sight, Sights, lowered, read_sight, sights_in
 from engine.core.split_attention import LEAST_KEYS, as_alone, in_parts
-from engine.cpu.chunks import TimedChunks
-from engine.cpu.exponentials import stand_ins
 from engine.device import backend, begin, unproven
 from engine.virtual_ids import is_virtual
 from models.drafters.kinds import Tap
@@ -44,12 +42,12 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `depth`, the number of its layers, in all processes together; `timeline`,
-    its caches; `block`, the tokens by which they grow; `recorder` of its hidden states;
-    `vocabulary`, the number of its logits; `chunk_seconds`, see `prefill`; `group`, the processes
-    that read together, and how; empty if this one reads alone; `sights`, the pictures that may
-    stand in its text; `promise`, how exact its passes are. `trial` finds out whether the model can
-    read trees.
+    Attributes: `model`; `device`, that of the process when this was made; `depth`, the number of
+    its layers, in all processes together; `timeline`, its caches; `block`, the tokens by which they
+    grow; `recorder` of its hidden states; `vocabulary`, the number of its logits; `chunk_seconds`,
+    see `prefill`; `group`, the processes that read together, and how; empty if this one reads
+    alone; `sights`, the pictures that may be in its text; `promise`, how exact its passes are.
+    `trial` finds out whether the model can read trees.
     """
 
     group = ""
@@ -65,6 +63,7 @@ class Decoder:
     ) -> None:
         self.model = model
         self.sights = sights
+        self.device = backend()
         self.depth = len(model.layers)
         self.block = block
         self._trial = trial
@@ -74,15 +73,19 @@ class Decoder:
         self._weights_per_layer = sum(each.size for _, each in weights) / max(1, self.depth)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
-        self._begin(Timeline.of(model, quantized=quantized, block=block))
+        self._begin(self._timeline(quantized))
+
+    def _timeline(self, quantized: QuantizedCaches | None) -> Timeline:
+        """Make empty caches."""
+        exact = self.device.exact_rows
+        return Timeline.of(self.model, quantized=quantized, block=self.block, exact_rows=exact)
 
     def _begin(self, timeline: Timeline) -> None:
         """Set all that belongs to a conversation, of which `timeline` has been read."""
         self.timeline = timeline
         self._shown: list[tuple[int, Sight]] = []  # in the text that was last read, with places
         self.recorder = StateRecorder(self.model)
-        # Where kernels round by the number of rows, these must not depend on a clock.
-        self._timed = TimedChunks(PREFILL_ROWS) if backend().exact_rows else None
+        self._timed = self.device.chunks(PREFILL_ROWS)
         self.chunk_seconds = CHUNK_SECONDS
         self._in_blocks = 0
         self._pool_freed_at = 0
@@ -90,8 +93,7 @@ class Decoder:
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
         other = copy(self)  # what is known about the model stays known: it takes long to find out
-        quantized = self.timeline.quantized
-        other._begin(Timeline.of(self.model, quantized=quantized, block=self.block))
+        other._begin(self._timeline(self.timeline.quantized))
         return other
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
@@ -160,7 +162,7 @@ class Decoder:
     def begin(self, logits: mx.array) -> None:
         """Let a GPU begin with the latest pass, which gave `logits`: with as many layers as MLX
         begins without a wait. The rest begins with what is made of the logits."""
-        if not backend().beside_host:
+        if not self.device.beside_host:
             return
         layers = self.timeline.layers
         first = min(int(_FIRST_ELEMENTS / max(self._weights_per_layer, 1.0)), _FIRST_LAYERS)
@@ -201,8 +203,8 @@ class Decoder:
 
     def _stand_ins(self, length: int) -> Mapping[str, Callable[..., Any]]:
         """The functions that a pass up to `length` calls in the place of mlx-lm's, by name."""
-        if backend().own_functions:
-            return stand_ins(self._weights_per_layer)
+        if own := self.device.stand_ins(self._weights_per_layer):
+            return own
         if getattr(self.model, "attends_alone", False):
             return _AS_ALONE
         return IN_PARTS if length >= LEAST_KEYS else {}

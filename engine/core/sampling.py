@@ -13,7 +13,6 @@ from typing import NamedTuple
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_top_k
 
-from engine.cpu import exponentials
 from engine.device import backend
 from engine.request import Sampling
 from engine.virtual_ids import is_virtual
@@ -129,11 +128,11 @@ def candidates(
     drawn once all others are.
     """
     if sampling.greedy:
-        return Candidates(_softmax(scored), None)
+        return Candidates(backend().softmax(scored), None)
     vocabulary = scored.shape[-1]
     nucleus = 0.0 < sampling.top_p < 1.0
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
-        return Candidates(_softmax(scored / sampling.temperature), None)
+        return Candidates(backend().softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
     if vocabulary > (most or CANDIDATES):
         ids = highest_ids(scored, most or CANDIDATES)
@@ -154,13 +153,6 @@ def candidates(
     if spare:
         kept = mx.maximum(kept, scored / sampling.temperature - _SPARE)
     return Candidates(mx.softmax(kept, axis=-1, precise=True), ids)
-
-
-def _softmax(scores: mx.array) -> mx.array:
-    """Probabilities over a whole vocabulary, float32."""
-    if backend().own_functions:
-        return exponentials.softmax(scores)
-    return mx.softmax(scores, axis=-1, precise=True)
 
 
 def highest_ids(scored: mx.array, most: int) -> mx.array:
@@ -236,9 +228,7 @@ def logprobs(scored: mx.array) -> mx.array:
 
 def log_mass(scored: mx.array) -> mx.array:
     """The difference between each row's scores and its log probabilities, (rows,)."""
-    if backend().own_functions:
-        return exponentials.log_mass(scored)
-    return mx.logsumexp(scored, axis=-1)
+    return backend().log_mass(scored)
 
 
 def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:

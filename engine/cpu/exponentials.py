@@ -12,10 +12,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.device import begin
-
-StandIn = Callable[[Callable[..., mx.array]], Callable[..., mx.array]]
-"""Takes a function and returns its replacement."""
+from engine.backend import StandIn
 
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGE_LAYER = 100_000  # weights; for smaller layers an early start costs more than it gains
@@ -128,7 +125,7 @@ def _at_once(stand_in: StandIn) -> StandIn:
 
         def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
             result = call(*arrays, **options)
-            begin(result)
+            mx.async_eval(result)
             return result
 
         return call_and_begin

@@ -11,14 +11,12 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_map
 
+from engine.backend import Held
 from engine.cpu.blas import choose_blas
 from engine.cpu.exponentials import attend, can_attend
 from engine.tree import Tree
 
 _SUMS_IN_TURN = choose_blas().sums_in_turn
-
-Held = tuple[Any, int]
-"""A cache's keys or values, (..., places, dim), and the place where the tree begins."""
 
 
 def attend_exactly(

@@ -23,12 +23,12 @@ from mlx_lm.models.llama import ModelArgs, TransformerBlock
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, final_norm, output_rows
-from engine.device import fetch
+from engine.device import backend, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import expand, narrow
+from engine.drafters.weights import number_type
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
@@ -271,19 +271,19 @@ def _is_packed(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) and module.weight.shape[1] % _GROUP_SIZE == 0
 
 
-def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
-    """The head, for the target with these weights and as many logits.
+def load_head(folder: DrafterFolder, target: Decoder, *, fingerprint: str) -> BoundHead:
+    """The head, for the target with these weights.
 
     Raises `Problem` if it was made for another target, or is damaged.
     """
     if folder.description.demands.fingerprint != fingerprint:
         raise other_weights(folder, fingerprint)
     with refused_as_damaged(folder.path):
-        bound = _read(folder)
+        bound = _read(folder, number_type(target.model))
         (ids,) = fetch(bound.kept)
         if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
             raise ValueError("its vocabulary map does not fit its rows")
-        if min(ids) < 0 or max(ids) >= vocabulary:
+        if min(ids) < 0 or max(ids) >= target.vocabulary:
             raise ValueError("it has tokens that the target does not have")
     return bound
 
@@ -298,7 +298,7 @@ def other_weights(folder: DrafterFolder, fingerprint: str) -> DrafterRefused:
     )
 
 
-def _read(folder: DrafterFolder) -> BoundHead:
+def _read(folder: DrafterFolder, like: mx.Dtype) -> BoundHead:
     fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     weights: Any = mx.load(str(folder.path / HEAD_WEIGHTS_NAME))
@@ -311,6 +311,6 @@ def _read(folder: DrafterFolder) -> BoundHead:
     )
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
-    expand(head)
-    narrow(head)
+    backend().prepare(head, like=like)
+    backend().narrow(head)
     return BoundHead(head, shape, kept)

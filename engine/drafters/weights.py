@@ -12,11 +12,9 @@ import mlx.nn as nn
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding
-from engine.cpu import weights as cpu
-from engine.cpu.rotary import with_rotary
 from engine.device import backend, fetch
 from engine.drafters import DrafterRefused
-from engine.quantized import hold_in, quantize_as
+from engine.quantized import quantize_as
 from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.refusal import refused_as_damaged
 
@@ -63,10 +61,7 @@ def fill(network: nn.Module, tensors: Tensors, target: nn.Module, *, bits: int =
     quantize_as(network, tensors)
     network.load_weights(list(tensors.items()))
     tensors.clear()
-    expand(network)
-    suit(network, target)
-    if not backend().own_functions:
-        hold_in(bits, network)
+    backend().prepare(network, bits=bits, like=number_type(target))
     network.eval()
     # All at once, the published and the packed matrices would be in memory together.
     for module in network.modules():
@@ -111,29 +106,13 @@ def _norms(tensors: Tensors) -> Tensors:
     }
 
 
-def expand(network: nn.Module) -> None:
-    """On the CPU, expand all weights to float32, as a target's are (see
-    `engine.conversation.loading`)."""
-    if backend().own_functions:
-        with_rotary(network)
-        cpu.expand(network)
-
-
-def suit(network: nn.Module, target: nn.Module) -> None:
-    """Except on the CPU, cast all numbers to the type of the states of the model `target`.
+def number_type(target: nn.Module) -> mx.Dtype:
+    """Return the type of the states of the model `target`, in which a drafter's numbers are held.
 
     A product of two types is computed in float32, and a quantized matrix casts its scales again for
     every token: float16 after bfloat16 would read a third more, in twice as many operations.
     """
-    if not backend().own_functions:
-        network.set_dtype(embedding(target)(mx.zeros((1,), dtype=mx.int32)).dtype)
-
-
-def narrow(network: nn.Module) -> None:
-    """On the CPU, keep half of the bits of a network that came in 8 bits and was expanded: no
-    others matter."""
-    if backend().own_functions:
-        cpu.narrow(network)
+    return embedding(target)(mx.zeros((1,), dtype=mx.int32)).dtype
 
 
 def _load(file: Path) -> Tensors:

@@ -10,7 +10,6 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.cpu import weights as cpu
 from engine.device import backend
 from engine.quantized import quantize_as
 from models.errors import Problem
@@ -93,8 +92,7 @@ def loaded[Network: nn.Module](
                 tensors[ours] = change(ours, tensor)
     quantize_as(network, tensors)
     network.load_weights(list(tensors.items()))
-    if backend().own_functions:
-        cpu.expand(network)
+    backend().prepare(network)
     network.eval()
     mx.eval(network.parameters())
     return network

@@ -30,8 +30,8 @@ from engine.speculate import (
     RoundVerdict,
     alone,
     draft_and_verify,
+    show_verdicts_during_next_pass,
     speculate,
-    while_it_works,
 )
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
@@ -105,7 +105,7 @@ def test_a_verdict_is_told_while_the_next_pass_is_under_way(model: SlowPasses) -
         decoder, tokens = Decoder(model), list(PROMPT)
         asked = replace(task(20), company=company)
         loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), tokens, asked)
-        items = alone(decoder, while_it_works(loop, company))
+        items = alone(decoder, show_verdicts_during_next_pass(loop, company))
         left = [seconds_left() for item in items if isinstance(item, RoundVerdict)]
         assert tokens == SCRIPT[: len(PROMPT) + 20]
         return left
@@ -124,7 +124,7 @@ def test_a_round_is_charged_by_the_clock_of_its_answer(model: SlowPasses) -> Non
     loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), list(PROMPT), asked)
     rounds = [
         item
-        for item in alone(decoder, while_it_works(loop, Company()))
+        for item in alone(decoder, show_verdicts_during_next_pass(loop, Company()))
         if isinstance(item, RoundVerdict)
     ]
     assert len(rounds) == 5
@@ -165,7 +165,7 @@ def when_shown(model: ManyProducts, drafter: Drafter, length: int) -> list[tuple
     decoder, company = Decoder(model), Company()
     asked = task(4 * (length + 1))
     loop = draft_and_verify(decoder, drafter, Fixed(length), list(PROMPT), asked)
-    items = alone(decoder, while_it_works(loop, company))
+    items = alone(decoder, show_verdicts_during_next_pass(loop, company))
     return [(item, time.perf_counter()) for item in items]
 
 

@@ -108,7 +108,7 @@ def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
     ways = {row.runner for row in alone.rows}
     drafting = {"slipstream tiny 2", "mlx-lm tiny 2", "slipstream lookup tree:4"}
     assert ways == {PLAIN, MLX_LM, *drafting}
-    assert alone.drafters == (("tiny", "in float32" if backend().own_functions else "in 8 bits"),)
+    assert alone.drafters == (("tiny", "in float32" if backend().expands else "in 8 bits"),)
     words = " ".join(command(alone).split())
     assert "--runner tiny/2 --runner lookup/tree:4" in words
     assert "--drafter" not in words
@@ -257,7 +257,7 @@ def test_the_lowest_categories_are_named_for_each_temperature(report):
 
 def test_remarks_say_what_the_figures_rest_on(report):
     lines = "\n".join(remarks(report))
-    held = "in float32" if backend().own_functions else "as published"
+    held = "in float32" if backend().expands else "as published"
     assert f"Drafter tiny: {held}." in lines
     assert re.search(r"A pass reads \d+ MB of weights and, \d+ tokens deep", lines)
     assert re.search(r"The process had at most \d\.\d GiB", lines)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from dataclasses import replace
 from functools import partial
 from unittest import mock
 
@@ -13,13 +14,14 @@ import engine.speculate
 from engine.circumstances import Contention
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
-from engine.cpu.blas import MatrixLibrary
+from engine.device import CPU, backend
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.events import Draft
 from engine.request import Request
 from models.model_folder import ModelFolder
+from tests.support.engine.backends import computing_as
 from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
 
 
@@ -157,36 +159,28 @@ def test_costs_that_are_not_what_they_were_are_measured_again(target, tmp_path):
 
 
 @pytest.mark.cpu
-def test_the_slow_library_is_told_of_when_it_is_measured(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        engine.conversation.pair_costs, "choose_blas", lambda: MatrixLibrary("reference BLAS")
-    )
+def test_the_slow_library_is_told_of_when_it_is_measured(target, tmp_path):
     kept = CalibrationStore(tmp_path)
-    first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
-    assert first.calibrate() == [Remark.SLOW_BLAS]
-    assert second.calibrate() == []  # once
+    with computing_as(replace(CPU, slow_rows=True)):
+        first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
+        assert first.calibrate() == [Remark.SLOW_BLAS]
+        assert second.calibrate() == []  # once
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    "elsewhere",
     [
-        ("engine.conversation.pair.choose_blas", lambda: MatrixLibrary("reference BLAS")),
-        (
-            "engine.conversation.pair.choose_blas",
-            lambda: MatrixLibrary("OpenBLAS", "Sandybridge", 64),
-        ),
-        ("engine.conversation.pair.power_mode", lambda: "lowpowermode 1"),
+        lambda: computing_as(replace(backend(), matrices="reference BLAS")),
+        lambda: computing_as(replace(backend(), threads=64)),
+        lambda: mock.patch("engine.conversation.pair.power_mode", return_value="lowpowermode 1"),
     ],
     ids=["library", "threads", "power"],
 )
-def test_a_calibration_belongs_to_what_it_was_measured_with(
-    target, tmp_path, place, found, monkeypatch
-):
+def test_a_calibration_belongs_to_what_it_was_measured_with(target, tmp_path, elsewhere):
     kept = CalibrationStore(tmp_path)
     Session(target, drafter="lookup", calibrations=kept).calibrate()
-    monkeypatch.setattr(place, found)
-    other = Session(target, drafter="lookup", calibrations=kept)
-    other.calibrate()
+    with elsewhere():
+        Session(target, drafter="lookup", calibrations=kept).calibrate()
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -4,6 +4,7 @@ is accepted of it stays in caches and recordings as if nothing else had been rea
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -57,8 +58,8 @@ def ids_for(tree: Tree) -> mx.array:
     return (17 * mx.arange(len(tree)) + 5) % 64
 
 
-def read_tree(of: Decoder, tree: Tree, *, exactly: bool | None = None) -> mx.array:
-    (logits,) = read_together([of], [ids_for(tree)], [tree], exactly=exactly)
+def read_tree(of: Decoder, tree: Tree) -> mx.array:
+    (logits,) = read_together([of], [ids_for(tree)], [tree])
     return logits
 
 
@@ -141,7 +142,8 @@ def test_one_masked_attention_comes_close(
     whole = reader(model, length, block=block, quantized=quantized)
     single = reader(model, length, block=block, quantized=quantized)
     tree = tree.first(whole.timeline.room())
-    logits = read_tree(whole, tree, exactly=False)
+    whole.device = replace(whole.device, exact_rows=False)
+    logits = read_tree(whole, tree)
     for rows, expected in alone(single, tree):
         assert apart(logits[mx.array(rows)], expected) < (0.5 if wide else 1e-3)
 
@@ -386,8 +388,9 @@ def test_the_close_comparison_notices_them_too() -> None:
 
     def furthest() -> float:
         model = model_of("gemma3_text")
-        logits = read_tree(reader(model, 5, block=40), tree, exactly=False)
-        single = reader(model, 5, block=40)
+        whole, single = (reader(model, 5, block=40) for _ in range(2))
+        whole.device = replace(whole.device, exact_rows=False)
+        logits = read_tree(whole, tree)
         return max(apart(logits[mx.array(rows)], own) for rows, own in alone(single, tree))
 
     assert furthest() < 1e-3

@@ -15,6 +15,7 @@ from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
 
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
 from engine.core.decoder import Decoder
+from engine.cpu.backend import CpuBackend
 from engine.device import GPU
 from engine.drafters.early_exit import first_layers
 from tests.support.engine.backends import computing_as
@@ -275,7 +276,8 @@ def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> No
         "mamba": [ArraysCache] * 3,
     }
     for architecture, types in expected.items():
-        assert [type(layer) for layer in Timeline.of(model_of(architecture)).layers] == types
+        made = Timeline.of(model_of(architecture), exact_rows=True)
+        assert [type(layer) for layer in made.layers] == types
 
 
 def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
@@ -367,7 +369,7 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
 
 
 @pytest.mark.cpu
-@patch("engine.core.decoder.stand_ins", lambda _: {})  # as the model is called by itself here, too
+@patch.object(CpuBackend, "stand_ins", lambda *_: {})  # the model is called by itself here, too
 @pytest.mark.parametrize(
     ("block", "length"),
     mostly_slow(product([4, 16], [3, 11, 16, 17, 30]), quick=[(4, 17), (16, 11), (16, 30)]),

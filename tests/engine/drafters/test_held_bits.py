@@ -13,7 +13,7 @@ from engine.conversation.loading import load
 from engine.conversation.pair import held_as, make_drafter
 from engine.core.decoder import Decoder
 from engine.device import CPU, GPU
-from engine.drafters import weights
+from engine.drafters.weights import fill
 from engine.quantized import KEPT, hold_in
 from models.drafters.folders import DrafterFolder
 from models.installed.resolve import Drafters, resolve_drafters
@@ -50,7 +50,7 @@ def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, i
     with (
         computing_as(GPU),
         mock.patch.object(DrafterFolder, "held_bits", bits),
-        mock.patch.object(weights, "hold_in", hold),
+        mock.patch("engine.backend.hold_in", hold),
     ):
         found = ours(DRAFTERS[name])
     return found, sizes[0]
@@ -113,7 +113,7 @@ def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(tmp
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     with computing_as(GPU):
-        weights.fill(network := Wide(), mx.load(str(tmp_path / "w.safetensors")), target, bits=8)
+        fill(network := Wide(), mx.load(str(tmp_path / "w.safetensors")), target, bits=8)
     assert mx.get_peak_memory() - before < 0.75 * published
     assert size_bytes(network) < 0.54 * published
 

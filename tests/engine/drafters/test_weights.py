@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-import engine.cpu.weights
-from engine.device import GPU
-from engine.drafters.weights import expand, fill, narrow
+import engine.cpu.backend
+from engine.device import CPU, GPU
+from engine.drafters.weights import fill
 from tests.support.engine.backends import computing_as
 from tests.support.engine.tiny import build
 
@@ -37,7 +37,7 @@ def test_expanded_it_computes_the_same(rows):
     before = network(x)
     mx.eval(before)
 
-    expand(network)
+    CPU.prepare(network)
 
     after = network(x)
     assert after.shape == before.shape
@@ -57,13 +57,13 @@ def test_expanded_it_computes_the_same(rows):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_narrowed_it_computes_nearly_the_same(rows, monkeypatch):
     kept = list[mx.array]()
-    monkeypatch.setattr(engine.cpu.weights, "keep_narrow", kept.append)
+    monkeypatch.setattr(engine.cpu.backend, "keep_narrow", kept.append)
     network = Two()
     x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
-    expand(network)
+    CPU.prepare(network)
     before = network(x)
 
-    narrow(network)
+    CPU.narrow(network)
 
     assert {id(each) for each in kept} == {id(part.weight) for part in network.parts}
     for each in kept:

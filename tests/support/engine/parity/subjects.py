@@ -50,7 +50,7 @@ TARGET: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 
-target_reads_as_mlx_does = patch("engine.core.decoder.stand_ins", lambda _: {})
+target_reads_as_mlx_does = patch("engine.cpu.backend.CpuBackend.stand_ins", lambda *_: {})
 """Decorates what reads the target: only the networks behind it are compared, not its rounding."""
 
 
