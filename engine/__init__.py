@@ -1,4 +1,4 @@
-"""Lossless speculative decoding. No Qt; `engine.speculate` is the heart. See README.md."""
+"""Lossless speculative decoding. No Qt; `engine.core.loop` is the heart. See README.md."""
 
 from engine.cpu.blas import choose_blas
 

@@ -44,7 +44,7 @@ def test_packaging_is_no_package() -> None:
 
 
 def test_the_loop_fits_on_a_screen() -> None:
-    module = ast.parse((ROOT / "engine" / "speculate.py").read_text(encoding="utf-8"))
+    module = ast.parse((ROOT / "engine" / "core" / "loop.py").read_text(encoding="utf-8"))
     (function,) = (
         node
         for node in module.body

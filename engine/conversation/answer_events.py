@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from engine.conversation.text import AnswerText, TokenTexts
+from engine.core.rounds import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
 from engine.events import (
     Draft,
     DraftedToken,
@@ -22,7 +23,6 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.speculate import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
 from engine.stretches import Stretch
 from engine.tree import COMMITTED, Tree
 

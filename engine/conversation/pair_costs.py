@@ -13,6 +13,8 @@ from engine.circumstances import Contention, gpu_is_busy
 from engine.conversation.loading import LoadedModel
 from engine.conversation.pair import identify
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import Task
 from engine.device import backend
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
@@ -21,7 +23,6 @@ from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Task, speculate
 from models.errors import Problem
 from models.installed.resolve import Drafters
 

@@ -22,11 +22,11 @@ from engine.conversation.session import Answer, Control, Session, common
 from engine.core.batch import read_together
 from engine.core.decoder import CHUNK_SECONDS
 from engine.core.forks import first_fork
+from engine.core.rounds import Company, Pass
 from engine.device import finish, wait
 from engine.events import Done, Event, Prefill, Stats, Verdict, Waiting
 from engine.near_ties import Fork
 from engine.request import Prompt, Request
-from engine.speculate import Company, Pass
 
 Fail = Callable[[str, Exception], Event]
 _SHARED_SECONDS = 0.25  # that a chunk of a prompt takes, on the CPU, while others are answered

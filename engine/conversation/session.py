@@ -1,7 +1,7 @@
 """A conversation with a pair: prompts in, events out. The beginning that two prompts share is read
 once.
 
-Joins the loop (`engine.speculate`), which knows token ids, with text and events.
+Joins the loop (`engine.core.loop`), which knows token ids, with text and events.
 """
 
 import secrets
@@ -37,6 +37,8 @@ from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.core.grammar import Constraint, Grammars
+from engine.core.loop import alone, candidates_for, draft_and_verify, show_verdicts_during_next_pass
+from engine.core.rounds import Company, Pass, RoundDraft, RoundVerdict, Task
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, FixedTree
@@ -50,17 +52,6 @@ from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
 from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
-from engine.speculate import (
-    Company,
-    Pass,
-    RoundDraft,
-    RoundVerdict,
-    Task,
-    alone,
-    candidates_for,
-    draft_and_verify,
-    show_verdicts_during_next_pass,
-)
 from engine.virtual_ids import pictures_in, text_begins
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -456,7 +447,7 @@ class Session:
         *,
         company: Company | None = None,
     ) -> Generator[Event | Pass]:
-        """The events of an answer, and the passes that it asks for: see `engine.speculate`.
+        """The events of an answer, and the passes that it asks for: see `engine.core.loop`.
 
         `company`: the other answers that are written meanwhile. May be closed early, which is the
         same as cancelling.

@@ -11,9 +11,9 @@ import mlx.core as mx
 
 from engine.conversation.template import abilities_for, closing_of, encode_piece, reply_syntax
 from engine.conversation.text import TokenTexts, ending_of
+from engine.core.rounds import NO_LIMIT, Constraint
 from engine.replies.families import ReasoningMarks
 from engine.request import Prompt, Request
-from engine.speculate import NO_LIMIT, Constraint
 
 _HARMONY = ReasoningMarks("<|channel|>analysis<|message|>", "<|end|>")
 

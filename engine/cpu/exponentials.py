@@ -14,6 +14,8 @@ import mlx.core as mx
 
 from engine.backend import StandIn
 
+begin = mx.async_eval  # as `engine.device.begin`, which is above this
+
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGE_LAYER = 100_000  # weights; for smaller layers an early start costs more than it gains
 _LEAST = 2.0**-126  # smaller floats have fewer digits, and are slow to compute with
@@ -125,7 +127,7 @@ def _at_once(stand_in: StandIn) -> StandIn:
 
         def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
             result = call(*arrays, **options)
-            mx.async_eval(result)
+            begin(result)
             return result
 
         return call_and_begin

@@ -18,12 +18,13 @@ from time import perf_counter
 import mlx.core as mx
 
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundVerdict, Task
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.costs import STEADY, Calibration, DraftCosts, PassCosts
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import RoundVerdict, Task, speculate
 
 BUDGET_SECONDS = 5.0
 

@@ -17,6 +17,8 @@ import pytest
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
+from engine.core.loop import alone, draft_and_verify, show_verdicts_during_next_pass, speculate
+from engine.core.rounds import Company, RoundDraft, RoundVerdict
 from engine.device import CPU, GPU, begin, fetch
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
@@ -24,15 +26,6 @@ from engine.drafters import Drafter, NoDrafter
 from engine.events import Verdict
 from engine.process.host import failure
 from engine.request import Prompt, Request, Sampling
-from engine.speculate import (
-    Company,
-    RoundDraft,
-    RoundVerdict,
-    alone,
-    draft_and_verify,
-    show_verdicts_during_next_pass,
-    speculate,
-)
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
 from tests.support.engine.sessions import loaded

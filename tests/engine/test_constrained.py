@@ -20,12 +20,14 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
-import engine.speculate
+import engine.core.judging
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
 from engine.core.grammar import Constraint, Grammars
+from engine.core.loop import speculate
+from engine.core.rounds import RoundForced, Task
 from engine.core.sampling import distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
@@ -33,7 +35,6 @@ from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Done
 from engine.request import Grammar, Request, Sampling
-from engine.speculate import RoundForced, Task, speculate
 from models.model_folder import ModelFolder
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table
@@ -312,8 +313,8 @@ def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, m
         monkeypatch.setattr(Constraint, *MUTANTS[mutant])
     else:
         chain = _MaskedBehindTheFilters()
-        monkeypatch.setattr(engine.speculate, "scores", chain.scores)
-        monkeypatch.setattr(engine.speculate, "distribution", chain.distribution)
+        monkeypatch.setattr(engine.core.judging, "scores", chain.scores)
+        monkeypatch.setattr(engine.core.judging, "distribution", chain.distribution)
 
     try:
         off = off_by(grammars, WORDS, PENALIZED, expected, length=2, texts=200)

@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import engine.core.judging
 import engine.core.sampling
-import engine.speculate
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft
 from engine.core.sampling import Candidates, noise
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
@@ -30,7 +32,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, speculate
 from tests.engine.core.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
     block_stops_at_first_fall,
@@ -113,7 +114,7 @@ def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting: str) -> None:
             drawn = noise(seed, position + (rows > 1), rows)
             return drawn if broken == "position" else drawn[::-1]
 
-        with mock.patch.object(engine.speculate, "noise", wrong):
+        with mock.patch.object(engine.core.judging, "noise", wrong):
             drafter = model_drafter(DRAFTING[drafting])
             assert write(decoder(TABLE), drafter, Fixed(3), task, PROMPT)[0] != plain
 
@@ -192,14 +193,14 @@ def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPat
     """Judged over the candidates alone; a mutant takes them for the first tokens."""
     monkeypatch.setattr(engine.core.sampling, "CANDIDATES", 4)
     sampling, drafter = CHAINS["top-p"], model_drafter(DRAFTING["noisy"])
-    judging = engine.speculate.outcomes
+    judging = engine.core.judging.outcomes
 
     def misplaced(rule: AcceptanceRule, drafted: mx.array, p: Candidates, *rest: Any) -> Any:
         assert p.ids is not None
         return judging(rule, drafted, p._replace(ids=mx.sort(p.ids, axis=-1)), *rest)
 
     counts, rulings = long_text(drafter, Fixed(3), sampling, length=600)
-    with mock.patch.object(engine.speculate, "outcomes", misplaced):
+    with mock.patch.object(engine.core.judging, "outcomes", misplaced):
         wrong, _ = long_text(drafter, Fixed(3), sampling, length=100)
 
     possible = exact(TABLE, sampling)

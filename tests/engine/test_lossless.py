@@ -22,9 +22,9 @@ from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 import engine.core.batch
 import engine.core.cache
+import engine.core.judging
 import engine.cpu.exponentials
 import engine.cpu.trees
-import engine.speculate
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.core.decoder import Decoder
 from engine.device import CPU, Backend, backend
@@ -490,12 +490,12 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
 
 
 def look_at_the_wrong_row() -> AbstractContextManager[Any]:
-    compare = engine.speculate._compare
+    compare = engine.core.judging._compare
 
     def broken(scored: mx.array, *arguments: Any) -> Any:
         return compare(mx.roll(scored, 1, axis=0), *arguments)
 
-    return mock.patch.object(engine.speculate, "_compare", broken)
+    return mock.patch.object(engine.core.judging, "_compare", broken)
 
 
 def keep_the_first_rows() -> AbstractContextManager[Any]:

@@ -10,9 +10,12 @@ from unittest import mock
 import mlx.core as mx
 import pytest
 
-import engine.speculate
+import engine.core.loop
+import engine.core.rounds
 from engine import device
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft, RoundVerdict, Unconstrained
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
@@ -22,7 +25,6 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, RoundVerdict, Unconstrained, speculate
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -326,7 +328,7 @@ def test_the_policy_is_told_what_there_was() -> None:
 
 def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is of a plain one: no part of what drafting costs."""
-    now, reading, proposing = 0.0, engine.speculate.read_together, Known.propose
+    now, reading, proposing = 0.0, engine.core.rounds.read_together, Known.propose
 
     def slow_pass(*args: Any, **options: Any) -> list[mx.array]:
         nonlocal now
@@ -338,8 +340,8 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
         now += 2.0
         return proposing(*args)
 
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
-    monkeypatch.setattr(engine.speculate, "read_together", slow_pass)
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: now)
+    monkeypatch.setattr(engine.core.rounds, "read_together", slow_pass)
     monkeypatch.setattr(Known, "propose", slow_draft)
     run = write(Decoder(Scripted(SCRIPT)), Known(SCRIPT), Fixed(3), SCRIPT[:12], task(8))
     assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
@@ -387,7 +389,7 @@ def test_waits_are_noticed() -> None:
         mx.array(1).item()
         mx.eval(mx.array(1) + 1)
         assert len(waits.elsewhere) == 4
-        engine.speculate.fetch(mx.array(1) + 1)
+        engine.core.loop.fetch(mx.array(1) + 1)
     assert waits.fetches == 1
     assert len(waits.elsewhere) == 4
 
@@ -443,7 +445,7 @@ def test_guess_comes_before_its_verdict(kind: str, beside_host: bool) -> None:
     for _ in target.prefill(tokens):
         pass
     guesses = 0
-    with mock.patch.object(engine.speculate, "fetch", noting):
+    with mock.patch.object(engine.core.loop, "fetch", noting):
         for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
             if isinstance(item, RoundDraft):
                 guesses += 1

@@ -2,7 +2,7 @@
 closed or fails, the models hold what was committed."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -11,13 +11,15 @@ from unittest import mock
 import mlx.core as mx
 import pytest
 
-import engine.speculate
+import engine.core.judging
+import engine.core.rounds
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import Unconstrained
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Unconstrained, speculate
 from engine.tree import Tree
 from tests.support.engine.helpers import (
     PROMPT,
@@ -145,12 +147,15 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
     target, tokens, to_do = decoder(model, block=BLOCK), list(PROMPT), task(COUNT)
     for _ in target.prefill(tokens):
         pass
-    name = {"a pass": "read_together", "an acceptance": "as_written"}.get(where, "")
+    places = {
+        "a pass": (engine.core.rounds, "read_together"),
+        "an acceptance": (engine.core.judging, "as_written"),
+    }
+    broken: AbstractContextManager[Any] = nullcontext()
     if where == "a grammar":
         to_do = replace(to_do, constraint=Breaking())
-        broken: Any = mock.patch.object(engine.speculate, "start", engine.speculate.start)
     else:
-        whole, calls = getattr(engine.speculate, name), iter(range(9))
+        whole, calls = getattr(*places[where]), iter(range(9))
 
         def failing(*arguments: Any) -> Any:
             made = whole(*arguments)
@@ -158,7 +163,7 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
                 raise RuntimeError("out of luck")
             return made
 
-        broken = mock.patch.object(engine.speculate, name, failing)
+        broken = mock.patch.object(*places[where], failing)
     with broken, pytest.raises(RuntimeError, match="out of luck"):
         list(speculate(target, guessing(text), FixedTree(9), tokens, to_do))
     assert len(tokens) > len(PROMPT)
@@ -175,13 +180,13 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
         pass
     assert len(tokens) - target.length == unread
     passes: list[Tree] = []
-    whole = engine.speculate.read_together
+    whole = engine.core.rounds.read_together
 
     def noting(decoders: Any, rows: Any, trees: Any) -> Any:
         passes.extend(trees)
         return whole(decoders, rows, trees)
 
-    with mock.patch.object(engine.speculate, "read_together", noting):
+    with mock.patch.object(engine.core.rounds, "read_together", noting):
         list(speculate(target, guessing(text), FixedTree(9), tokens, task(COUNT)))
     assert passes[0].parents[:unread] == tuple(range(-1, unread - 1))
     assert tokens[len(PROMPT) :] == text

@@ -19,6 +19,7 @@ import pytest
 import engine.core.cache
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
+from engine.core.loop import alone
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -26,7 +27,6 @@ from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Draft, Event, Prefill, Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request, Sampling
-from engine.speculate import alone
 from engine.tools.steps import Step, StepCall, messages_of
 from engine.tools.turn import asked_calls
 from tests.support.engine.sessions import done_of, loaded, text_of, tokens_of

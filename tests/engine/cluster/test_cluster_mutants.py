@@ -22,10 +22,10 @@ from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS
 from engine.cluster.share import Mode, ModelPart
 from engine.conversation.loading import LoadedModel
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters.model import ModelDrafter
-from engine.speculate import speculate
 from tests.support.engine.helpers import PROMPT, task
 from tests.support.engine.ranks import CALL_SECONDS, Held, RankFailed, lead, started
 from tests.support.engine.tiny import build, noisy

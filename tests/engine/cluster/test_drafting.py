@@ -9,12 +9,13 @@ import pytest
 
 from engine.conversation.loading import LoadedModel
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft, Task
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, Task, speculate
 from models.sharing import Mode
 from tests.support.engine import heads, mtp
 from tests.support.engine.ranks import Held, Ranks, alone, lead

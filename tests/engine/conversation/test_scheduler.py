@@ -10,7 +10,8 @@ import pytest
 
 import engine.conversation.scheduler
 import engine.conversation.session
-import engine.speculate
+import engine.core.loop
+import engine.core.rounds
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
 from engine.conversation.stats import NoRatio, against_plain
@@ -162,7 +163,7 @@ def failing_in(module, generation, jobs):
         rounds = 0
         for item in whole(*arguments):
             yield item
-            rounds += isinstance(item, engine.speculate.RoundVerdict)
+            rounds += isinstance(item, engine.core.rounds.RoundVerdict)
             if breaks and rounds == 3:
                 raise RuntimeError("out of luck")
 
@@ -396,13 +397,13 @@ def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
         next(event for event in told if isinstance(event, Verdict))  # the prompt is read
         made: list[str] = []
         with Waits().counted() as waits:
-            read, fetch = session.decoder.read, engine.speculate.fetch
+            read, fetch = session.decoder.read, engine.core.loop.fetch
             with (
                 mock.patch.object(
                     session.decoder, "read", lambda rows: (made.append("read"), read(rows))[1]
                 ),
                 mock.patch.object(
-                    engine.speculate, "fetch", lambda *rows: (made.append("fetch"), fetch(*rows))[1]
+                    engine.core.loop, "fetch", lambda *rows: (made.append("fetch"), fetch(*rows))[1]
                 ),
             ):
                 list(told)

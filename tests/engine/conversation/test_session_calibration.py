@@ -10,7 +10,7 @@ import pytest
 
 import engine.conversation.pair_costs
 import engine.conversation.session
-import engine.speculate
+import engine.core.rounds
 from engine.circumstances import Contention
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
@@ -33,7 +33,7 @@ def target(tokenizer, monkeypatch):
         return next(times)
 
     measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
-    monkeypatch.setattr(engine.speculate, "perf_counter", clock)
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", clock)
     monkeypatch.setattr(engine.conversation.pair_costs, "calibrate", measuring)
     named = property(lambda folder: f"weights of {folder.path}")
     monkeypatch.setattr(ModelFolder, "fingerprint", named)

@@ -7,10 +7,10 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
+from engine.core.loop import alone
 from engine.draft_length.policy import Fixed
 from engine.events import Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request
-from engine.speculate import alone
 from engine.stretches import said
 from tests.support.engine.helpers import Known, Scripted, now_and_then
 from tests.support.engine.sessions import (

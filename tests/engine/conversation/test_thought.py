@@ -10,11 +10,11 @@ from engine.conversation.template import abilities_for, closing_of, reply_syntax
 from engine.conversation.text import TokenTexts
 from engine.conversation.thought import Thought, with_thought
 from engine.core.decoder import Decoder
+from engine.core.rounds import NO_LIMIT, Unconstrained
 from engine.draft_length.policy import Fixed
 from engine.events import Event, Verdict
 from engine.replies.syntax import ReasoningMarks
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling
-from engine.speculate import NO_LIMIT, Unconstrained
 from tests.support.engine.sessions import (
     DRAFTERS,
     END,

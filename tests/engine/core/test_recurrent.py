@@ -23,12 +23,13 @@ from mlx_lm.models import gated_delta, qwen3_5
 
 import engine.core.recurrent
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
 from engine.core.recurrent import StateAfter, Tape
+from engine.core.rounds import RoundDraft
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, speculate
 from models.limits import LONGEST_COPY
 from tests.engine.core import test_cache
 from tests.engine.core.test_cache import journeys

@@ -17,9 +17,11 @@ from mlx_lm import sample_utils
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from numpy.typing import NDArray
 
-from engine import speculate as loop
+from engine.core import judging
 from engine.core.accept import by_block, outcomes
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft, RoundVerdict, Task
 from engine.core.sampling import (
     CANDIDATES,
     History,
@@ -37,7 +39,6 @@ from engine.drafters.dflash import CandidateSelector, SelectedSlots
 from engine.drafters.gemma_assistant import ClusteredOutput
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from engine.tree import Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
@@ -426,7 +427,7 @@ def test_every_position_sees_the_history_of_plain_decoding(
     length: int, window: int, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target_spy, drafter_spy = Spy(), Spy()
-    monkeypatch.setattr(loop, "scores", target_spy)
+    monkeypatch.setattr(judging, "scores", target_spy)
     monkeypatch.setattr(rows, "scores", drafter_spy)
     sampling = Sampling(
         temperature=temperature, frequency_penalty=0.3, penalty_window=window, seed=0

@@ -9,9 +9,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+import engine.core.rounds
 import engine.draft_length.calibrate
-import engine.speculate
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
 from engine.device import CPU, GPU
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
@@ -23,7 +24,6 @@ from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.speculate import speculate
 from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
@@ -50,7 +50,7 @@ def clock(step: float = 0.0) -> Iterator[float]:
 def steady(monkeypatch):
     """Rounds that take as long each time, whatever else the machine does."""
     times = clock(0.001)
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: next(times))
 
 
 def measure(target: Decoder, drafter: Drafter, *, step: float = 0.005) -> Calibration | None:
@@ -128,7 +128,7 @@ def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(monkeypatch):
         now += 1.7
         return True
 
-    monkeypatch.setattr(engine.speculate, "perf_counter", ticking)
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", ticking)
     target = Decoder(shallow("llama"), trial=trial)
     drafter = Cascade(LookupDrafter(), untrained_drafter(target))
     found = calibrate(target, drafter, clock=ticking, budget_seconds=2.0)
@@ -204,7 +204,7 @@ def played(
     """The calibration of a target that needs as long on a GPU."""
     with computing_as(GPU):
         model = Timed(cost, cold=cold)
-        monkeypatch.setattr(engine.speculate, "perf_counter", model.clock)
+        monkeypatch.setattr(engine.core.rounds, "perf_counter", model.clock)
         found = calibrate(Decoder(model), NoDrafter(), clock=model.clock)
     assert found is not None
     assert model.now < 4.5

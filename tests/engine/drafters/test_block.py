@@ -8,9 +8,9 @@ import mlx.core as mx
 import pytest
 
 import engine.core.model_parts
+import engine.core.rounds
 import engine.drafters.block
 import engine.drafters.dflash
-import engine.speculate
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
@@ -203,7 +203,7 @@ def test_calibration_finds_one_price_for_any_length(block, monkeypatch):
         def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
             return [replace(each, most=block) for each in super().candidates(tokens)]
 
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: now)
     drafter = Timed(target, block_network(target, "dspark"), name="DSpark")
     found = calibrate(target, drafter, clock=lambda: now, budget_seconds=1e3)
     assert found is not None

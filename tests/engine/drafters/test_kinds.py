@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.core.loop
 import engine.core.model_parts
 import engine.drafters.gemma_assistant
-import engine.speculate
 from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
@@ -330,6 +330,6 @@ def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
 
 
 def test_a_guard_that_lets_nan_pass_is_noticed(monkeypatch):
-    monkeypatch.setattr(engine.speculate, "isfinite", lambda number: True)
+    monkeypatch.setattr(engine.core.loop, "isfinite", lambda number: True)
     with pytest.raises(AssertionError):
         assert_switched_off(NAMED["head"], monkeypatch, math.nan)

@@ -18,7 +18,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-import engine.speculate
+import engine.core.judging
 from engine import earlier_answers
 from engine.conversation.default_sampling import BALANCED_SMALL
 from engine.conversation.loading import load
@@ -148,14 +148,14 @@ def test_a_race_says_what_lies_behind_a_difference(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a fault, which judges drafts by the rows behind theirs."""
-    compare = engine.speculate._compare
+    compare = engine.core.judging._compare
     race = replace(generate("g", max_tokens=30), race=True)
     load = Load("1", str(folder), drafter="early-exit", draft_length="3")
     same = hosted([load, race])[-1]
     assert isinstance(same, Done)
     assert same.fork is None
     monkeypatch.setattr(
-        engine.speculate, "_compare", lambda rows, *a: compare(mx.roll(rows, 1, axis=0), *a)
+        engine.core.judging, "_compare", lambda rows, *a: compare(mx.roll(rows, 1, axis=0), *a)
     )
     other = hosted([load, race])
     done = other[-1]

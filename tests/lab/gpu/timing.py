@@ -10,17 +10,18 @@ from unittest import mock
 
 import mlx.core as mx
 
+import engine.core.loop
 import engine.device
-import engine.speculate
 from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
 from engine.conversation.loading import LoadedModel
 from engine.core.accept import by_block
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft, RoundVerdict
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
-from engine.speculate import RoundDraft, RoundVerdict, speculate
 from tests.lab.gpu.lossless import Target
 from tests.support.engine.helpers import task
 from tests.support.engine.slow_passes import seconds_left
@@ -145,7 +146,7 @@ def _between() -> Iterator[list[tuple[float, float]]]:
         begin(*arrays)
 
     with (
-        mock.patch.object(engine.speculate, "fetch", fetching),
+        mock.patch.object(engine.core.loop, "fetch", fetching),
         mock.patch.object(mx, "async_eval", beginning),
     ):
         yield samples

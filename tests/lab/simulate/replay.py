@@ -1,6 +1,6 @@
 """A policy plays against recorded drafts: it chooses a draft, and the record has the verdict.
 
-Follows `engine.speculate` without models and without a clock: rounds, plain ones in a row, waking.
+Follows `engine.core.loop` without models and without a clock: rounds, plain ones in a row, waking.
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from engine.core.accept import AcceptanceRule, by_block
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundVerdict, Task
 from engine.draft_length import DraftLengthPolicy
 from engine.drafters import Drafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundVerdict, Task, speculate
 from tests.support.engine.markov import decoder, drafting_tables, random_table
 
 VOCABULARY = 5

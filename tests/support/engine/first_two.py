@@ -9,12 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
 from engine.core.model_parts import trunk
+from engine.core.rounds import RoundDraft, Task
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, chain
 from engine.request import Sampling
-from engine.speculate import RoundDraft, Task, speculate
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import MakeDrafter
 

@@ -22,13 +22,14 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
 from engine.core.model_parts import standing_in
+from engine.core.rounds import RoundDraft, RoundVerdict, Task
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
 
 GREEDY = Sampling()

@@ -10,11 +10,11 @@ from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
+from engine.core.loop import alone
 from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter
 from engine.events import Event
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
-from engine.speculate import alone
 from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.sessions import (
     check_laws,

@@ -7,7 +7,7 @@ from unittest import mock
 
 import mlx.core as mx
 
-import engine.speculate
+import engine.core.loop
 from engine import device
 
 
@@ -39,7 +39,7 @@ class Waits:
         for owner, name, original in originals:
             setattr(owner, name, self._noted(name, original))
         try:
-            with mock.patch.object(engine.speculate, "fetch", counting):
+            with mock.patch.object(engine.core.loop, "fetch", counting):
                 yield self
         finally:
             for owner, name, original in originals:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from engine.core.decoder import Decoder
+from engine.core.loop import alone
 from engine.request import ChatMessage, chat
-from engine.speculate import alone
 from engine.virtual_ids import pictures_in
 from tests.support.engine.backends import on_a_mac
 from tests.support.engine.helpers import assert_as_fresh
