@@ -38,8 +38,7 @@ def fetch(*arrays: mx.array) -> list[Any]:
     for nothing that was begun after them.
 
     Begin them first: an array that was never begun would be computed after all that is under way,
-    and a device that runs beside the host would be waited for to the end. Empty arrays are not
-    computed.
+    and the host would wait for a GPU to the end. Empty arrays are not computed.
     """
     mx.eval(*(array for array in arrays if array.size))
     return [array.tolist() if array.size else _nothing(array.shape) for array in arrays]
@@ -56,7 +55,7 @@ def wait(*arrays: Any) -> None:
 
 
 def finish() -> None:
-    """Wait until all that is under way is computed."""
+    """Wait until the device has nothing left to compute."""
     mx.synchronize()
 
 
@@ -67,8 +66,7 @@ def begin(*arrays: Any) -> None:
 
 
 def start(*arrays: Any) -> None:
-    """Let the device begin with these if it runs beside the host. Other devices compute them when
-    they are fetched."""
+    """Let a GPU begin with these. Other devices compute them when they are fetched."""
     if backend().beside_host:
         begin(*arrays)
 
@@ -89,7 +87,7 @@ class Wired:
     """As a share of what Metal recommends to use. mlx-lm does so for all models, others report no
     gain where there is room to spare."""
 
-    _SPARE = 1.1  # times what is held, so that a growing cache seldom needs more
+    _SPARE = 1.1  # times the memory that is held, so that a growing cache seldom needs more
 
     def __init__(self, lock: Path) -> None:
         """`lock`: a file that the process holds which has wired memory."""
@@ -108,7 +106,7 @@ class Wired:
             self._wire(min(int(self._SPARE * held), self._recommended))
 
     def release(self) -> None:
-        """Keep nothing from now on. Any thread may ask for it, whatever the others wait for: memory
+        """Keep nothing from now on. Any thread may ask for it, while others wait: memory
         that a killed process has wired may be lost until the Mac starts again (omlx issue 2184)."""
         self._recommended = 0
         self._wire(0)
@@ -136,6 +134,6 @@ def held_bytes() -> int:
 
 
 def free_memory() -> None:
-    """Free what is no longer referenced, MLX's pool included."""
+    """Free memory without references, MLX's pool included."""
     gc.collect()
     mx.clear_cache()

@@ -16,7 +16,7 @@ Laws, checked by the tests on every run:
     the lengths of a `Text`'s stretches sum to its length, if it has any; of all texts together they
         are those of the whole text, read at once
     a character that several tokens share belongs to the token that completed it; U+FFFD, for
-        bytes that are no character, to the token that began it
+        bytes that are not a character, to the token that began it
     only the last `Text` may be empty: its spans are of tokens that gave no text
 """
 
@@ -110,7 +110,7 @@ class Stats:
     `rounds` counts rounds with a pass of the target, so not rounds of forced tokens.
     `plain_seconds` is the time of the `plain` rounds, which have no draft; `plain_round_seconds`
     has the time of each, or of some, spread evenly. `reference_seconds` has the times of plain
-    passes measured right after the answer, which are no part of it. `accompanied` counts rounds
+    passes measured right after the answer, and not a part of it. `accompanied` counts rounds
     during which other answers had turns.
     """
 
@@ -159,7 +159,7 @@ class Stats:
 
     @property
     def own_seconds(self) -> float:
-        """The time outside drafting and verifying; 0 if a device beside the host hid all of it."""
+        """The time outside drafting and verifying; 0 if a GPU hid all of it."""
         return max(self.decode_seconds - self.draft_seconds - self.verify_seconds, 0.0)
 
 
@@ -195,7 +195,7 @@ class Prefill:
 class Source:
     """A place in a chat: the character at `offset` in the content of message number `message`.
 
-    Messages count from 0, with those that were left out of the prompt.
+    Messages count from 0, and messages left out of the prompt count, too.
     """
 
     message: int
@@ -207,7 +207,7 @@ class Draft:
     """A round's draft, sent before it is verified. Plain rounds have none.
 
     `parents` is empty for a chain. For a tree it has, for each token, the number of the token that
-    it stands after, or -1 after the committed tokens; alternatives come in the order in which
+    it follows, or -1 after the committed tokens; alternatives come in the order in which
     they are tried. Example: (-1, -1, 0) is two alternatives, and a third token after the first.
 
     `source`: the place that the first token and those after it were copied from; None if they
@@ -234,8 +234,8 @@ class Verdict:
 
     A round of `forced` tokens has no draft and no pass. `logprobs` has an entry for each committed
     token, in order, if the request asks for them. `accompanied`: other answers had turns within
-    `seconds`. `edge`: a plain pass at the end of a run, whose time is not that of plain decoding
-    because passes overlap.
+    `seconds`. `edge`: a plain pass at the end of a run; as passes overlap, its time is not the time
+    of plain decoding.
     """
 
     generation: str
@@ -299,7 +299,7 @@ class CallPiece:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that is final, which token gave which part of it, and what is reasoning in it.
+    """Final text, with the token that gave each part of it, and the parts that are reasoning.
 
     The engine always sends `spans`; traces of earlier versions have text without them. A text
     without `stretches` is all content. Only answers to chats have others, read by the target's own
@@ -339,7 +339,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The generation failed: `message` says what is wrong, `remedy` what to do.
+    """The generation failed: `message` states the problem, `remedy` the way out.
 
     If the `cause` is "too long": the prompt's `tokens`, and the `context` that is too short.
     """

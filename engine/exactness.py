@@ -15,7 +15,7 @@ COSTS = 1.05  # times as long; less is free, as measurements vary
 class Exactness:
     """`rows`: the most rows of a pass in which each has the very bits of a row alone, by `how`;
     longer drafts are read in several passes. 0: no number is, and `why`. `cost`: the time of
-    passes over drafts, over that of MLX's. `kernel`: what became of our own, in words."""
+    passes over drafts, as a multiple of MLX's own. `kernel`: the state of our own, in words."""
 
     rows: int
     how: str = ""
@@ -29,7 +29,7 @@ class Exactness:
         return 0 < self.rows < ANY_ROWS
 
     def in_words(self) -> str:
-        """The promise that holds, with its reason and what it costs."""
+        """Return the promise that holds, with its reason and its cost."""
         checked = " (checked on this machine)" if self.in_parts and self.rows > 1 else ""
         near = f"equal up to near ties: {self.why}"
         promise = f"exact{checked}: {self.how}" if self.rows else near

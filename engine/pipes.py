@@ -1,5 +1,5 @@
-"""Standard input and output, kept for one language alone: that of a parent process; and lines out
-of what a pipe brings."""
+"""Standard input and output, kept for the language of a parent process alone; and a pipe's bytes
+as lines."""
 
 import os
 import sys

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 LONGEST_MATCH = 32  # longer matches count as this
-GAP = -1  # stands between texts, and is no token: nothing is matched or copied across it
+GAP = -1  # between two texts, and not a token: nothing is matched or copied across it
 _ORDERS = (8, 4, 2)  # tokens that must match to find a place, the longest asked first
 _LATEST = 64  # places of an order that are looked at
 _NOWHERE = -1
@@ -26,7 +26,7 @@ class Places:
     """The places of a growing text. `slots` is a power of two: of about as many tokens as there are
     slots, it finds all places quickly.
 
-    Attribute: `text`, what was indexed so far.
+    Attribute: `text`, all tokens indexed so far.
     """
 
     def __init__(self, *, slots: int) -> None:
@@ -36,7 +36,7 @@ class Places:
         self._before = [array("i") for _ in _ORDERS]
 
     def extend(self, tokens: Iterable[int]) -> None:
-        """Write `tokens` after the text. The place before each is one that something follows."""
+        """Write `tokens` after the text. A token then follows the place before each of them."""
         text, mask = self.text, self._mask
         tables = list(zip(_ORDERS, self._latest, self._before, strict=True))
         for token in tokens:
@@ -48,7 +48,7 @@ class Places:
             text.append(token)
 
     def cut(self, length: int) -> None:
-        """Take back what is after the first `length` tokens."""
+        """Take back all but the first `length` tokens."""
         text = self.text
         while len(text) > length:
             text.pop()
@@ -78,8 +78,8 @@ class Places:
         return []
 
     def match(self, tokens: Sequence[int], places: Iterable[int]) -> Matches:
-        """Those of `places` before which a token or more equal the last of `tokens`, and how many,
-        up to a limit. Something follows at each."""
+        """Return the `places` before which a token or more equal the last of `tokens`, with their
+        number, up to a limit. A token follows at each place."""
         tail, text = array("i", tokens[-LONGEST_MATCH:]), self.text
         return [
             (place, self._matched(tail, place))
@@ -107,7 +107,7 @@ class LastCopy:
 
     def __init__(self) -> None:
         self._of: Places | None = None  # where it was copied from
-        self._place = self._length = 0  # it would go on there, after a text of so many tokens
+        self._place = self._length = 0  # it would go on there, after a text of this length
 
     def keep(self, places: Places, place: int, *, length: int, copied: int) -> None:
         """Note that a copy ends before `place` in `places`, when the text has `length` tokens.

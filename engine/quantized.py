@@ -36,7 +36,7 @@ def quantize_as(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
 def hold_in(bits: int, network: nn.Module) -> None:
     """Quantize the matrices of a drafter's `network` to 8 or 4 bits each; 16 leaves all as it is.
 
-    What is packed stays as it is, and so does a part that is `KEPT`.
+    Packed matrices stay as they are, and so does a part that is `KEPT`.
     """
     names = {name for name, _ in network.named_modules()}
     picked = any(name.endswith("masked_embedding") for name in names)

@@ -1,6 +1,6 @@
 """A request: a prompt, how tokens are chosen, where the answer ends. Knows no MLX.
 
-Values are checked when a request is made: one that is out of range raises a `Problem`.
+Values are checked when a request is made: a value out of range raises a `Problem`.
 """
 
 import math
@@ -70,7 +70,7 @@ class Picture:
                 f"The picture {self.path!r} has no absolute path.", "Give the whole path."
             )
         if not _DIGEST.fullmatch(self.digest):
-            raise Problem("A picture's digest is no SHA-256.", "Give 64 hexadecimal digits.")
+            raise Problem("A picture's digest is not SHA-256.", "Give 64 hexadecimal digits.")
         if self.width < 1 or self.height < 1:
             raise Problem("A picture has no size.", "Give its width and height in pixels.")
 
@@ -79,12 +79,12 @@ class Picture:
 class ChatMessage:
     """A message of a chat.
 
-    `reasoning` and `tool_calls`: the assistant's, beside its text. `written`: the very text that
-    the model wrote, in which all three stand with their marks, which are tokens. Where the template
-    says all of it, too, the prompt has it in that form: its tokens are those that were read before.
+    `reasoning` and `tool_calls`: the assistant's, apart from its text. `written`: the very text
+    that the model wrote, with all three and their marks, which are tokens. Where the template
+    writes all of it, too, the prompt has it in that form: its tokens are as they were read before.
     A "tool" message is the result of the call `tool_call_id` of the tool `name`. `attached`: the
-    number of characters at the beginning of the content that are documents, of which a drafter need
-    not read all. `pictures` stand before the content.
+    number of characters at the beginning of the content that are documents; a drafter need not read
+    all of these. `pictures` come before the content.
     """
 
     role: Role
@@ -153,8 +153,8 @@ class Sampling:
     `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
     `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
 
-    A `repeatable` answer is the same for the same `seed`, whatever is drafted and whoever else is
-    answered meanwhile. The noise belongs to the position then, and fewer drafts are accepted.
+    A `repeatable` answer is the same for the same `seed`, with any drafts and with any other
+    answers at the same time. The noise belongs to the position then, and fewer drafts are accepted.
     """
 
     temperature: float = 0.0
@@ -222,7 +222,7 @@ class Request:
     looked for in reasoning and calls.
 
     A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
-    `overflow` says what is left out of a conversation that is too long: see
+    `overflow` names the messages to leave out of a conversation that is too long: see
     `engine.conversation.overflow`. `prediction`: a text that the answer will perhaps resemble; it
     is drafted from, and changes nothing else.
 
@@ -230,15 +230,15 @@ class Request:
     `thinking_budget` tokens of reasoning the mark that closes it is written, and the answer begins;
     None sets no limit.
 
-    `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
-    place; None tells none. `special`: the answer's text has the names of special tokens in it, but
-    for those that end it.
+    `logprobs`: the number of likeliest tokens to give with each token, with the log probability of
+    all; None: no log probabilities. `special`: the answer's text has the names of special tokens
+    in it, but not of the tokens that end it.
 
     An answer that may not call the prompt's tools (`may_call`) is held to prose by a grammar,
     unless it has another, and none of it is read as a call.
 
-    `keep_as`: the digests of the documents that the prompt has in it. What is read of it may be
-    kept on disk, where the engine keeps such things, and goes with any of them. Without documents
+    `keep_as`: the digests of the documents in the prompt. Its caches may be stored on disk, where
+    the engine stores such things, and are deleted with any of the documents. Without documents
     `keep_instructions` says whether the system prompt and the tools may be kept: see
     `engine.conversation.kept_prefixes`.
     """

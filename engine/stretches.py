@@ -1,8 +1,8 @@
 """The stretches of a text that a model wrote: content, reasoning, calls, and the marks around them.
 
-A text and its stretches stand side by side, so that each character keeps its place: "<think>Hm.
+A text and its stretches are apart, so that each character keeps its place: "<think>Hm.
 </think>Four." has the stretches mark 7, reasoning 3, mark 9, content 5. A text without stretches is
-all content, and so is what stands after the last of them.
+all content, and so is the text after the last stretch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +14,15 @@ Kind = Literal["content", "reasoning", "call", "mark"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """`length` code points of one kind. A "mark" is for the program, and no person reads it: the
-    white space beside it belongs to it."""
+    """`length` code points of one kind. A "mark" is for the program, and is not shown: the white
+    space around it belongs to it."""
 
     kind: Kind
     length: int
 
 
 def extend(found: list[Stretch], more: Iterable[Stretch]) -> None:
-    """Add stretches after those that were found so far; neighbours of a kind become one."""
+    """Append stretches to those found so far; neighbours of a kind become one."""
     for one in more:
         if found and found[-1].kind == one.kind:
             found[-1] = Stretch(one.kind, found[-1].length + one.length)
@@ -40,7 +40,7 @@ def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
 def cut(
     stretches: Iterable[Stretch], place: int
 ) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
-    """The stretches of the text before `place`, and those of the text from there on."""
+    """Return the stretches of the text before `place`, and of the text from there on."""
     before: list[Stretch] = []
     behind: list[Stretch] = []
     for one in stretches:
@@ -63,7 +63,7 @@ def divided(text: str, stretches: Sequence[Stretch]) -> Iterator[tuple[Kind, str
 
 
 def said(text: str, stretches: Sequence[Stretch], kind: Kind = "content") -> str:
-    """All that the text has of a kind. A blank line stands between parts that were apart."""
+    """Return all text of a kind, with a blank line between parts that were apart."""
     return "\n\n".join(part for each, part in divided(text, stretches) if each == kind)
 
 

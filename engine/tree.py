@@ -1,6 +1,6 @@
-"""The shape of a draft: which token stands after which.
+"""The shape of a draft: which token follows which.
 
-A chain is the tree in which every token stands after the one before it. Tokens have numbers from
+A chain is the tree in which every token follows the one before it. Tokens have numbers from
 0 on; each comes later than its parent, and alternatives, which have the same parent, come in the
 order in which they are tried. Pure.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 COMMITTED = -1
-"""The parent of a token that stands after the committed ones."""
+"""The parent of a token that follows the committed ones."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Tree:
 
     @cached_property
     def leaves_first(self) -> tuple[int, ...]:
-        """The tokens, each after all that stand after it and after the alternatives before it;
+        """The tokens, each after all its descendants and after the alternatives before it;
         COMMITTED is the last."""
         order, waiting = [], [COMMITTED]
         while waiting:
@@ -91,20 +91,20 @@ class Tree:
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
-        """Those that nothing stands after, in the order of their last tokens."""
+        """The paths to each last token, in the order of these tokens."""
         inner = set(self.parents)
         return tuple(self.path(token) for token in range(len(self)) if token not in inner)
 
     @cached_property
     def before(self) -> tuple[tuple[bool, ...], ...]:
-        """(n, n): whether token j is token i, or stands on the path to it."""
+        """(n, n): whether token j is token i, or is on the path to it."""
         return tuple(
             tuple(j in path for j in range(len(self))) for path in map(self.path, range(len(self)))
         )
 
     def rejected(self, path: Sequence[int], *, ended: bool = False) -> tuple[int, ...]:
-        """The tokens that were judged and not accepted, once those on `path` are: what stands
-        after an accepted or a committed token. After one that `ended` the text nothing is judged.
+        """The tokens that were judged and not accepted, once those on `path` are: the others
+        after an accepted or a committed token. After a token that `ended` the text none is judged.
         """
         judging = {COMMITTED, *path} - ({path[-1]} if ended and path else set())
         return tuple(

@@ -1,9 +1,9 @@
-"""Token ids that stand for the rows of pictures in a list of tokens.
+"""Token ids for the rows of pictures in a list of tokens.
 
 They lie beyond every vocabulary. Two pictures have different ids, and a picture has the same ones
-wherever it stands: so whatever compares, keeps or hashes beginnings of texts does so for pictures,
-too. A picture is read as a whole or not at all, so that all of its ids would have to be another's
-by chance.
+in every place: so all code that compares, stores or hashes beginnings of texts does so for
+pictures, too. A picture is read as a whole or not at all, so that all of its ids would have to be
+another's by chance.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ def virtual_ids(digest: str, rows: int) -> tuple[int, ...]:
 
 
 def is_virtual(token: int) -> bool:
-    """Whether a token id stands for a row of a picture."""
+    """Whether a token id is a row of a picture."""
     return token >= FIRST
 
 
 def pictures_in(tokens: Sequence[int]) -> list[range]:
-    """The places of virtual ids in `tokens`, those that stand together as a range."""
+    """Return the places of virtual ids in `tokens`, as a range for each run of them."""
     found, start = list[range](), 0
     for virtual, run in groupby(tokens, is_virtual):
         end = start + sum(1 for _ in run)

@@ -1,11 +1,10 @@
 """The acceptance rules: which drafted tokens are accepted, and what the target writes after them.
 
-A round drafts x_1..x_n, each from q_i, and the target gives p_1..p_{n+1} in one pass. Whatever
-the q are, the committed tokens have exactly the target's distribution:
+A round drafts x_1..x_n, each from q_i, and the target gives p_1..p_{n+1} in one pass. With
+any q the committed tokens have exactly the target's distribution:
 
 - `as_written`: tokens are accepted while they are what the target writes: in greedy decoding its
-  first choice, in repeatable texts what was drawn from p by the noise that belongs to their
-  positions.
+  first choice, in repeatable texts the token drawn from p by the noise of its position.
 - `by_token`: x_i is accepted with chance min(1, p_i/q_i); the correction of the first rejected
   one is drawn from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al.,
   2302.01318).
@@ -47,7 +46,7 @@ class Outcomes(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A draft of n tokens beside the target's rows.
+    """A draft of n tokens, and the target's rows.
 
     `tokens`: (n,) int32. `p`: n + 1 rows, after the committed tokens and after each drafted
     token. `judging`: n of these rows, those after each token's parent. `q`: (n, candidates), the
@@ -165,7 +164,7 @@ def _judge_blocks(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
     #    walk in logarithms that never rises above 0.
     walk = mx.cumsum(mx.log(draft.p_of / draft.q_of))
     weights = mx.exp(walk - mx.maximum(mx.cummax(walk), 0.0))
-    # 2) What is left to the target after every prefix; after the whole draft that is p.
+    # 2) The rest of p that the target has after every prefix; all of p after the whole draft.
     before = mx.concatenate([mx.array([1.0]), weights[:-1]])
     rest = mx.maximum(before[:, None] * draft.judging.p - draft.q, 0.0)
     rest = mx.concatenate([rest, draft.p.p[-1:]])
@@ -205,8 +204,8 @@ def _covered(
     draft: Judged, tree: Tree, *, generations: Sequence[Sequence[int]]
 ) -> tuple[mx.array, mx.array, mx.array]:
     """Return, first for the committed tokens and then for each drafted one: its weight when it is
-    tried, (n + 1,), 1 for the committed ones; the part of the weight that is left once all that is
-    tried after it is rejected, (n + 1,); and what is left of p there, (n + 1, candidates).
+    tried, (n + 1,), 1 for the committed ones; the part of the weight that is left once all
+    tokens tried after it are rejected, (n + 1,); and the rest of p there, (n + 1, candidates).
 
     `generations`: groups of parents, whose alternatives are judged group by group. An alternative
     starts from its parent's weight if an earlier group has judged that parent, otherwise from 1.

@@ -92,7 +92,7 @@ class _Sight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The `rows` of one decoder in a pass, each of which sees its own path in `tree`."""
+    """The `rows` of one decoder in a pass. Each row sees its own path in `tree`."""
 
     tree: Tree
     rows: slice
@@ -132,7 +132,7 @@ class _Part:
 
 
 class _Layer:
-    """Stands in for a layer's cache: holds that layer's caches of all decoders.
+    """Replaces a layer's cache in a pass: holds that layer's caches of all decoders.
 
     Its batch is the rows of all decoders, one token each. Attribute: `offset` (rows,), the
     position of each row.

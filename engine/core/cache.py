@@ -130,7 +130,7 @@ class AlignedCache(KVCache):
         return self.keys, self.values
 
     def _put(self, old: mx.array | None, new: mx.array, base: int, size: int) -> mx.array:
-        """`size` positions from `base` on: those of `old`, with `new` written at `offset`."""
+        """Return `size` positions of `old` from `base` on, with `new` written at `offset`."""
         batch, heads, rows, dim = new.shape
         if old is None:
             old = mx.zeros((batch, heads, size, dim), new.dtype)
@@ -313,8 +313,8 @@ class Timeline:
     def rewind(self, length: int) -> None:
         """Forget every token past the first `length`; `self.length` may become shorter than that.
 
-        If a layer can neither be cut nor computed again, `self.length` becomes that of the newest
-        mark, and the tokens between must be read again.
+        If a layer can neither be cut nor computed again, `self.length` becomes the length at
+        the newest mark, and the tokens between must be read again.
         """
         if length >= self.length:
             return
@@ -509,8 +509,8 @@ def _quantize(layer: Any, to: QuantizedCaches) -> Any:
 
 
 def _shrink(layer: Any) -> None:
-    """Let go of the memory of a layer of mlx-lm's that was cut to less than half: a copy would fill
-    as much again with its next token. Ours does so by itself."""
+    """Free memory of a layer of mlx-lm's that was cut to less than half: a copy would fill as much
+    again with its next token. Our own layers do so as they grow."""
     if isinstance(layer, AlignedCache) or layer.keys is None:
         return
     size = -(-max(layer.offset, 1) // layer.step) * layer.step

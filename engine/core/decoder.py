@@ -42,7 +42,7 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `device`, that of the process when this was made; `depth`, the number of
+    Attributes: `model`; `device`, which computes its passes; `depth`, the number of
     its layers, in all processes together; `timeline`, its caches; `block`, the tokens by which they
     grow; `recorder` of its hidden states; `vocabulary`, the number of its logits; `chunk_seconds`,
     see `prefill`; `group`, the processes that read together, and how; empty if this one reads
@@ -81,7 +81,7 @@ class Decoder:
         return Timeline.of(self.model, quantized=quantized, block=self.block, exact_rows=exact)
 
     def _begin(self, timeline: Timeline) -> None:
-        """Set all that belongs to a conversation, of which `timeline` has been read."""
+        """Begin a conversation whose tokens in `timeline` have been read."""
         self.timeline = timeline
         self._shown: list[tuple[int, Sight]] = []  # in the text that was last read, with places
         self.recorder = StateRecorder(self.model)
@@ -92,7 +92,7 @@ class Decoder:
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
-        other = copy(self)  # what is known about the model stays known: it takes long to find out
+        other = copy(self)  # with all that was found out about the model, which takes long
         other._begin(self._timeline(self.timeline.quantized))
         return other
 
@@ -116,24 +116,24 @@ class Decoder:
 
     @property
     def length(self) -> int:
-        """The number of committed tokens that the caches hold."""
+        """Return the number of committed tokens that the caches hold."""
         return self.timeline.length
 
     def as_afresh(self, length: int) -> int:
-        """The number of the first `length` tokens that were read as `prefill` would read them anew.
+        """Return how many of the first `length` tokens were read as `prefill` reads a new prompt.
         Kernels that round by the number of rows must have read blocks of `PREFILL_ROWS`."""
         held = min(length, self.length)
         return held if self._timed else min(self._border_before(held), self._in_blocks)
 
     def _border_before(self, length: int) -> int:
-        """The last border of blocks up to `length`, or the beginning of the picture around it."""
+        """Return the last border of blocks up to `length`, or the start of a picture around it."""
         border = length // PREFILL_ROWS * PREFILL_ROWS
         around = (start for start, sight in self._shown if start < border < start + len(sight.ids))
         return next(around, border)
 
     @property
     def lower(self) -> int:
-        """How much lower than its place the next token's position is, for the pictures before."""
+        """Return how much lower than its place the next token's position is, after pictures."""
         return sum(sight.lower for start, sight in self._shown if start < self.length)
 
     def record(self, taps: Sequence[Tap]) -> HiddenStates:
@@ -161,7 +161,7 @@ class Decoder:
 
     def begin(self, logits: mx.array) -> None:
         """Let a GPU begin with the latest pass, which gave `logits`: with as many layers as MLX
-        begins without a wait. The rest begins with what is made of the logits."""
+        begins without a wait. The rest begins with the choice of a token from the logits."""
         if not self.device.beside_host:
             return
         layers = self.timeline.layers
@@ -185,7 +185,7 @@ class Decoder:
 
     @contextmanager
     def one_pass(self, rows: int) -> Iterator[list[Any]]:
-        """The caches for a pass over `rows` tokens that is made meanwhile.
+        """Lend the caches for a pass over `rows` tokens.
 
         If the pass fails, nothing was read.
         """
@@ -218,7 +218,7 @@ class Decoder:
         """
         self._look_for_pictures(tokens)
         self.timeline.forget()
-        block = self.length  # where the one that is being read began
+        block = self.length  # its beginning
         while self.length < len(tokens) - 1:
             before, began = self.length, perf_counter()
             end = self._read_on(tokens, self._timed.rows if self._timed else most)
@@ -234,8 +234,8 @@ class Decoder:
             yield self.length
 
     def _look_for_pictures(self, tokens: list[int]) -> None:
-        """Find the pictures in the text that is to be read. If what was read of it ends in one, all
-        of that is taken back."""
+        """Find the pictures in the text to be read. If the caches end inside a picture, take all of
+        its rows back."""
         self._shown = sights_in(tokens, self.sights or {})
         for start, sight in self._shown:
             if start < self.length < start + len(sight.ids):
@@ -257,7 +257,7 @@ class Decoder:
         chunk = tokens[self.length : self.length + rows]
         if self.sights is not None and any(map(is_virtual, chunk)):
             raise Problem(
-                "The prompt has a picture that is not known any more.",
+                "A picture in the prompt is no longer available.",
                 "Send its message with the picture again.",
             )
         self.read(mx.array(chunk))
@@ -267,7 +267,7 @@ class Decoder:
         self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
     ) -> None:
         """Hold the first `length` tokens from the arrays that `Timeline.held` and `states` gave of
-        them: see `Timeline.fill`. There are no recordings of these tokens."""
+        them: see `Timeline.fill`. Hidden states of these tokens are not recorded."""
         self.rewind(0)
         self.timeline.fill(length, held, states, quantized=quantized)
         self._in_blocks = length
@@ -299,7 +299,7 @@ class Decoder:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Passes follow each other inside. After it nothing is read for a while."""
+        """Mark a run of passes. Afterwards the followers of a cluster may sleep."""
         yield
 
     def keep(self, length: int, positions: Sequence[int]) -> None:

@@ -379,7 +379,7 @@ def _unforced(source: str) -> str:
 
 
 def _meaningful(source: str) -> str:
-    """A JSON schema without keywords that say nothing; what is no JSON is left as it is."""
+    """Return a JSON schema without keywords that say nothing; a text that is not JSON as it is."""
     try:
         return json.dumps(meaningful(json.loads(source)))
     except ValueError:

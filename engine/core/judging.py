@@ -1,4 +1,4 @@
-"""Judges a draft by the logits of its pass, and chooses a token where there is no draft.
+"""Judges a draft by the logits of its pass, and chooses a token without one.
 
 Pure functions: arrays are under way when they return, and nothing is waited for.
 """
@@ -138,8 +138,7 @@ def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array |
 def likely_tokens(
     scored: mx.array, own: mx.array, draft: DraftArrays | None, *, top: int | None
 ) -> tuple[mx.array, ...]:
-    """Return the arrays, under way, of which `logprobs_of` makes log probabilities; none if `top`
-    is None.
+    """Begin the arrays that `logprobs_of` makes log probabilities of. Empty if `top` is None.
 
     They are each row's `top` likeliest ids and their log probabilities, and the log probabilities
     of the drafted tokens and of every row's `own` token.
@@ -156,7 +155,7 @@ def likely_tokens(
 
 def logprobs_of(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
     """Return the log probabilities of a round's `count` committed tokens, from the fetched arrays
-    of `likely_tokens`; empty if there are none."""
+    of `likely_tokens`; empty without these."""
     if not likely:
         return []
     ids, of_ids, drafted, own = likely

@@ -42,7 +42,7 @@ from engine.virtual_ids import is_virtual
 def draft_and_verify(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[Round | Pass]:
-    """Append an answer to `tokens`, of which the models have read a prefix.
+    """Append an answer to `tokens`. The models have read a prefix of these.
 
     Asks for its passes, so that several loops can share them. May be closed after any item:
     `tokens` then has all that was committed, and the models hold nothing else.
@@ -84,15 +84,15 @@ def draft_and_verify(
             path, own = _until_end(draft.shape.path(ruled.last - 1), drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
-            # Commit, and take back from both models what was not accepted.
+            # Commit, and take back the rest of the draft from both models.
             target.keep(context, [context + i for i in path])
             tokens += committed
             task.constraint.commit(committed)
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
             logs = logprobs_of(fetched[: len(likely)], path, len(committed))
-            values = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
-            verdict = RoundVerdict(path, own, committed, *values, shown.parents)
+            told = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
+            verdict = RoundVerdict(path, own, committed, *told, shown.parents)
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
     finally:
@@ -158,8 +158,8 @@ def _show_and_read(
     """Show a draft and read it. Returns the logits of its pass, and the draft as shown; None
     without a draft.
 
-    If the device runs beside the host, it has begun with the pass before the draft is waited for,
-    and goes on with it while the draft is shown.
+    A GPU has begun with the pass before the draft is waited for, and goes on with it while the
+    draft is shown.
 
     A draft of NaN or infinity, whose q would spoil the verdict, counts as none: its pass is taken
     back, and the drafter that made it is switched off.
@@ -239,11 +239,11 @@ def _write_plain(
     """Write `choice.rounds` tokens without drafts, up to `end` in all. Fewer if a match wakes the
     drafter; a single one if others want their turn, or if the next may be forced.
 
-    Beside a device the host is one pass ahead, so the reason to stop is found late by one token:
+    With a GPU the host is one pass ahead, so the reason to stop is found late by one token:
 
-        device    | pass 1      | pass 2          | pass 3          |
+        GPU       | pass 1      | pass 2          | pass 3          |
         host      | build 2     | show 1, build 3 | show 2: stop!   | show 3
-        elsewhere | pass 1, show 1, pass 2, show 2: stop!
+        a CPU     | pass 1, show 1, pass 2, show 2: stop!
     """
     reason, ahead = choice.reason, target.device.beside_host
     if choice.length:
@@ -341,8 +341,8 @@ def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
 def show_verdicts_during_next_pass(
     items: Generator[Round | Pass], company: Company
 ) -> Generator[Round | Pass]:
-    """Hold back every verdict until the next pass is under way, so that a device beside the host
-    does not wait while a verdict is shown. Verdicts are not held back if others have turns."""
+    """Hold back every verdict until the next pass is under way, so that a GPU does not wait while a
+    verdict is shown. Verdicts are not held back if other answers have turns."""
     held: Round | None = None
     under_way = 0  # passes without a verdict
     with closing(items):

@@ -72,7 +72,7 @@ def embedding_scale(model: nn.Module) -> float:
 
     Raises `Problem` if it changes them in any other way.
     """
-    tokens = mx.arange(4, dtype=mx.int32)[None]  # several, as that of padding may be all zeros
+    tokens = mx.arange(4, dtype=mx.int32)[None]  # several: padding may be embedded as zeros
     hook = TapHook(model, (0,))
     with hook.open():
         model(tokens)
@@ -125,13 +125,13 @@ def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
     """Return an untrained layer with attention of the kind and size of the target's last such
     layer.
 
-    `before`: the number of the target's layers before those of `model`, if `model` is the last part
-    of a target. Raises `Problem`.
+    `before`: the number of the target's layers that come before `model`, if it is the last part of
+    a target. Raises `Problem`.
     """
     index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
     arguments = [part.args for part in downwards(model) if hasattr(part, "args")]
     if index is None or not arguments:
-        raise Problem("This target's layers cannot be built anew.", "Choose another drafter.")
+        raise Problem("This target's layers cannot be copied.", "Choose another drafter.")
     kinds = type(model.layers[index]).__mro__
     kind = next(each for each in kinds if each.__module__ != __name__)  # see `calling`
     places = (before + index,) if "layer_idx" in signature(kind).parameters else ()
@@ -141,7 +141,7 @@ def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
 
 def downwards(model: nn.Module) -> Iterator[nn.Module]:
     """Yield the model, the module in it, and so on down to the module that holds the list of
-    layers. Raises `Problem` if there is no such list."""
+    layers. Raises `Problem` without such a list."""
     inner = model
     yield inner
     while "layers" not in inner and "h" not in inner:
@@ -161,7 +161,7 @@ def standing_in(
     `stand_ins`: for each name a function that gets the original and returns its replacement.
     """
     kinds = {type(part) for layer in model.layers for part in layer.values()}
-    modules = {sys.modules.get(kind.__module__) for kind in kinds}  # None of what is not imported
+    modules = {sys.modules.get(kind.__module__) for kind in kinds}  # None: not imported
     originals = [
         (vars(module), name, vars(module)[name])
         for module in modules
@@ -230,8 +230,8 @@ class HiddenStates:
             self.first = self.end = length
 
     def move(self, positions: Sequence[int], to: int) -> None:
-        """Hold the states of `positions`, which ascend, as those of the positions from `to` on, and
-        nothing after them.
+        """Move the states of `positions`, which ascend, to the positions from `to` on, and drop all
+        after them.
 
         Nothing is held afterwards if `to` is before the first held position.
         """
@@ -259,7 +259,7 @@ class StateRecorder:
     """Records the hidden states of the tokens that `model` reads, while drafters hold a recording.
 
     Drafters that read the same taps share a recording. See `recording`. `depth`: the layers of the
-    whole target, by default those of `model`. `watch` makes the hook for some taps, by default a
+    whole target, by default of `model`. `watch` makes the hook for some taps, by default a
     `TapHook`.
     """
 

@@ -11,7 +11,7 @@ mlx-lm's models call their recurrences by name. `Recurrences` puts stand-ins und
 during a pass, and finds by identity which call made which entry of a cache. If anything else made
 an entry, nothing is recorded, and the round is taken back as a whole.
 
-Knows mlx-lm's recurrences; nothing of attention, of lengths, or of what is accepted.
+Knows mlx-lm's recurrences; nothing of attention, of lengths, or of verdicts.
 """
 
 import inspect

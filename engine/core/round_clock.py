@@ -1,4 +1,4 @@
-"""What a round takes: its draft, then its pass. Knows moments only."""
+"""Times a round: its draft, then its pass. Knows moments only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class RoundClock:
             self.draft_seconds, self._drafting = self._since - began, False
 
     def resume(self, spent_seconds: float = 0.0) -> None:
-        """Go on with the pass after what is not a part of it: `spent_seconds` of it are over."""
+        """Go on with the pass after an interruption: `spent_seconds` of the pass are over."""
         self._since = self._now() - spent_seconds
 
     def verified(self) -> float:

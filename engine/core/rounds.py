@@ -82,7 +82,7 @@ class Task:
 
     `accept`: the acceptance rule for sampling; greedy decoding and repeatable sampling have their
     own. `logprobs`: as in `engine.request.Request`. `clock`: gives the seconds of the rounds; it
-    may stand still while the answer waits for its turn.
+    may stop while the answer waits for its turn.
     """
 
     sampling: Sampling

@@ -21,7 +21,7 @@ CANDIDATES = 1024
 """How many tokens the filters choose from."""
 
 _SPARE = 20.0  # how far below its own score a spare token counts
-_BLOCK = 8  # tokens, of which one is compared first
+_BLOCK = 8  # tokens; their highest score is compared first
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours are far apart
 
 
@@ -44,8 +44,8 @@ def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -
         logits = logits.at[:, mx.array(list(bias))].add(mx.array(list(bias.values())))
     if history is None:
         return logits
-    # Only the entries of ids in the history change. The padding stands for one of these ids; where
-    # there is none, for id 0, uncounted.
+    # Only the entries of ids in the history change. The padding repeats one of these ids; in
+    # an empty history it is id 0, uncounted.
     ids = mx.where(history < 0, mx.max(history, axis=-1, keepdims=True), history)
     seen, ids = ids >= 0, mx.maximum(ids, 0)
     before = mx.take_along_axis(logits, ids, axis=-1)
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
         return columns if self.ids is None else entries(self.ids, columns)
 
     def at(self, tokens: mx.array) -> mx.array:
-        """The probability of each row's token, 0 if it is no candidate: (rows,) to (rows,)."""
+        """The probability of each row's token, 0 if it is not a candidate: (rows,) to (rows,)."""
         if self.ids is None:
             return entries(self.p, tokens)
         return mx.sum(mx.where(self._is(tokens), self.p, 0.0), axis=-1)
@@ -120,7 +120,7 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
 def candidates(
     scored: mx.array, sampling: Sampling, *, most: int | None = None, spare: bool = False
 ) -> Candidates:
-    """The same distribution by its candidates, of which there are fewer if there are filters.
+    """Return the same distribution by its candidates: all tokens, or fewer if there are filters.
 
     Filters see only the `most` tokens with the highest scores, by default `CANDIDATES`: over a
     whole vocabulary they would take a tenth of a small target's pass on a CPU, for each row.

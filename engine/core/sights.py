@@ -2,7 +2,7 @@
 
 A model of mlx-lm takes them as its `input_embeddings`. Where the family asks for it, the rows also
 see each other, turn by positions of three dimensions, and get further rows after the first
-layers: for the time of the pass that reads them. Rows that stand together are read by one pass,
+layers: for the time of the pass that reads them. Rows side by side are read by one pass,
 which has no others. So they are the same however the text around them is read, and text is read by
 the model's own code: after a picture that takes fewer positions than rows, at lower positions.
 
@@ -32,8 +32,8 @@ _MASK = "create_attention_mask"
 @dataclass(frozen=True, slots=True)
 class Turning:
     """The positions of a picture's rows in three dimensions, from where it begins: (3, rows).
-    `sections`: as for `engine.vision.Tower`; `lower`: how much lower than their places are the
-    positions of what is after it."""
+    `sections`: as for `engine.vision.Tower`; `lower`: how much lower than their places the
+    positions of the tokens after it are."""
 
     positions: mx.array
     sections: tuple[int, ...]
@@ -42,7 +42,7 @@ class Turning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """Rows of a picture that stand together in a text, by their virtual ids.
+    """Rows of a picture, side by side in a text, by their virtual ids.
 
     `look` computes them. `token`: the id that a model's tables of tokens are asked for in the place
     of each. `turning`: None if each row takes a position, as a token does. `mutual`: whether rows
@@ -139,7 +139,7 @@ def _rotary(model: nn.Module) -> list[nn.Module]:
     found = [part["rope"] for part in parts if isinstance(part, nn.Module) and "rope" in part]
     if not all(isinstance(each, nn.RoPE) and not each.traditional for each in found):
         raise Problem(
-            "The positions of a picture cannot be told this model.",
+            "This model does not support pictures: its position encoding is of another kind.",
             "Choose another model, or send the message without its pictures.",
         )
     return list({id(each): each for each in found}.values())

@@ -31,7 +31,7 @@ passes of MLX's fast kernel from there on, and others from 4,096."""
 _MEASURED = (LEAST_KEYS, 4096, 16384)  # keys; more are as the most of these that are there
 _MOST_ROWS, _MOST_PRODUCTS = 8, 32  # of the kernel: MLX's scaled_dot_product_attention.cpp
 _FUSED = {(width, width) for width in (64, 96, 128, 256)}  # widths of keys and values that it takes
-_MOST_PARTS = 4  # more rows are those of a prompt
+_MOST_PARTS = 4  # more rows belong to a prompt
 _TRIALS = 3
 _WORTH = 0.95  # of the time of a single call
 

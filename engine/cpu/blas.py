@@ -75,7 +75,7 @@ def choose_blas() -> MatrixLibrary:
         return _REFERENCE
     wanted = "" if _ANY_KERNELS in os.environ else _KERNELS[machine]
     if wanted:
-        os.environ["OPENBLAS_CORETYPE"] = wanted  # whatever the shell says
+        os.environ["OPENBLAS_CORETYPE"] = wanted  # overrides the shell's
     # By default a thread without work spins for 2**26 clock ticks before it sleeps, and keeps MLX's
     # own threads waiting: on two cores a plain pass took 1.1 times as long (measured in turns).
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")

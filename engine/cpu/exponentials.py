@@ -3,7 +3,7 @@
 On x86-64 MLX computes exponentials one by one, by calls. With four rows softmax and SwiGLU were a
 tenth of a small target's pass, and no other part grows with the rows as they do. So the sampler
 calls `softmax` here, and passes call stand-ins for the functions that mlx-lm's models call by name.
-The results are MLX's own up to rounding, and a row's result does not depend on the rows beside it.
+The results are MLX's own up to rounding, and a row's result does not depend on the other rows.
 """
 
 import math
@@ -14,11 +14,14 @@ import mlx.core as mx
 
 from engine.backend import StandIn
 
-begin = mx.async_eval  # as `engine.device.begin`, which is above this
-
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGE_LAYER = 100_000  # weights; for smaller layers an early start costs more than it gains
 _LEAST = 2.0**-126  # smaller floats have fewer digits, and are slow to compute with
+
+
+def begin(array: mx.array) -> None:
+    """Let MLX begin with an array."""
+    mx.async_eval(array)
 
 
 def softmax(scores: mx.array) -> mx.array:

@@ -107,7 +107,7 @@ def _joined(parts: list[Any], axis: int) -> Any:
 def _experts(
     module: nn.Module, computation: Callable[..., Any], x: mx.array, indices: mx.array
 ) -> Any:
-    """Experts are exact, as MLX multiplies each pair of a row and an expert by itself, but where it
+    """Experts are exact, as MLX multiplies each pair of a row and an expert alone, but where it
     makes tiles of many sorted pairs."""
     count = max(getattr(part, "num_experts", 0) for part in module.values())
     tiles = indices.size >= max(_SORTED, _FOR_EACH * count)

@@ -1,7 +1,7 @@
 """Cuts what a kernel needs out of MLX's own Metal source, as the installed MLX has it.
 
-So rows are computed by the very functions that MLX's kernel for a single row calls, whatever its
-version. Knows where the file is and how a function looks; not what is made of it.
+So rows are computed by the very functions that MLX's kernel for a single row calls, in any of
+its versions. Knows where the file is and how a function looks; not how its text is used.
 """
 
 import re
@@ -31,7 +31,7 @@ class Header:
 def read(path: Path | None = None) -> Header:
     """Return the functions in the installed MLX's quantized.h, or in `path`. Raises HeaderChanged.
 
-    A missing file, a missing function and one that is there twice are all changes.
+    A missing file, a missing function and a function that is there twice are all changes.
     """
     try:
         source = (path or installed()).read_text(encoding="utf-8")

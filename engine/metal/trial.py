@@ -1,8 +1,8 @@
 """Tries the kernel for few rows on this machine, once for each shape of matrix: bits, then time.
 
-What is not shown here is not used. A kernel may hang the GPU or end its process, so it is tried in
-a child with a limit. That writes "off" to disk before it begins with a shape, and afterwards what
-it saw. The matrices are made up; `engine.conversation.proof` compares whole passes of a pair.
+Only kernels that pass here are used. A kernel may hang the GPU or end its process, so it is tried
+in a child with a limit. The child writes "off" to disk before it begins with a shape, and its
+result afterwards. The matrices are made up; `engine.conversation.proof` compares whole passes of a pair.
 """
 
 import json
@@ -56,7 +56,7 @@ def kernels_for(
     command: Sequence[str] = (sys.executable, "-m", __name__),
     limit_seconds: float = LIMIT_SECONDS,
 ) -> tuple[tuple[Shape, ...], str]:
-    """Try the shapes of `model` that were never tried on this `machine`; return those that are
+    """Try the shapes of `model` that were never tried on this `machine`; return the shapes that are
     right, slower ones only if `slow`, and what became of all, in words. `again`: also try those
     whose trial did not come back."""
     chip = re.search(r"Apple M(\d+)", machine["chip"])
@@ -105,7 +105,7 @@ def main() -> None:
 def try_all(
     store: CalibrationStore, circumstances: dict[str, str], shapes: Iterable[Shape]
 ) -> None:
-    """Try shapes, the largest first, and store what was seen."""
+    """Try shapes, the largest first, and store the results."""
     for shape in sorted(shapes, key=lambda each: -each.inputs * each.outputs):
         key = asdict(shape) | circumstances
         store.once(key, Evidence(), partial(_tried, shape), again=True)
@@ -156,8 +156,8 @@ def _rows(shape: Shape, kind: str) -> mx.array:
 
 
 def _made_up(shape: Shape, kind: str) -> nn.Module:
-    """A layer like those of this shape, with random weights."""
-    outputs = min(shape.outputs, _ENOUGH + shape.outputs % 8)  # each is computed by itself
+    """Return a layer of this shape with random weights."""
+    outputs = min(shape.outputs, _ENOUGH + shape.outputs % 8)  # each is computed alone
     layer = nn.QuantizedLinear(
         shape.inputs, outputs, bias=False, group_size=shape.group, bits=shape.bits
     )

@@ -20,7 +20,7 @@ class Grid:
     """How a tower reads a picture of some size.
 
     `height`, `width`: the pixels that it is resized to; `patches`: what the network reads of it;
-    `tokens`: the rows in the prompt. `text` stands in the prompt for the picture, in place of the
+    `tokens`: the rows in the prompt. `text` is in the prompt for the picture, in place of the
     tower's `mark`; each token `placeholder` in it is a row. `shape`: how many rows of tokens lie
     over the picture, and how many in each, in families whose positions have three dimensions.
     """
@@ -49,7 +49,7 @@ class Tower(ABC):
     """What makes rows of pictures, for the model of one folder.
 
     `mark`: what the model's chat template writes for a picture. `placeholder`: the token id that
-    stands for a row in `Grid.text`, and for drafters that embed tokens themselves. `mutual`:
+    is a row's token in `Grid.text`, and for drafters that embed tokens themselves. `mutual`:
     whether the rows of a picture attend to each other, also to later ones; with `windows_only` in
     layers with sliding windows alone. `sections`: where positions have three dimensions, how many
     pairs of a head's numbers each of them turns; see `engine.vision.positions`. `weights_bytes`:
@@ -75,17 +75,17 @@ class Tower(ABC):
 
     @abstractmethod
     def working_bytes(self, grid: Grid) -> int:
-        """Return about how much memory the network needs for such a picture, beside its weights: an
-        estimate."""
+        """Return an estimate of the memory that the network needs for such a picture, without its
+        weights."""
 
     @property
     def read_as(self) -> int:
-        """The token id that the model is given in a row's place, where it asks for ids beside
+        """The token id that the model is given in a row's place, where it asks for ids with
         embeddings."""
         return self.placeholder
 
     def in_words(self, grid: Grid) -> str:
         """Return what a picture takes, such as "1,024 tokens, needs about 0.3 GB": the memory is an
-        estimate, with that of the weights."""
+        estimate, with the weights."""
         gigabytes = (self.weights_bytes + self.working_bytes(grid)) / 1e9
         return f"{grid.tokens:,} tokens, needs about {max(gigabytes, 0.1):.1f} GB"

@@ -1,4 +1,4 @@
-"""Gemma 3: SigLIP (arXiv 2303.15343) at one size, 4,096 patches of which become 256 tokens.
+"""Gemma 3: SigLIP (arXiv 2303.15343) at one size: 4,096 patches become 256 tokens.
 
 A picture is stretched to a square. Its rows see each other.
 """
@@ -32,14 +32,14 @@ class _Network(nn.Module):
     """From patches to rows. `side`: of a picture, in patches; `merged`: the side of the blocks of
     patches that become tokens."""
 
-    def __init__(self, size: Size, *, patch: int, side: int, merged: int, behind: int) -> None:
+    def __init__(self, size: Size, *, patch: int, side: int, merged: int, text_width: int) -> None:
         super().__init__()
         self._side, self._merged = side, merged
         self.patch_embedding = nn.Linear(3 * patch * patch, size.width)
         self.position_embedding = nn.Embedding(side**2, size.width)
         self.encoder = Encoder(size)
         self.mm_soft_emb_norm = nn.RMSNorm(size.width, eps=size.epsilon)
-        self.mm_input_projection_weight = mx.zeros((size.width, behind))
+        self.mm_input_projection_weight = mx.zeros((size.width, text_width))
 
     def __call__(self, numbers: mx.array) -> mx.array:
         places = self.position_embedding(mx.arange(self._side**2))
@@ -62,7 +62,7 @@ class Gemma3Tower(Tower):
         self._patch, self._pixels = int(vision["patch_size"]), int(vision["image_size"])
         tokens = config.get("mm_tokens_per_image", text.get("mm_tokens_per_image", 256))
         self._side, self._tokens = self._pixels // self._patch, int(tokens)
-        self._behind = int(text["hidden_size"])
+        self._text_width = int(text["hidden_size"])
         self._scale, self._filter = scale_of(settings), filter_of(settings, Resampling.BILINEAR)
         self.placeholder, row = special_token(folder, "image", 262144)
         _, self.mark = special_token(folder, "boi", 255999)
@@ -78,7 +78,7 @@ class Gemma3Tower(Tower):
             square = resized(pixels, self._pixels, self._pixels, self._filter)
             features = self._network(self._scale(patches(square, self._patch, self._merged)))
             factor = mx.array(
-                math.sqrt(self._behind), mx.bfloat16
+                math.sqrt(self._text_width), mx.bfloat16
             )  # as the model's text half has it
             return Seen(shrunk(features, factor))
 
@@ -92,7 +92,7 @@ class Gemma3Tower(Tower):
     @cached_property
     def _network(self) -> _Network:
         sides = {"patch": self._patch, "side": self._side, "merged": self._merged}
-        make = partial(_Network, self._size, **sides, behind=self._behind)
+        make = partial(_Network, self._size, **sides, text_width=self._text_width)
         return loaded(make, self._folder, renamed, _changed)
 
 

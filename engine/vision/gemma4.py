@@ -35,9 +35,9 @@ _BOUNDS = ("input_min", "input_max", "output_min", "output_max")
 class _Linear(nn.Module):
     """A matrix, where `clipped` with bounds to what goes in and comes out."""
 
-    def __init__(self, before: int, behind: int, *, clipped: bool) -> None:
+    def __init__(self, before: int, text_width: int, *, clipped: bool) -> None:
         super().__init__()
-        self.linear = nn.Linear(before, behind, bias=False)
+        self.linear = nn.Linear(before, text_width, bias=False)
         if clipped:
             self.input_min = self.output_min = mx.array(-math.inf)
             self.input_max = self.output_max = mx.array(math.inf)
@@ -163,14 +163,14 @@ class _Embedder(nn.Module):
 
 
 class _Network(nn.Module):
-    """From patches to the rows of a text model whose states have `behind` numbers."""
+    """From patches to the rows of a text model whose states have `text_width` numbers."""
 
     def __init__(
-        self, tower: _Tower | _Embedder, *, width: int, behind: int, epsilon: float
+        self, tower: _Tower | _Embedder, *, width: int, text_width: int, epsilon: float
     ) -> None:
         super().__init__()
         self.tower, self._epsilon = tower, epsilon
-        self.embedding_projection = nn.Linear(width, behind, bias=False)
+        self.embedding_projection = nn.Linear(width, text_width, bias=False)
 
     def __call__(self, numbers: mx.array, rows: int, columns: int) -> mx.array:
         features = self.tower(numbers, rows, columns)
@@ -191,7 +191,7 @@ class Gemma4Tower(Tower):
         if not self._unified:
             named = {"layer_norm_eps": vision.get("rms_norm_eps", 1e-6), **vision}
             self._size = size_of(named)
-        self._behind = int(text["hidden_size"])
+        self._text_width = int(text["hidden_size"])
         self._patch = int(settings.get("patch_size", vision.get("patch_size", 16)))
         merged = vision.get("pooling_kernel_size", 3)
         self._merged = int(settings.get("pooling_kernel_size", merged))
@@ -230,16 +230,16 @@ class Gemma4Tower(Tower):
             side = self._patch * self._merged if self._unified else self._patch
             numbers = self._scale(patches(small, side, 1 if self._unified else self._merged))
             features = self._network(numbers, grid.height // side, grid.width // side)
-            return Seen(shrunk(features, mx.array(math.sqrt(self._behind), features.dtype)))
+            return Seen(shrunk(features, mx.array(math.sqrt(self._text_width), features.dtype)))
 
     def working_bytes(self, grid: Grid) -> int:
         if self._unified:
-            return grid.patches * 2 * (3 * (self._patch * self._merged) ** 2 + 4 * self._behind)
+            return grid.patches * 2 * (3 * (self._patch * self._merged) ** 2 + 4 * self._text_width)
         return self._size.working_bytes(grid.patches)
 
     @property
     def read_as(self) -> int:
-        """Padding: its embeddings for the single layers stand for a row's."""
+        """Padding: its embeddings for the single layers are used for a row's."""
         return self._padding
 
     @cached_property
@@ -256,7 +256,7 @@ class Gemma4Tower(Tower):
             width = self._size.width
             tower = _Tower(vision, self._size, patch=patch, merged=merged)
         epsilon = float(vision.get("rms_norm_eps", 1e-6))
-        return _Network(tower, width=width, behind=self._behind, epsilon=epsilon)
+        return _Network(tower, width=width, text_width=self._text_width, epsilon=epsilon)
 
     def _rename(self, name: str) -> str | None:
         """Return the name in our network of a tensor of the tower or the projection after it; None

@@ -55,7 +55,7 @@ def attend(queries: mx.array, keys: mx.array, values: mx.array, *, scale: float)
 
 
 class Mlp(nn.Module):
-    """What is between the attentions in most towers."""
+    """The feed-forward part of most towers, between attentions."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -67,6 +67,6 @@ class Mlp(nn.Module):
 
 
 def shrunk(features: mx.array, factor: mx.array) -> mx.array:
-    """Return rows for a model that enlarges what it embeds by `factor`, so that it reads
+    """Return rows for a model that multiplies its embeddings by `factor`, so that it reads
     `features`."""
     return (features.astype(mx.float32) / factor.astype(mx.float32)).astype(features.dtype)

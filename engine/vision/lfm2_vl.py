@@ -158,9 +158,9 @@ class Lfm2Tower(Tower):
         return fitted(height, width, side, fewest=fewest, most=most, least=side)
 
     def _tiles(self, height: int, width: int) -> tuple[int, int]:
-        """Return the columns and rows of tiles: those whose shape is nearest to the picture's, of
-        equally near ones the most tiles of which the picture fills half; (1, 1) for a picture that
-        is not large."""
+        """Return the columns and rows of tiles whose shape is nearest to the picture's; of equally
+        near shapes, the one with the most tiles that the picture fills half. (1, 1) for a picture
+        that is not large."""
         side = self._patch * self._merged
         tall, wide = (max(self._patch, round(length / side) * side) for length in (height, width))
         if tall * wide <= self._most * side**2 * self._tolerance or not self._layouts:

@@ -59,15 +59,15 @@ class _Block(nn.Module):
 
 
 class _Merger(nn.Module):
-    """From patches of `width`, `merged` of which become a token, to rows of `behind`. `joined`:
+    """From patches of `width`, to rows of `text_width`; `merged` of them become a token. `joined`:
     the norm is over all of a token's numbers."""
 
-    def __init__(self, width: int, *, merged: int, behind: int, joined: bool) -> None:
+    def __init__(self, width: int, *, merged: int, text_width: int, joined: bool) -> None:
         super().__init__()
         self._width, self._joined = width * merged, joined
         self.norm = nn.LayerNorm(self._width if joined else width, eps=_EPSILON)
         self.fc1 = nn.Linear(self._width, self._width)
-        self.fc2 = nn.Linear(self._width, behind)
+        self.fc2 = nn.Linear(self._width, text_width)
 
     def __call__(self, x: mx.array) -> mx.array:
         if self._joined:
@@ -82,10 +82,10 @@ class _Network(nn.Module):
 
     def __init__(self, config: Mapping[str, Any], size: Size, *, patch: int, merged: int) -> None:
         super().__init__()
-        places, behind = int(config["num_position_embeddings"]), int(config["out_hidden_size"])
+        places, text_width = int(config["num_position_embeddings"]), int(config["out_hidden_size"])
         self._side, self._merged, self._head = math.isqrt(places), merged, size.width // size.heads
         self._tapped: list[int] = [int(each) for each in config["deepstack_visual_indexes"]]
-        options = {"merged": merged**2, "behind": behind}
+        options = {"merged": merged**2, "text_width": text_width}
         self.patch_embed = nn.Linear(3 * patch * patch, size.width)
         self.pos_embed = nn.Embedding(places, size.width)
         self.blocks = [_Block(size) for _ in range(size.layers)]
@@ -101,7 +101,7 @@ class _Network(nn.Module):
         turns = angles(rows, columns, self._merged, head=self._head, base=_BASE)
         both = mx.array(np.tile(turns.reshape(len(turns), -1), 2))
         cosines, sines = mx.cos(both), mx.sin(both)
-        deeper: list[mx.array] = []  # by the tower's layers, whatever their mergers' order
+        deeper: list[mx.array] = []  # by the tower's layers, in any order of their mergers
         for index, block in enumerate(self.blocks):
             state = block(state, cosines, sines)
             if index in self._tapped:

@@ -53,6 +53,6 @@ def require_tower(folder: ModelFolder) -> Tower:
     if folder.model_type in _FAMILIES:
         raise Problem(
             f"{folder.name} cannot see: this conversion left out the part that reads pictures.",
-            "Fetch one that was made by mlx-vlm, or the original.",
+            "Download a model made by mlx-vlm, or the original.",
         )
     raise Problem(f"{folder.name} cannot see: it reads text only.", _OTHER)

@@ -42,8 +42,8 @@ def refused_if_damaged(folder: ModelFolder) -> Iterator[None]:
 
 
 def processor_settings(folder: ModelFolder) -> Mapping[str, Any]:
-    """Return how pictures are prepared for the model: of two files, of which newer models have the
-    second, and which may hold it in a table of its own. Raises `Problem`."""
+    """Return how pictures are prepared for the model: from one of two files. Newer models have the
+    second, which may hold the settings in a table of its own. Raises `Problem`."""
     settings: dict[str, Any] = {}
     for name in ("preprocessor_config.json", "processor_config.json"):
         path = folder.path / name
