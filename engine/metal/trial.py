@@ -2,7 +2,7 @@
 
 Only kernels that pass here are used. A kernel may hang the GPU or end its process, so it is tried
 in a child with a limit. The child writes "off" to disk before it begins with a shape, and its
-result afterwards. The matrices are made up; `engine.conversation.proof` compares whole passes of a pair.
+result afterwards. The matrices are made up; `engine.conversation.proof` compares whole passes.
 """
 
 import json

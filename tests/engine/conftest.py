@@ -1,8 +1,6 @@
 """For the engine's tests."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -23,7 +21,7 @@ class Calm(Contention):
 
 
 @pytest.fixture(autouse=True)
-def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+def calm(monkeypatch):
     """What is remembered must not depend on what runs beside the tests. To time a GPU's kernels on
     a CPU takes seconds for each model, and says nothing."""
     monkeypatch.setattr("engine.conversation.pair_costs.Contention", Calm)
@@ -31,7 +29,7 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def on_the_cpu() -> Iterator[None]:
+def on_the_cpu():
     """The CPU, where greedy texts are equal to the letter."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
@@ -40,7 +38,7 @@ def on_the_cpu() -> Iterator[None]:
 
 
 @pytest.fixture(params=[False, True], ids=["in turn", "beside the host"])
-def beside_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+def beside_host(request, monkeypatch):
     """Whether the loop takes the device for one that runs beside the host."""
     beside: bool = request.param
     monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=beside))
@@ -48,7 +46,7 @@ def beside_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     byte_tokenizer(folder)
     return load_tokenizer(folder, eos_token_ids=[END])

@@ -103,7 +103,7 @@ def compared(name: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", mostly_slow(NAMES, quick=QUICK))
-def test_only_near_ties_differ(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_near_ties_differ(name, capsys):
     with computing_as(CPU):
         on_the_cpu = compared(name)
     with on_a_mac():
@@ -115,12 +115,12 @@ def test_only_near_ties_differ(name: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.cpu
-def test_comparison_notices_a_rewind_that_keeps_all_keys() -> None:
+def test_comparison_notices_a_rewind_that_keeps_all_keys():
     with mock.patch.object(AlignedCache, "trim", return_value=0):
         assert compared("llama")["differences"] > 0
 
 
-def test_every_architecture_of_mlx_lm_is_known() -> None:
+def test_every_architecture_of_mlx_lm_is_known():
     kinds = {sizes["model_type"] for sizes in CONFIGURATIONS.values()}
     modules = {module.name for module in pkgutil.iter_modules(mlx_lm.models.__path__)}
     listed = {MODEL_REMAPPING.get(kind, kind) for kind in kinds} | WITHOUT_CONFIGURATION.keys()

@@ -5,7 +5,7 @@ of several rounds and with a wide margin: something else may keep this machine b
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from statistics import median
@@ -44,18 +44,18 @@ pytestmark = pytest.mark.usefixtures("beside")
 
 
 @pytest.fixture
-def beside() -> Iterator[None]:
+def beside():
     with computing_as(GPU):
         yield
 
 
 @pytest.fixture(scope="module")
-def model() -> SlowPasses:
+def model():
     return SlowPasses(SCRIPT)
 
 
 @pytest.fixture(scope="module", params=["8B", "27B"])
-def large(request: pytest.FixtureRequest) -> ManyProducts:
+def large(request):
     """A target whose pass is 300 products, or 1,000: so many times what MLX lets be under way."""
     if request.param == "8B":
         return ManyProducts(SCRIPT, layers=36, products=8, elements=160_000_000)
@@ -72,7 +72,7 @@ def rounds(
     return verdicts
 
 
-def test_a_fetch_waits_for_nothing_that_was_begun_later(model: SlowPasses) -> None:
+def test_a_fetch_waits_for_nothing_that_was_begun_later(model):
     """Not even where one of its arrays is empty, and was not begun."""
     left = []
     for _ in range(3):
@@ -84,17 +84,17 @@ def test_a_fetch_waits_for_nothing_that_was_begun_later(model: SlowPasses) -> No
     assert median(left) > SHARE * model.pass_seconds
 
 
-def test_a_draft_is_shown_before_its_pass_has_ended(model: SlowPasses) -> None:
+def test_a_draft_is_shown_before_its_pass_has_ended(model):
     items = speculate(Decoder(model), Known(SCRIPT), Fixed(3), list(PROMPT), task(20))
     left = [seconds_left() for item in items if isinstance(item, RoundDraft)]
     assert len(left) == 5
     assert median(left) > SHARE * model.pass_seconds
 
 
-def test_a_verdict_is_told_while_the_next_pass_is_under_way(model: SlowPasses) -> None:
+def test_a_verdict_is_told_while_the_next_pass_is_under_way(model):
     """Where others have turns nothing may be under way then, and it is told at once."""
 
-    def left_at_verdicts(company: Company) -> list[float]:
+    def left_at_verdicts(company):
         decoder, tokens = Decoder(model), list(PROMPT)
         asked = replace(task(20), company=company)
         loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), tokens, asked)
@@ -109,7 +109,7 @@ def test_a_verdict_is_told_while_the_next_pass_is_under_way(model: SlowPasses) -
     assert median(left_at_verdicts(Company(in_turns=True))) < SHARE * model.pass_seconds
 
 
-def test_a_round_is_charged_by_the_clock_of_its_answer(model: SlowPasses) -> None:
+def test_a_round_is_charged_by_the_clock_of_its_answer(model):
     """Which may stand still while others have turns. This one only goes on when it is read."""
     readings = count()
     decoder = Decoder(model)
@@ -127,7 +127,7 @@ def test_a_round_is_charged_by_the_clock_of_its_answer(model: SlowPasses) -> Non
         assert seconds.is_integer()
 
 
-def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPasses) -> None:
+def test_a_plain_token_is_written_before_the_next_pass_has_ended(model):
     left, behind_the_last = list[float](), list[float]()
     for _ in range(3):
         items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(4))
@@ -138,7 +138,7 @@ def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPass
     assert median(left) > SHARE * model.pass_seconds > median(behind_the_last)
 
 
-def test_a_draft_is_not_charged_for_its_pass(model: SlowPasses) -> None:
+def test_a_draft_is_not_charged_for_its_pass(model):
     """What is waited for behind it is its verdict."""
     found = rounds(model, Known(SCRIPT), 3, count=20)
     assert len(found) == 5
@@ -146,7 +146,7 @@ def test_a_draft_is_not_charged_for_its_pass(model: SlowPasses) -> None:
     assert median(each.verify_seconds for each in found) > SHARE * model.pass_seconds
 
 
-def test_a_plain_token_is_charged_for_one_pass(model: SlowPasses) -> None:
+def test_a_plain_token_is_charged_for_one_pass(model):
     began = time.perf_counter()
     seconds = median(each.verify_seconds for each in rounds(model, NoDrafter(), 0, count=8))
     each = (time.perf_counter() - began) / 8
@@ -164,8 +164,8 @@ def when_shown(model: ManyProducts, drafter: Drafter, length: int) -> list[tuple
 
 @pytest.mark.parametrize(("make", "length"), [(lambda: Known(SCRIPT), 3), (NoDrafter, 0)])
 def test_drafts_and_words_are_shown_nearly_a_large_pass_before_the_next_verdict(
-    large: ManyProducts, make: Callable[[], Drafter], length: int
-) -> None:
+    large, make, length
+):
     """Though MLX lets only a part of the pass be under way: to begin it whole waits for the most of
     it. Nothing is shown late after the last verdict, so its round shows it."""
     shares = list[float]()
@@ -178,7 +178,7 @@ def test_drafts_and_words_are_shown_nearly_a_large_pass_before_the_next_verdict(
     assert max(shares) > 0.5  # a busy machine may delay what it shows, but not the device
 
 
-def test_a_large_pass_is_not_charged_for_its_draft(large: ManyProducts) -> None:
+def test_a_large_pass_is_not_charged_for_its_draft(large):
     """A draft takes no less than a pass here."""
     told = [item for item, _ in when_shown(large, SlowDrafts(SCRIPT), 3)]
     found = [item for item in told if isinstance(item, RoundVerdict)]
@@ -199,7 +199,7 @@ class InRuns(Fixed):
         self.edges.append(measured.edge)
 
 
-def test_the_ends_of_a_run_of_plain_tokens_are_told(model: SlowPasses) -> None:
+def test_the_ends_of_a_run_of_plain_tokens_are_told(model):
     """Nothing runs beside the first, and nothing is built beside the last."""
     policy, tokens = InRuns(4), list(PROMPT)
     items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
@@ -223,7 +223,7 @@ def conversation(model: SlowPasses, tokenizer: Any, drafter: Drafter, length: in
     return session
 
 
-def test_a_race_charges_each_answer_for_its_own_passes(model: SlowPasses, tokenizer: Any) -> None:
+def test_a_race_charges_each_answer_for_its_own_passes(model, tokenizer):
     """All the time is somebody's, and none is both's."""
     session = conversation(model, tokenizer, Known(SCRIPT), 3)
     scheduler = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
@@ -244,9 +244,7 @@ def test_a_race_charges_each_answer_for_its_own_passes(model: SlowPasses, tokeni
         assert median(each) > SHARE * model.pass_seconds
 
 
-def test_of_several_answers_none_leaves_work_to_the_turn_of_another(
-    model: SlowPasses, tokenizer: Any
-) -> None:
+def test_of_several_answers_none_leaves_work_to_the_turn_of_another(model, tokenizer):
     session = conversation(model, tokenizer, KnownToAll(SCRIPT), 3)
     scheduler = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
     request = Request(max_tokens=16, sampling=Sampling(temperature=0.0))

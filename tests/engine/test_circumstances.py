@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -51,22 +50,20 @@ class Readings:
         (0.0, 0.0, 0.0, False),
     ],
 )
-def test_what_others_did_tells(whole: float, busy: float, own: float, heavy: bool) -> None:
+def test_what_others_did_tells(whole, busy, own, heavy):
     began = ProcessorTimes(100.0, 90.0, 5.0)  # what was before does not count
     now = ProcessorTimes(100.0 + whole, 90.0 + busy, 5.0 + own)
     assert Contention(Readings(began, now)).heavy is heavy
 
 
 @pytest.mark.parametrize(("load", "heavy"), [(1.0, False), (9.0, True)])
-def test_where_the_system_does_not_say_the_load_does(
-    load: float, heavy: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_system_does_not_say_the_load_does(load, heavy, monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     assert Contention(Readings(None, None)).heavy is heavy
 
 
-def test_what_linux_says(tmp_path: Path) -> None:
+def test_what_linux_says(tmp_path):
     statistics = tmp_path / "stat"
     statistics.write_text("cpu  100 20 30 400 50 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
     ticks = os.sysconf("SC_CLK_TCK")
@@ -80,14 +77,14 @@ def test_what_linux_says(tmp_path: Path) -> None:
     assert processor_times(tmp_path / "none") is None
 
 
-def test_a_macs_gpu_works_for_others() -> None:
+def test_a_macs_gpu_works_for_others():
     line = '"PerformanceStatistics" = {"recoveryCount"=80,"Device Utilization %"=29,"In use"=0}'
     assert gpu_share_in_ioreg(line) == 0.29
     assert gpu_share_in_ioreg(line.replace("29", "0") + "\n" + line.replace("29", "7")) == 0.07
     assert gpu_share_in_ioreg("") == 0.0
 
 
-def test_a_macs_power_mode() -> None:
+def test_a_macs_power_mode():
     assert power_mode_in_pmset(PMSET) == "lowpowermode 1"
     assert power_mode_in_pmset(" powermode            2\n") == "powermode 2"
     assert power_mode_in_pmset("") == ""
@@ -95,14 +92,12 @@ def test_a_macs_power_mode() -> None:
         assert power_mode() == ""
 
 
-def test_a_mac_that_does_not_tell_its_power_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mac_that_does_not_tell_its_power_mode(monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")  # there is no pmset here
     assert power_mode() == ""
 
 
-def test_an_m5_with_a_system_that_lacks_what_mlx_needs_is_told_to_update(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_m5_with_a_system_that_lacks_what_mlx_needs_is_told_to_update(monkeypatch):
     cases = [
         ("M5", "26.2", "26_0", ""),
         ("M5", "26.10", "26_0", ""),

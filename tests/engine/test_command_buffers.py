@@ -2,9 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,12 +18,12 @@ PRINT = ("/usr/bin/env",)
 
 
 @pytest.fixture(autouse=True)
-def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def mac(monkeypatch):
     """Makes this a Mac with this chip, on which the user has set nothing."""
     for name in LARGER:
         monkeypatch.delenv(name, raising=False)
 
-    def mac(name: str) -> None:
+    def mac(name):
         chip = speed.load_chips().find(name, 64 << 30)
         monkeypatch.setattr(speed, "this_chip", lambda: chip)
 
@@ -35,10 +32,10 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Callable[..., str]:
+def model(tmp_path):
     """A folder with this config."""
 
-    def model(**config: Any) -> str:
+    def model(**config):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3_moe", **config}))
         return str(tmp_path)
 
@@ -52,9 +49,7 @@ def seen_by(command: tuple[str, ...]) -> dict[str, str]:
     return {name: named[name] for name in LARGER if name in named}
 
 
-def test_a_process_for_a_target_with_experts_starts_with_them(
-    mac: Callable[[str], None], model: Callable[..., str]
-) -> None:
+def test_a_process_for_a_target_with_experts_starts_with_them(mac, model):
     target = model(num_experts=128)
     for chip in ("M1 Ultra", "M2", "M3 Max", "M4 Pro"):
         mac(chip)
@@ -70,24 +65,22 @@ def test_a_process_for_a_target_with_experts_starts_with_them(
     assert seen_by(with_buffers(PRINT, "/no/such/model")) == {}
 
 
-def test_an_engine_starts_so(model: Callable[..., str]) -> None:
+def test_an_engine_starts_so(model):
     assert host_command(model(num_experts=8)) == with_buffers(host_command(), model(num_experts=8))
     assert host_command(model()) == host_command()
 
 
-def test_what_the_user_has_set_wins(
-    model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_user_has_set_wins(model, monkeypatch):
     monkeypatch.setenv(OPERATIONS, "77")
     assert seen_by(with_buffers(PRINT, model(num_experts=128))) == {OPERATIONS: "77"}
     assert seen_by(with_own_buffers(PRINT)) == {}
     assert buffers_in_force() == f"{OPERATIONS}=77"
 
 
-def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch):
     from dataclasses import replace
 
-    def told(device: str) -> list[str]:
+    def told(device):
         machine = replace(this_machine(), device=device)
         return [check.fact for check in machine_checks(machine) if check.name == "buffers"]
 
@@ -97,10 +90,10 @@ def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch: pytest.MonkeyPat
     assert told("GPU Apple M1") == [f"{NUMBERS}=400"]
 
 
-def test_a_benchmark_compares_both_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_compares_both_in_turns(monkeypatch):
     asked = list[dict[str, str]]()
 
-    def speed_of(target: Any, command: tuple[str, ...]) -> float:
+    def speed_of(target, command):
         asked.append(seen_by((*command[: -len(host_command())], *PRINT)))
         return float(len(asked))
 

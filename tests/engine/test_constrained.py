@@ -66,12 +66,12 @@ WARM = Sampling(temperature=1.0, seed=1)
 
 
 @pytest.fixture(scope="module")
-def stories() -> LoadedModel:
+def stories():
     return load(ModelFolder(DATA / "stories260K"))
 
 
 @pytest.fixture(scope="module")
-def disturbed(stories: LoadedModel) -> Any:
+def disturbed(stories):
     return noisy(stories.model)
 
 
@@ -89,7 +89,7 @@ def answer(
 
 @pytest.mark.usefixtures("on_the_cpu")
 @pytest.mark.parametrize("name", mostly_slow(SCHEMAS, quick=QUICK))
-def test_an_answer_obeys_its_schema(name: str, stories: LoadedModel, disturbed: Any) -> None:
+def test_an_answer_obeys_its_schema(name, stories, disturbed):
     schema = SCHEMAS[name]
     grammar = Grammar("json schema", json.dumps(schema))
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
@@ -110,7 +110,7 @@ def test_an_answer_obeys_its_schema(name: str, stories: LoadedModel, disturbed: 
 
 
 @pytest.mark.usefixtures("on_the_cpu")
-def test_what_is_behind_a_mark_obeys(stories: LoadedModel, disturbed: Any) -> None:
+def test_what_is_behind_a_mark_obeys(stories, disturbed):
     grammar = Grammar("regex", "(yes|no)!{1,3}", after=" was ")
     for sampling in (Sampling(), WARM):
         plain = answer(stories, NoDrafter(), grammar, sampling)
@@ -141,7 +141,7 @@ PENALIZED = Sampling(
 
 
 @pytest.fixture(scope="module")
-def grammars(tmp_path_factory: pytest.TempPathFactory) -> Grammars:
+def grammars(tmp_path_factory):
     folder = tmp_path_factory.mktemp("few")
     vocabulary = {token: n for n, token in enumerate(TOKENS[:END])}
     tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[tuple(t) for t in TOKENS[3:END]]))
@@ -218,7 +218,7 @@ def off_by(
 HOT = Sampling(temperature=1.0)
 
 
-def test_there_is_something_to_be_seen(grammars: Grammars) -> None:
+def test_there_is_something_to_be_seen(grammars):
     """Many texts, forced tokens among them, and some that are free first."""
     for grammar, sampling in ((WORDS, HOT), (WORDS, PENALIZED), (BEHIND, HOT)):
         found = enumerated(grammars, grammar, sampling)
@@ -236,9 +236,7 @@ def test_there_is_something_to_be_seen(grammars: Grammars) -> None:
     ("grammar", "sampling"),
     mostly_slow([(WORDS, PENALIZED), (BEHIND, HOT)], quick=[(BEHIND, HOT)]),
 )
-def test_short_texts_have_the_distribution(
-    grammars: Grammars, grammar: Grammar, sampling: Sampling
-) -> None:
+def test_short_texts_have_the_distribution(grammars, grammar, sampling):
     expected = enumerated(grammars, grammar, sampling)
     assert off_by(grammars, grammar, sampling, expected, texts=200) < 1.0
 
@@ -247,9 +245,7 @@ def test_short_texts_have_the_distribution(
 @pytest.mark.parametrize("rule", [by_token, by_block, "repeatable"])
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_whatever_drafts_and_how_far(
-    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule | str
-) -> None:
+def test_whatever_drafts_and_how_far(grammars, drafting, length, rule):
     for grammar, sampling in ((WORDS, PENALIZED), (BEHIND, HOT)):
         off = off_by(
             grammars,
@@ -307,7 +303,7 @@ MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, "masked behind the filters"])
-def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+def test_mutants_are_seen(grammars, monkeypatch, mutant):
     expected = enumerated(grammars, WORDS, PENALIZED)
     if mutant in MUTANTS:
         monkeypatch.setattr(Constraint, *MUTANTS[mutant])

@@ -1,10 +1,8 @@
 """What the device is asked for: values that are ready, and memory that is needed no more."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,12 +19,12 @@ from tests.support.engine.sessions import QUESTION, loaded
 from tests.support.engine.tiny import build
 
 
-def test_empty_arrays_are_empty_lists_of_their_shape() -> None:
+def test_empty_arrays_are_empty_lists_of_their_shape():
     assert fetch(mx.zeros((0,)), mx.ones((1,)), mx.zeros((2, 0))) == [[], [1.0], [[], []]]
 
 
 @pytest.fixture
-def metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def metal(monkeypatch):
     """Metal, which recommends 100 bytes at most: `held` of them are, and `limits` it was given."""
     metal: dict[str, Any] = {"held": 0, "limits": []}
     monkeypatch.setattr(mx, "device_info", lambda: {"max_recommended_working_set_size": 100})
@@ -37,9 +35,7 @@ def metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("held", "limits"), [(70, [77, 0]), (95, [100, 0]), (50, [])])
-def test_a_large_pair_is_wired_while_it_answers(
-    held: int, limits: list[int], metal: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_large_pair_is_wired_while_it_answers(held, limits, metal, tmp_path):
     wired = Wired(tmp_path / "lock")
     metal["held"] = held
     for busy in (False, True, True):
@@ -49,14 +45,14 @@ def test_a_large_pair_is_wired_while_it_answers(
     assert metal["limits"] == limits
 
 
-def test_what_is_wired_grows_with_the_caches(metal: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_wired_grows_with_the_caches(metal, tmp_path):
     wired = Wired(tmp_path / "lock")
     for metal["held"] in (70, 77, 78, 85, 99, 120):
         wired.keep(True)
     assert metal["limits"] == [77, 85, 100]
 
 
-def test_one_process_at_a_time_has_memory_wired(metal: dict[str, Any], tmp_path: Path) -> None:
+def test_one_process_at_a_time_has_memory_wired(metal, tmp_path):
     one, other = Wired(tmp_path / "lock"), Wired(tmp_path / "lock")
     metal["held"] = 70
     for wired, busy in [(one, True), (other, True), (one, False), (other, True)]:
@@ -68,7 +64,7 @@ def test_one_process_at_a_time_has_memory_wired(metal: dict[str, Any], tmp_path:
     other.release()
 
 
-def test_memory_is_let_go_at_the_first_word_of_an_end(metal: dict[str, Any]) -> None:
+def test_memory_is_let_go_at_the_first_word_of_an_end(metal):
     """While the thread that owns MLX waits for a long pass."""
     queue = CommandQueue(lambda response: None)
     wired = Host(queue, lambda response: None)._wired
@@ -80,11 +76,11 @@ def test_memory_is_let_go_at_the_first_word_of_an_end(metal: dict[str, Any]) -> 
     assert metal["limits"] == [77, 0], "and is not wired again"
 
 
-def test_an_end_that_comes_while_memory_is_wired(metal: dict[str, Any], tmp_path: Path) -> None:
+def test_an_end_that_comes_while_memory_is_wired(metal, tmp_path):
     wired, limits = Wired(tmp_path / "lock"), metal["limits"]
     metal["held"] = 70
 
-    def set_limit(limit: int) -> None:
+    def set_limit(limit):
         if limit:
             wired.release()  # another thread, at the worst moment
         limits.append(limit)
@@ -94,7 +90,7 @@ def test_an_end_that_comes_while_memory_is_wired(metal: dict[str, Any], tmp_path
     assert limits[-1] == 0
 
 
-def test_on_a_cpu_nothing_is_wired(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_on_a_cpu_nothing_is_wired(monkeypatch, tmp_path):
     monkeypatch.setattr(mx, "set_wired_limit", None)
     with computing_as(CPU):
         Wired(tmp_path / "lock").keep(True)
@@ -102,15 +98,13 @@ def test_on_a_cpu_nothing_is_wired(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("drafter", "length"), [("none", 0), ("suffix", 3)])
-def test_the_pool_is_freed_in_a_long_answer_and_behind_it(
-    drafter: str, length: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pool_is_freed_in_a_long_answer_and_behind_it(drafter, length, tokenizer, monkeypatch):
     """On a GPU what caches outgrow stays in MLX's pool; on a CPU nothing of it is seen."""
     target = loaded(build("llama", vocabulary=260, layers=1), tokenizer)
     session = Session(replace(target, ends=frozenset()), drafter=drafter, policy=Fixed(length))
     held, clear = list[int](), mx.clear_cache
 
-    def spy() -> None:
+    def spy():
         held.append(session.decoder.length)
         clear()
 

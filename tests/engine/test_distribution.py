@@ -8,7 +8,6 @@ given the two before it. Drafts that branch: `test_tree_distribution.py`.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -18,12 +17,12 @@ from numpy.typing import NDArray
 
 import engine.core.judging
 import engine.core.sampling
-from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.accept import by_block, by_token
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft
-from engine.core.sampling import Candidates, noise
-from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.core.sampling import noise
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
@@ -39,7 +38,7 @@ from tests.support.engine.accept_mutants import (
     resampled_from_p,
     too_willing,
 )
-from tests.support.engine.acceptance import Drawing, as_rule
+from tests.support.engine.acceptance import as_rule
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -74,7 +73,7 @@ CHAINS = {
 # --- The first tokens together
 
 
-def test_first_three_tokens() -> None:
+def test_first_three_tokens():
     counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), WARM, texts=400)
 
     assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
@@ -84,7 +83,7 @@ def test_first_three_tokens() -> None:
 @pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("length", [1, 4])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: AcceptanceRule) -> None:
+def test_first_three_tokens_of_many_texts(drafting, length, rule):
     drafter = model_drafter(DRAFTING[drafting])
 
     counts = short_texts(drafter, Fixed(length), WARM, texts=1_500, accept=rule)
@@ -93,7 +92,7 @@ def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: Acce
 
 
 @pytest.mark.parametrize("length", mostly_slow([0, 3], quick=[3]))
-def test_first_three_tokens_of_repeatable_texts(length: int) -> None:
+def test_first_three_tokens_of_repeatable_texts(length):
     """Over all seeds; with one seed there is one text, whatever is drafted."""
     repeatable = replace(WARM, repeatable=True)
     drafter = model_drafter(DRAFTING["noisy"])
@@ -102,7 +101,7 @@ def test_first_three_tokens_of_repeatable_texts(length: int) -> None:
 
 
 @pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
-def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting: str) -> None:
+def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting):
     task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
     plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
     for length in (1, 3, 5):
@@ -110,7 +109,7 @@ def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting: str) -> None:
         assert write(decoder(TABLE), drafter, Fixed(length), task, PROMPT)[0] == plain
     for broken in ("position", "rows"):  # noise of the wrong place would be noticed
 
-        def wrong(seed: int, position: int, rows: int, broken: str = broken) -> mx.array:
+        def wrong(seed, position, rows, broken=broken):
             drawn = noise(seed, position + (rows > 1), rows)
             return drawn if broken == "position" else drawn[::-1]
 
@@ -132,7 +131,7 @@ def joint_with_penalties() -> NDArray[np.float64]:
 
 
 @pytest.mark.slow
-def test_first_three_tokens_with_penalties() -> None:
+def test_first_three_tokens_with_penalties():
     unpenalized = joint(exact(TABLE, WARM), PROMPT, SHORT)
 
     counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), PENALIZED, texts=300)
@@ -142,7 +141,7 @@ def test_first_three_tokens_with_penalties() -> None:
 
 
 @pytest.mark.slow
-def test_another_length_or_drafter_is_another_text_of_the_same_distribution() -> None:
+def test_another_length_or_drafter_is_another_text_of_the_same_distribution():
     texts = 500
     plain = short_texts(NoDrafter(), Fixed(0), WARM, texts=texts)
     for policy, drafting in [(Fixed(4), "noisy"), (Fixed(1), "random")]:
@@ -163,7 +162,7 @@ def test_another_length_or_drafter_is_another_text_of_the_same_distribution() ->
         product(DRAFTING, [by_token, by_block]), quick=[("random", by_token), ("noisy", by_block)]
     ),
 )
-def test_every_token_of_a_long_text(drafting: str, rule: AcceptanceRule) -> None:
+def test_every_token_of_a_long_text(drafting, rule):
     drafter = model_drafter(DRAFTING[drafting])
 
     counts, rulings = long_text(drafter, Fixed(4), WARM, length=800, accept=rule)
@@ -175,7 +174,7 @@ def test_every_token_of_a_long_text(drafting: str, rule: AcceptanceRule) -> None
 
 
 @pytest.mark.parametrize("chain_name", mostly_slow(CHAINS, quick=["all"]))
-def test_long_text_behind_every_filter(chain_name: str) -> None:
+def test_long_text_behind_every_filter(chain_name):
     sampling = CHAINS[chain_name]
     drafter = model_drafter(DRAFTING["noisy"])
 
@@ -189,13 +188,13 @@ def test_long_text_behind_every_filter(chain_name: str) -> None:
 
 
 @pytest.mark.slow
-def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_text_of_fewer_candidates_than_tokens(monkeypatch):
     """Judged over the candidates alone; a mutant takes them for the first tokens."""
     monkeypatch.setattr(engine.core.sampling, "CANDIDATES", 4)
     sampling, drafter = CHAINS["top-p"], model_drafter(DRAFTING["noisy"])
     judging = engine.core.judging.outcomes
 
-    def misplaced(rule: AcceptanceRule, drafted: mx.array, p: Candidates, *rest: Any) -> Any:
+    def misplaced(rule, drafted, p, *rest):
         assert p.ids is not None
         return judging(rule, drafted, p._replace(ids=mx.sort(p.ids, axis=-1)), *rest)
 
@@ -236,9 +235,7 @@ class Erratic(Drafter):
         quick=[("suffix", Erratic), ("cascade", Automatic)],
     ),
 )
-def test_drafters_and_lengths_that_change(
-    kind: str, policy: Callable[[], DraftLengthPolicy]
-) -> None:
+def test_drafters_and_lengths_that_change(kind, policy):
     # Copies are certain; what is copied depends on what was written before.
     drafters: dict[str, Callable[[], Drafter]] = {
         "lookup": LookupDrafter,
@@ -299,7 +296,7 @@ class Shuffled(Drafter):
         product([3, 5, 8], [3, 8], [0.0, 0.8]), quick=[(8, 3, 0.8), (3, 8, 0.8), (8, 8, 0.0)]
     ),
 )
-def test_drafter_with_another_vocabulary(columns: int, known: int, temperature: float) -> None:
+def test_drafter_with_another_vocabulary(columns, known, temperature):
     # `known`: ids it can read, `columns`: ids it can propose, of a target that has five.
     wide = random_table(VOCABULARY + 3, seed=103)
     wide[:VOCABULARY, :VOCABULARY, :VOCABULARY] = DRAFTING["noisy"]
@@ -317,7 +314,7 @@ def test_drafter_with_another_vocabulary(columns: int, known: int, temperature: 
 
 
 @pytest.mark.slow
-def test_drafter_with_a_shuffled_vocabulary() -> None:
+def test_drafter_with_a_shuffled_vocabulary():
     counts, _ = long_text(Shuffled([3, 0, 4, 1, 2]), Fixed(3), WARM, length=600)
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
@@ -327,8 +324,8 @@ def test_drafter_with_a_shuffled_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 4])
-def test_same_seed_same_text(length: int) -> None:
-    def text(seed: int) -> list[int]:
+def test_same_seed_same_text(length):
+    def text(seed):
         drafter = model_drafter(DRAFTING["noisy"])
         task = no_ends(WARM, seed=seed, length=40)
         return write(decoder(TABLE), drafter, Fixed(length), task, PROMPT)[0]
@@ -338,7 +335,7 @@ def test_same_seed_same_text(length: int) -> None:
 
 
 @pytest.mark.slow
-def test_rounds_do_not_share_their_luck() -> None:
+def test_rounds_do_not_share_their_luck():
     # Were a key used twice, the first tokens of two texts that differ in nothing but the round
     # they were written in would go together.
     flat = mx.zeros((VOCABULARY, VOCABULARY, VOCABULARY))
@@ -356,13 +353,11 @@ def test_rounds_do_not_share_their_luck() -> None:
             assert excess(counts.ravel(), np.full(VOCABULARY**2, VOCABULARY**-2.0)) < 1.0
 
 
-def test_no_key_is_used_twice() -> None:
+def test_no_key_is_used_twice():
     used: list[tuple[int, ...]] = []
 
     class Noting(ModelDrafter):
-        def propose(
-            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-        ) -> DraftArrays | None:
+        def propose(self, tokens, choice, sampling, key):
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
 
@@ -387,7 +382,7 @@ def test_no_key_is_used_twice() -> None:
         quick=[(bonus_from_q, "noisy", 1)],
     ),
 )
-def test_mutants_of_the_rule_are_refuted(mutant: Drawing, drafting: str, length: int) -> None:
+def test_mutants_of_the_rule_are_refuted(mutant, drafting, length):
     drafter = model_drafter(DRAFTING[drafting])
 
     counts, _ = long_text(drafter, Fixed(length), WARM, length=1_000, accept=as_rule(mutant))
@@ -396,7 +391,7 @@ def test_mutants_of_the_rule_are_refuted(mutant: Drawing, drafting: str, length:
 
 
 @pytest.mark.slow
-def test_five_percent_more_acceptance_is_refuted() -> None:
+def test_five_percent_more_acceptance_is_refuted():
     table = random_table(3)
     drafter = model_drafter(drafting_tables(table)["noisy"], vocabulary=3)
     for rule, refuted in [(by_token, False), (as_rule(too_willing), True)]:
@@ -404,10 +399,8 @@ def test_five_percent_more_acceptance_is_refuted() -> None:
         assert (excess(counts, exact(table, WARM)) > 1.0) == refuted
 
 
-def test_drafter_that_draws_hotter_than_it_says_is_refuted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def careless(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+def test_drafter_that_draws_hotter_than_it_says_is_refuted(monkeypatch):
+    def careless(scored, p, sampling, key):
         return mx.random.categorical(scored, key=key).astype(mx.int32)
 
     cold = replace(WARM, temperature=0.5)
@@ -420,7 +413,7 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
 
 
 @pytest.mark.slow
-def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch):
     cold = replace(WARM, temperature=0.4)
 
     drafter = model_drafter(DRAFTING["noisy"])
@@ -431,11 +424,9 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
     assert excess(counts, exact(TABLE, cold)) > 1.5
 
 
-def test_drafter_that_loses_its_place_changes_nothing() -> None:
+def test_drafter_that_loses_its_place_changes_nothing():
     class Lost(ModelDrafter):
-        def propose(
-            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-        ) -> DraftArrays | None:
+        def propose(self, tokens, choice, sampling, key):
             return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
 
     drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
@@ -458,7 +449,7 @@ def test_drafter_that_loses_its_place_changes_nothing() -> None:
         ("noisy", "mamba"),
     ],
 )
-def test_first_two_tokens_of_real_architectures(architecture: str, kind: str) -> None:
+def test_first_two_tokens_of_real_architectures(architecture, kind):
     size = 8
     model = build(architecture, vocabulary=size)
     target = Decoder(model)
@@ -477,7 +468,7 @@ def test_first_two_tokens_of_real_architectures(architecture: str, kind: str) ->
     assert excess(counts.ravel(), exact_first_two(model, sampling, prompt).ravel()) < 1.0
 
 
-def test_guesses_are_shown_before_they_are_judged() -> None:
+def test_guesses_are_shown_before_they_are_judged():
     drafter = model_drafter(DRAFTING["noisy"])
     tokens = list(PROMPT)
     task = no_ends(WARM, seed=0, length=50)

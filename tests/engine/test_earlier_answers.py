@@ -24,7 +24,7 @@ OTHER = [*range(30, 18, -1)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     folder = tmp_path / "kept" / "answers"
     earlier_answers.begin(folder)
     return folder
@@ -49,7 +49,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_answers_are_there_for_the_next_process(folder: Path) -> None:
+def test_answers_are_there_for_the_next_process(folder):
     first = opened(folder)
     for answer in (ANSWER, OTHER):
         first.learn(answer)
@@ -59,10 +59,10 @@ def test_answers_are_there_for_the_next_process(folder: Path) -> None:
     assert again.places.find(ANSWER[:10])[0][1] == 10
 
 
-def test_nobody_else_can_read_them(folder: Path) -> None:
+def test_nobody_else_can_read_them(folder):
     seen = []
 
-    def write(partial: int, *args: Any, **options: Any) -> Any:
+    def write(partial, *args, **options):
         seen.append(stat.S_IMODE(os.fstat(partial).st_mode))
         return open_file(partial, *args, **options)
 
@@ -83,7 +83,7 @@ def test_nobody_else_can_read_them(folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_without_the_folder_nothing_is_written(tmp_path: Path) -> None:
+def test_without_the_folder_nothing_is_written(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     answers = opened(tmp_path / "answers")
     answers.learn(ANSWER)
@@ -93,7 +93,7 @@ def test_without_the_folder_nothing_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delete", [earlier_answers.forget, earlier_answers.end])
-def test_what_is_deleted_is_forgotten_by_all(folder: Path, delete: Callable[[Path], None]) -> None:
+def test_what_is_deleted_is_forgotten_by_all(folder, delete):
     running, other = opened(folder), opened(folder)
     running.learn(ANSWER)
     delete(folder)
@@ -107,13 +107,13 @@ def test_what_is_deleted_is_forgotten_by_all(folder: Path, delete: Callable[[Pat
     assert folder.exists() != ended
 
 
-def test_deleting_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
+def test_deleting_what_is_not_there_makes_nothing(tmp_path):
     for delete in (earlier_answers.forget, earlier_answers.end):
         delete(tmp_path / "answers")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_processes_keep_what_each_learned(folder: Path) -> None:
+def test_several_processes_keep_what_each_learned(folder):
     one, other = opened(folder), opened(folder)
     one.learn(ANSWER)
     other.learn(OTHER)
@@ -121,7 +121,7 @@ def test_several_processes_keep_what_each_learned(folder: Path) -> None:
     assert texts(one) == texts(other) == texts(opened(folder)) == [ANSWER, OTHER]
 
 
-def test_another_vocabulary_reads_nothing(folder: Path) -> None:
+def test_another_vocabulary_reads_nothing(folder):
     opened(folder).learn(ANSWER)
     swapped = {**VOCABULARY, "token 1": 2, "token 2": 1}
     other = opened(folder, swapped)
@@ -155,7 +155,7 @@ DAMAGES: tuple[Damage, ...] = (
 )
 
 
-def test_a_damaged_file_is_an_empty_one(folder: Path) -> None:
+def test_a_damaged_file_is_an_empty_one(folder):
     opened(folder).learn(ANSWER)
     (path,) = files(folder)
     whole = path.read_bytes()
@@ -169,7 +169,7 @@ def test_a_damaged_file_is_an_empty_one(folder: Path) -> None:
 
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_any_bytes_are_read(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_bytes_are_read(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("answers")
     opened(folder).learn(ANSWER)
     (path,) = files(folder)
@@ -180,7 +180,7 @@ def test_any_bytes_are_read(data: st.DataObject, tmp_path_factory: pytest.TempPa
     assert texts(opened(folder)) in ([], [ANSWER])
 
 
-def test_short_answers_and_repeated_ones_are_kept_once_or_not(folder: Path) -> None:
+def test_short_answers_and_repeated_ones_are_kept_once_or_not(folder):
     answers = opened(folder)
     for answer in (ANSWER, OTHER, ANSWER, [1, 2, 3]):
         answers.learn(answer)
@@ -193,9 +193,7 @@ def test_short_answers_and_repeated_ones_are_kept_once_or_not(folder: Path) -> N
         st.tuples(st.integers(1, 39), st.integers(1, 39), st.integers(0, 300)), max_size=40
     )
 )
-def test_the_bound_holds(
-    steps: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_bound_holds(steps, tmp_path_factory):
     folder = tmp_path_factory.mktemp("answers")
     with mock.patch.object(earlier_answers, "MOST_TOKENS", 128):
         answers = opened(folder)
@@ -209,7 +207,7 @@ def test_the_bound_holds(
                 assert held[-1] == [token] * 5 + [length] * length, "the new one is always there"
 
 
-def test_what_was_drafted_from_lately_stays(folder: Path) -> None:
+def test_what_was_drafted_from_lately_stays(folder):
     with mock.patch.object(earlier_answers, "MOST_TOKENS", 100):
         answers = opened(folder)
         for token in range(9):
@@ -221,7 +219,7 @@ def test_what_was_drafted_from_lately_stays(folder: Path) -> None:
     assert kept == [0, *range(10 - len(kept) + 1, 10)]
 
 
-def test_on_a_full_disk_nothing_is_learned(folder: Path) -> None:
+def test_on_a_full_disk_nothing_is_learned(folder):
     answers = opened(folder)
     answers.learn(ANSWER)
     with mock.patch.object(os, "open", side_effect=OSError(28, "No space left on device")):
@@ -231,7 +229,7 @@ def test_on_a_full_disk_nothing_is_learned(folder: Path) -> None:
     assert len(files(folder)) == 1
 
 
-def test_what_a_killed_process_left_is_in_nobodys_way(folder: Path) -> None:
+def test_what_a_killed_process_left_is_in_nobodys_way(folder):
     answers = opened(folder)
     answers.learn(ANSWER)
     (path,) = files(folder)
@@ -243,9 +241,7 @@ def test_what_a_killed_process_left_is_in_nobodys_way(folder: Path) -> None:
     assert texts(opened(folder)) == [ANSWER, OTHER]
 
 
-def test_nobody_waits_for_ever_for_a_process_that_hangs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_waits_for_ever_for_a_process_that_hangs(folder, monkeypatch):
     monkeypatch.setattr(earlier_answers, "LOCK_SECONDS", 0.01)
     kept = opened(folder)
     kept.learn(ANSWER)

@@ -98,7 +98,7 @@ kinds: dict[str, st.SearchStrategy[Event]] = {
 
 @pytest.mark.parametrize("kind", kinds)
 @given(data=st.data())
-def test_an_event_survives_its_line(kind: str, data: st.DataObject) -> None:
+def test_an_event_survives_its_line(kind, data):
     event = data.draw(kinds[kind])
     line = to_json(event)
     assert "\n" not in line
@@ -118,7 +118,7 @@ junk_values: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(line=st.text() | junk_values.map(json.dumps))
-def test_other_lines_are_refused(line: str) -> None:
+def test_other_lines_are_refused(line):
     with pytest.raises(ValueError, match=r"."):
         from_json(line)
 
@@ -144,14 +144,14 @@ NEAR_MISSES = (
 )
 
 
-def test_near_misses_are_refused() -> None:
+def test_near_misses_are_refused():
     for line in NEAR_MISSES:
         with pytest.raises(ValueError, match="not an event"):
             pytest.fail(f"{line} is {from_json(line)}")
 
 
 @given(data=st.data(), event=st.one_of(*kinds.values()))
-def test_a_field_too_few_or_too_many_is_refused(data: st.DataObject, event: Event) -> None:
+def test_a_field_too_few_or_too_many_is_refused(data, event):
     fields = json.loads(to_json(event))
     optional = {
         field.name
@@ -166,9 +166,7 @@ def test_a_field_too_few_or_too_many_is_refused(data: st.DataObject, event: Even
 
 
 @given(data=st.data(), event=st.one_of(*kinds.values()))
-def test_a_line_that_breaks_off_or_is_changed_raises_a_value_error_at_most(
-    data: st.DataObject, event: Event
-) -> None:
+def test_a_line_that_breaks_off_or_is_changed_raises_a_value_error_at_most(data, event):
     line = to_json(event)
     place = data.draw(st.integers(0, len(line) - 1))
     with pytest.raises(ValueError, match=r"."):
@@ -178,7 +176,7 @@ def test_a_line_that_breaks_off_or_is_changed_raises_a_value_error_at_most(
         from_json(changed)
 
 
-def test_a_draft_of_an_earlier_version_has_no_source() -> None:
+def test_a_draft_of_an_earlier_version_has_no_source():
     fields = json.loads(to_json(Draft("g", 1, (), "lookup", source=Source(1, 2))))
     del fields["source"]
     assert from_json(json.dumps(fields)) == Draft("g", 1, (), "lookup")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -52,7 +51,7 @@ HOW = ["greedy", "sampled", "repeatable"]
         quick=[*product(["model"], HOW), ("none", "greedy"), ("trees", "sampled")],
     ),
 )
-def test_they_are_what_the_target_thought(kind: str, how: str, tokenizer: Any) -> None:
+def test_they_are_what_the_target_thought(kind, how, tokenizer):
     request = Request(sampling=SAMPLINGS[how], max_tokens=24, logprobs=3)
     session = new_session(tokenizer, "llama", kind)
     events = collect(session, session.answer(QUESTION, request))
@@ -65,7 +64,7 @@ def test_they_are_what_the_target_thought(kind: str, how: str, tokenizer: Any) -
         assert [top.logprob for top in each.top] == pytest.approx(best, abs=1e-3)
 
 
-def test_bias_and_penalties_come_before_them(tokenizer: Any) -> None:
+def test_bias_and_penalties_come_before_them(tokenizer):
     answers = {}
     for how in ("greedy", "penalized"):
         session = new_session(tokenizer, "llama", "model")
@@ -76,12 +75,12 @@ def test_bias_and_penalties_come_before_them(tokenizer: Any) -> None:
     assert all(each.top == () for each in answers["penalized"])
 
 
-def test_nobody_asked(tokenizer: Any) -> None:
+def test_nobody_asked(tokenizer):
     session = new_session(tokenizer)
     assert told(collect(session, session.answer(QUESTION, Request(max_tokens=8)))) == []
 
 
-def test_their_bytes_are_the_text(tokenizer: Any) -> None:
+def test_their_bytes_are_the_text(tokenizer):
     """Half characters too, which as texts would be lost."""
     for seed in range(3):
         session = new_session(tokenizer)
@@ -92,7 +91,7 @@ def test_their_bytes_are_the_text(tokenizer: Any) -> None:
         assert joined.decode(errors="replace") == text_of(events)
 
 
-def test_forced_tokens_are_certain(tokenizer: Any) -> None:
+def test_forced_tokens_are_certain(tokenizer):
     session = new_session(tokenizer)
     request = Request(max_tokens=20, logprobs=2, grammar=Grammar("regex", "ab[0-9]cd"))
     events = list(session.answer(QUESTION, request))
@@ -103,7 +102,7 @@ def test_forced_tokens_are_certain(tokenizer: Any) -> None:
     assert [each.id for each in told(events)] == tokens_of(events)
 
 
-def test_a_longer_list_than_there_are_tokens(tokenizer: Any) -> None:
+def test_a_longer_list_than_there_are_tokens(tokenizer):
     session = new_session(tokenizer)
     request = replace(Request(max_tokens=3), logprobs=10_000)
     logprobs = told(list(session.answer(QUESTION, request)))

@@ -8,7 +8,7 @@ in ways that are easy to get wrong.
 
 import functools
 import itertools
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,13 +206,13 @@ CASES = list(dict.fromkeys(case for case, _, _ in matrix()))
 CASES_OF_A_MAC = [case for case in CASES if case.precision in ("float32", "4-bit")]
 
 
-def test_matrix_has_a_thousand_runs() -> None:
+def test_matrix_has_a_thousand_runs():
     assert len(set(matrix())) == len(matrix()) >= 1000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_divergence_in_the_matrix(case, capsys):
     trials = [(kind, length) for other, kind, length in matrix() if other == case]
     runs = {trial: run_of(case, *trial) for trial in trials}
     divergences = [trial for trial, run in runs.items() if run.tokens != plain_of(case)]
@@ -225,7 +225,7 @@ def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[s
     assert divergences == []
 
 
-def test_no_divergence_in_a_part_of_the_matrix() -> None:
+def test_no_divergence_in_a_part_of_the_matrix():
     """A prime step walks through all kinds and lengths of every architecture and precision."""
     for number, (case, kind, length) in enumerate(matrix()[31::151]):
         beside_host = bool(number % 2)
@@ -236,7 +236,7 @@ def test_no_divergence_in_a_part_of_the_matrix() -> None:
 @pytest.mark.quick(1)
 @pytest.mark.cpu
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
-def test_layers_that_are_begun_one_by_one(architecture: str) -> None:
+def test_layers_that_are_begun_one_by_one(architecture):
     """As those of real models are, which are larger."""
     case, begun = Case(architecture, "float32"), mock.Mock(wraps=engine.cpu.exponentials.begin)
     expected = plain_of(case)
@@ -269,7 +269,7 @@ def ties_of(
     return near, len(forks) - near
 
 
-def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix() -> None:
+def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix():
     trials = [trial for trial in matrix() if trial[0] in CASES_OF_A_MAC][65::499]
     trials.append((Case("gemma3_text", "float32"), "early-exit", 2))
     with on_a_mac():
@@ -283,7 +283,7 @@ def let_windows_drop() -> AbstractContextManager[Any]:
     return mock.patch.object(AlignedCache, "hold", AlignedCache.forget)
 
 
-def test_comparison_on_a_mac_notices_mutants() -> None:
+def test_comparison_on_a_mac_notices_mutants():
     mutants = {
         keep_one_too_many: (Case("llama", "float32"), "noisy", 3),
         let_windows_drop: (Case("gemma3_text", "float32"), "early-exit", 5),
@@ -300,7 +300,7 @@ def test_comparison_on_a_mac_notices_mutants() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES_OF_A_MAC, ids=str)
-def test_only_near_ties_differ_on_a_mac(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_near_ties_differ_on_a_mac(case, capsys):
     trials = [(kind, length) for other, kind, length in matrix() if other == case][::2]
     with on_a_mac():
         near, different = ties_of(case, trials)
@@ -310,7 +310,7 @@ def test_only_near_ties_differ_on_a_mac(case: Case, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_drafters_are_what_they_are_called() -> None:
+def test_drafters_are_what_they_are_called():
     case = Case("llama", "float32")
     runs = {kind: run_of(case, kind, 5 if kind == "trees" else 3) for kind in DRAFTERS}
 
@@ -327,7 +327,7 @@ def test_drafters_are_what_they_are_called() -> None:
 @pytest.mark.parametrize(
     "kind", mostly_slow(["self", "noisy", "lookup", "hostile"], quick=["noisy"])
 )
-def test_window_is_passed_three_times(kind: str) -> None:
+def test_window_is_passed_three_times(kind):
     case = Case("gemma3_text", "float32")
     assert len(PROMPT) + COUNT > 3 * WINDOW
     model = model_of(case)
@@ -339,7 +339,7 @@ def test_window_is_passed_three_times(kind: str) -> None:
         assert run_of(case, kind, length).tokens == plain_of(case)
 
 
-def test_window_with_the_usual_block() -> None:
+def test_window_with_the_usual_block():
     """Where windows move after 256 tokens, not after a few."""
     model, prompt = model_of(Case("gemma3_text", "float32")), list(range(1, 61)) * 4
     expected = plainly(model, count=100, prompt=prompt, block=256)
@@ -362,7 +362,7 @@ MLX_LMS_OWN = SHARING | {
 
 
 @pytest.mark.parametrize("sizes", mostly_slow([SHARING, MLX_LMS_OWN], quick=[SHARING]))
-def test_layers_that_count_the_keys_of_another(sizes: dict[str, int]) -> None:
+def test_layers_that_count_the_keys_of_another(sizes):
     """Apple's AFM computes the positions of its last layers from how many keys there are."""
     model = build("afm7", sizes=sizes)
     expected = plainly(model, count=COUNT, block=256)
@@ -376,7 +376,7 @@ def test_layers_that_count_the_keys_of_another(sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama"]))
-def test_long_copies(architecture: str) -> None:
+def test_long_copies(architecture):
     """As long as the longest, which stand whole, in part, or not at all."""
     model, count = model_of(Case(architecture, "float32")), LONGEST_COPY + 20
     expected = plainly(model, count=count, block=256)
@@ -396,7 +396,7 @@ def test_long_copies(architecture: str) -> None:
         quick=[("llama", 15), ("gemma3_text", 17)],
     ),
 )
-def test_caches_become_quantized_inside_a_draft(architecture: str, start: int) -> None:
+def test_caches_become_quantized_inside_a_draft(architecture, start):
     """Wherever the start lies, 6 drafted tokens would reach across it."""
     assert len(PROMPT) < start < len(PROMPT) + 8
     quantized = QuantizedCaches(bits=8, group_size=32, start=start)
@@ -419,14 +419,14 @@ def test_caches_become_quantized_inside_a_draft(architecture: str, start: int) -
         quick=[("llama", "float32"), ("qwen3_5", "4-bit")],
     ),
 )
-def test_plain_decoding_is_mlx_lms(architecture: str, precision: str) -> None:
+def test_plain_decoding_is_mlx_lms(architecture, precision):
     case = Case(architecture, precision)
     theirs = generate_step(mx.array(PROMPT), model_of(case), max_tokens=COUNT)
     assert plain_of(case) == [int(token) for token, _ in theirs]
 
 
 @pytest.mark.parametrize("precision", mostly_slow(["float32", "bfloat16"], quick=["float32"]))
-def test_plain_decoding_in_a_window_is_mlx_lms(precision: str) -> None:
+def test_plain_decoding_in_a_window_is_mlx_lms(precision):
     """Past the window, mlx-lm's ring sums the keys in another order than ours.
 
     So there, a first difference is allowed where our two best are closer than that can shift
@@ -544,13 +544,13 @@ TREE_MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
-def test_comparison_notices_a_mutant(mutant: Mutant) -> None:
+def test_comparison_notices_a_mutant(mutant):
     """By the text alone."""
     case, model = mutant.case, model_of(mutant.case)
     expected = plain_of(case)[:BEGINNING]
     text = [*PROMPT, *expected]
 
-    def notices(length: int, wrong: Container[int], silent: Container[int]) -> bool:
+    def notices(length, wrong, silent):
         run = run_greedily(
             model,
             lambda _: Known(text, wrong=wrong, silent=silent),
@@ -571,11 +571,11 @@ def test_comparison_notices_a_mutant(mutant: Mutant) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("mutant", TREE_MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
-def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None:
+def test_comparison_notices_a_mutant_that_misreads_trees(mutant):
     """By the text alone."""
     case, expected = mutant.case, plain_of(mutant.case)[:BEGINNING]
 
-    def notices(seed: int) -> bool:
+    def notices(seed):
         drafter = Guessing([*PROMPT, *expected], seed=seed)
         target, policy = decoder(model_of(case), block=case.block), Shaped(UNEVEN)
         target.shares = True  # the trial would notice the mutant
@@ -586,14 +586,14 @@ def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None
     assert not notices(showing)
 
 
-def test_drafter_that_forgets_to_rewind_costs_only_acceptance() -> None:
+def test_drafter_that_forgets_to_rewind_costs_only_acceptance():
     case = Case("llama", "float32")
 
-    def forgetful(target: Decoder) -> Drafter:
+    def forgetful(target):
         own = decoder(noisy_of(case), block=case.block)
         timeline = own.timeline
 
-        def rewind(length: int) -> None:
+        def rewind(length):
             timeline.length = min(length, timeline.length)  # and what was read stays
 
         timeline.rewind = rewind  # type: ignore[method-assign]

@@ -51,12 +51,12 @@ GREEDY = Request(sampling=Sampling(), max_tokens=10)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     return seeing_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+def pictures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     sizes = [(3, 2), (3, 2), (5, 4), (1, 2)]
     return [picture(folder, i, across=x, down=y) for i, (x, y) in enumerate(sizes)]
@@ -179,7 +179,7 @@ def matrix() -> list[tuple[str, str, int]]:
     return list(itertools.product(TOWERS, DRAFTERS, LENGTHS))
 
 
-def test_no_divergence_in_a_part_of_the_matrix(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_no_divergence_in_a_part_of_the_matrix(tokenizer, pictures):
     for architecture, kind, length in matrix()[11::97]:
         target = target_of(tokenizer, architecture)
         wrong = differing(target, pictures, kind, length, every=3)
@@ -188,9 +188,7 @@ def test_no_divergence_in_a_part_of_the_matrix(tokenizer: Any, pictures: list[Pi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", TOWERS)
-def test_no_divergence_in_the_matrix(
-    architecture: str, tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_no_divergence_in_the_matrix(architecture, tokenizer, pictures):
     trials = [trial for trial in matrix() if trial[0] == architecture][::3]
     target = target_of(tokenizer, architecture)
     runs = {trial: differing(target, pictures, *trial[1:]) for trial in trials}
@@ -227,9 +225,7 @@ def ties(
     return near, len(found) - near
 
 
-def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(
-    tokenizer: Any, pictures: list[Picture]
-) -> None:
+def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(tokenizer, pictures):
     with on_a_mac():
         for architecture, kind, length in matrix()[17::180]:
             target = target_of(tokenizer, architecture)
@@ -239,9 +235,7 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", TOWERS)
-def test_only_near_ties_differ_on_a_mac(
-    architecture: str, tokenizer: Any, pictures: list[Picture], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_near_ties_differ_on_a_mac(architecture, tokenizer, pictures, capsys):
     trials = [trial[1:] for trial in matrix() if trial[0] == architecture][::5]
     with on_a_mac():
         near, different = ties(target_of(tokenizer, architecture), pictures, trials)
@@ -267,7 +261,7 @@ def not_lowered() -> AbstractContextManager[Any]:
     return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
 
 
-def test_comparison_notices_mutants(tokenizer: Any, pictures: list[Picture]) -> None:
+def test_comparison_notices_mutants(tokenizer, pictures):
     mutants = {by_row_only: ("llama", "lookup", 3), not_lowered: ("qwen3", "trees", 3)}
     for broken, (architecture, kind, length) in mutants.items():
         target = target_of(tokenizer, architecture)

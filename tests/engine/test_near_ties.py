@@ -15,7 +15,7 @@ def fork(written: list[int], difference: float = 0.125) -> Fork | None:
     return first_fork(PLAIN, written, margins=MARGINS, roundings=roundings)
 
 
-def test_the_same_text_has_no_fork() -> None:
+def test_the_same_text_has_no_fork():
     assert fork(PLAIN) is None
 
 
@@ -29,7 +29,7 @@ def test_the_same_text_has_no_fork() -> None:
         ([9, 9, 9, 9], 0.126, False),
     ],
 )
-def test_the_first_fork_is_judged(written: list[int], difference: float, near: bool) -> None:
+def test_the_first_fork_is_judged(written, difference, near):
     found = fork(written, difference)
     assert found is not None
     at = next(i for i, token in enumerate(written) if token != PLAIN[i])
@@ -39,13 +39,13 @@ def test_the_first_fork_is_judged(written: list[int], difference: float, near: b
 
 
 @pytest.mark.parametrize("written", [PLAIN[:3], [*PLAIN, 9], []])
-def test_a_text_that_ends_elsewhere_is_different(written: list[int]) -> None:
+def test_a_text_that_ends_elsewhere_is_different(written):
     found = fork(written, difference=100.0)
     assert found is not None
     assert (found.at, found.margin, found.near_tie) == (min(len(written), 4), inf, False)
 
 
-def test_nothing_is_allowed_where_nothing_was_measured() -> None:
+def test_nothing_is_allowed_where_nothing_was_measured():
     found = first_fork(PLAIN, [1, 2, 3, 4], margins=MARGINS, roundings=[])
     assert found == Fork(0, 5, 1, 3.0, 0.0)
     assert not found.near_tie

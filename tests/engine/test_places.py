@@ -24,7 +24,7 @@ def naive(text: list[int], tokens: list[int]) -> list[tuple[int, int]]:
 
 
 @given(text=TEXT, tokens=TEXT, slots=st.sampled_from([1, 4, 1 << 12]))
-def test_all_places_are_found(text: list[int], tokens: list[int], slots: int) -> None:
+def test_all_places_are_found(text, tokens, slots):
     places = Places(slots=slots)
     places.extend(text)
 
@@ -34,7 +34,7 @@ def test_all_places_are_found(text: list[int], tokens: list[int], slots: int) ->
 
 
 @given(parts=st.lists(st.tuples(TEXT, st.integers(0, 100)), max_size=6))
-def test_what_is_taken_back_was_never_there(parts: list[tuple[list[int], int]]) -> None:
+def test_what_is_taken_back_was_never_there(parts):
     places, text = Places(slots=8), list[int]()
     for more, length in parts:
         places.extend(more)
@@ -46,20 +46,20 @@ def test_what_is_taken_back_was_never_there(parts: list[tuple[list[int], int]]) 
 
 
 @given(text=TEXT, tokens=TEXT, place=st.integers(-3, 90))
-def test_a_match_at_one_place(text: list[int], tokens: list[int], place: int) -> None:
+def test_a_match_at_one_place(text, tokens, place):
     places = Places(slots=8)
     places.extend(text)
     expected = matching(text, tokens, place) if 0 < place < len(text) else 0
     assert places.match(tokens, [place]) == ([(place, expected)] if expected else [])
 
 
-def test_nothing_matches_across_a_gap() -> None:
+def test_nothing_matches_across_a_gap():
     places = Places(slots=8)
     places.extend([1, 2, 3, GAP, 4, 5, 1, 2])
     assert places.find([1, 2, 3, 4, 5]) == [(6, 2)]
 
 
-def test_the_latest_64_places_are_looked_at() -> None:
+def test_the_latest_64_places_are_looked_at():
     places = Places(slots=1 << 8)
     places.extend([1, 2, 3] * 100)
     assert [place for place, _ in places.find([0, 1, 2])] == [299 - 3 * i for i in range(64)]
@@ -83,7 +83,7 @@ def resumed(written: list[int], *, of: list[int] = RUN) -> list[tuple[int, int]]
     left_out=st.integers(0, 4),
     again=st.integers(2, 4),
 )
-def test_a_copy_goes_on_behind_an_edit(put: list[int], left_out: int, again: int) -> None:
+def test_a_copy_goes_on_behind_an_edit(put, left_out, again):
     """Of whichever kind: tokens in place of others, put in, left out."""
     place = 20 + left_out + again
     found = resumed([*put, *RUN[20 + left_out : place]])
@@ -91,7 +91,7 @@ def test_a_copy_goes_on_behind_an_edit(put: list[int], left_out: int, again: int
     assert found[0][1] > max((matched for _, matched in found[1:]), default=0)
 
 
-def test_one_token_resumes_a_copy_where_it_is_near() -> None:
+def test_one_token_resumes_a_copy_where_it_is_near():
     assert resumed([100, RUN[21]]) == [(22, 5)]  # one in place of one
     assert resumed([100, RUN[20]]) == [(21, 5)]
     assert resumed([RUN[21]]) == [(22, 5)]
@@ -100,12 +100,12 @@ def test_one_token_resumes_a_copy_where_it_is_near() -> None:
     assert resumed([100, RUN[40]]) == []
 
 
-def test_a_copy_goes_straight_on_where_others_match_as_well() -> None:
+def test_a_copy_goes_straight_on_where_others_match_as_well():
     again = [*RUN, 3, *RUN, 4, *RUN]
     assert [place for place, _ in resumed(RUN[20:22], of=again)[:2]] == [22, 124]
 
 
-def test_a_copy_is_forgotten_in_time() -> None:
+def test_a_copy_is_forgotten_in_time():
     nowhere = list(range(100, 108))
     assert resumed([*nowhere[1:], RUN[27]]) == [(28, 5)]
     assert resumed([*nowhere, RUN[28]]) == []

@@ -88,7 +88,7 @@ DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
 
 
 @pytest.mark.parametrize("length", [0, 1, 4])
-def test_end_of_text_at_each_place_of_a_draft(length: int) -> None:
+def test_end_of_text_at_each_place_of_a_draft(length):
     """Drafted and accepted, written as a bonus or plainly; in the first round and the second."""
     prompt = 12
     for where in range(7):
@@ -106,7 +106,7 @@ def test_end_of_text_at_each_place_of_a_draft(length: int) -> None:
         assert target.length <= len(tokens)
 
 
-def test_end_of_text_as_a_correction() -> None:
+def test_end_of_text_as_a_correction():
     for end in range(12, 16):
         script = script_ending_at(end)
         target, tokens = Decoder(Scripted(script)), script[:12]
@@ -115,7 +115,7 @@ def test_end_of_text_as_a_correction() -> None:
         assert run.rounds[-1][1].own == END
 
 
-def test_rejected_end_of_text_does_not_end() -> None:
+def test_rejected_end_of_text_does_not_end():
     wrong = SCRIPT.copy()
     wrong[14] = END
     target, tokens = Decoder(Scripted(SCRIPT)), SCRIPT[:12]
@@ -123,7 +123,7 @@ def test_rejected_end_of_text_does_not_end() -> None:
     assert run.tokens == SCRIPT[12:22]
 
 
-def test_prompt_may_end_with_an_end() -> None:
+def test_prompt_may_end_with_an_end():
     """As a chat's does, where the template closes a turn."""
     script = [1, 2, END, *SCRIPT]
     run = write(Decoder(Scripted(script)), Known(script), Fixed(3), script[:3], task(9, ends=[END]))
@@ -131,7 +131,7 @@ def test_prompt_may_end_with_an_end() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 5, 8])
-def test_max_tokens_up_to_a_draft_and_two(length: int) -> None:
+def test_max_tokens_up_to_a_draft_and_two(length):
     for count in range(1, length + 3):
         for wrong in ((), EVERYWHERE, now_and_then(count)):
             target, tokens = Decoder(Scripted(SCRIPT)), SCRIPT[:12]
@@ -140,13 +140,13 @@ def test_max_tokens_up_to_a_draft_and_two(length: int) -> None:
             assert ids_held(target) == tokens[: target.length]
 
 
-def test_no_tokens_wanted() -> None:
+def test_no_tokens_wanted():
     target, tokens = Decoder(Scripted(SCRIPT)), SCRIPT[:12]
     assert list(speculate(target, Known(SCRIPT), Fixed(3), tokens, task(0))) == []
     assert tokens == SCRIPT[:12]
 
 
-def test_prompt_of_one_token() -> None:
+def test_prompt_of_one_token():
     for architecture in ARCHITECTURES:
         model = shallow(architecture)
         expected = plainly(model, count=20, prompt=[5])
@@ -155,7 +155,7 @@ def test_prompt_of_one_token() -> None:
         assert write(target, drafter, Fixed(3), tokens, task(20)).tokens == expected
 
 
-def test_drafter_is_told_what_stood() -> None:
+def test_drafter_is_told_what_stood():
     drafter, tokens = Known(SCRIPT, wrong={13, 16}), SCRIPT[:12]
     write(Decoder(Scripted(SCRIPT)), drafter, Fixed(3), tokens, task(9))
     assert drafter.settled == [1, 2, 3]
@@ -179,7 +179,7 @@ def cases(kinds: Sequence[str], *, quick: Sequence[str]) -> pytest.MarkDecorator
 @pytest.mark.quick(8)
 @cases([*DRAFTERS], quick=[*DRAFTERS])
 @pytest.mark.usefixtures("beside_host")
-def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind: str) -> None:
+def test_closed_after_any_item_leaves_what_was_committed(architecture, kind):
     model = shallow(architecture)
     expected = expected_of(architecture, 24)
     for items in (1, 2, 5):
@@ -202,7 +202,7 @@ def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind
 
 
 @pytest.mark.parametrize("architecture", CORE)
-def test_error_in_a_pass_leaves_what_was_committed(architecture: str) -> None:
+def test_error_in_a_pass_leaves_what_was_committed(architecture):
     """The third pass of the target fails."""
     model = shallow(architecture)
     expected = expected_of(architecture, 24)
@@ -211,7 +211,7 @@ def test_error_in_a_pass_leaves_what_was_committed(architecture: str) -> None:
         pass
     read, passes = target.read, iter(range(3))
 
-    def failing(rows: mx.array) -> mx.array:
+    def failing(rows):
         if next(passes) == 2:
             target.timeline.open()
             raise RuntimeError("out of memory")
@@ -254,7 +254,7 @@ class Whims:
 @pytest.mark.quick(3)
 @cases(["model", "early-exit", "cascade"], quick=["model", "cascade"])
 @pytest.mark.usefixtures("beside_host")
-def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
+def test_policy_may_change_its_mind(architecture, kind):
     model = shallow(architecture)
     expected = expected_of(architecture, 40)
     target, tokens = decoder(model), list(PROMPT)
@@ -293,7 +293,7 @@ class Patient(Whims):
         return DraftChoice(0, rounds=30, wake=self._wake)
 
 
-def test_a_match_ends_a_plain_stretch(beside_host: bool) -> None:
+def test_a_match_ends_a_plain_stretch(beside_host):
     matches = range(20, 23)
     for wake, drafted in [(5, True), (6, False), (0, False)]:
         policy, tokens = Patient(wake), SCRIPT[:12]
@@ -306,11 +306,9 @@ def test_a_match_ends_a_plain_stretch(beside_host: bool) -> None:
         assert contexts == ([woken] if drafted else [])
 
 
-def test_the_policy_is_told_what_there_was() -> None:
+def test_the_policy_is_told_what_there_was():
     class Noting(Whims):
-        def choose(
-            self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-        ) -> DraftChoice:
+        def choose(self, candidates, *, most, context, others=0):
             asked.append((candidates[0].drafter, most, context))
             return DraftChoice(3, drafter="known")
 
@@ -326,16 +324,16 @@ def test_the_policy_is_told_what_there_was() -> None:
     ]
 
 
-def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_a_pass_is_a_part_of_it(monkeypatch):
     """As it is of a plain one: no part of what drafting costs."""
     now, reading, proposing = 0.0, engine.core.rounds.read_together, Known.propose
 
-    def slow_pass(*args: Any, **options: Any) -> list[mx.array]:
+    def slow_pass(*args, **options):
         nonlocal now
         now += 5.0
         return reading(*args, **options)
 
-    def slow_draft(*args: Any) -> Any:
+    def slow_draft(*args):
         nonlocal now
         now += 2.0
         return proposing(*args)
@@ -349,7 +347,7 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
-def test_automatic_length_changes_nothing(architecture: str) -> None:
+def test_automatic_length_changes_nothing(architecture):
     model = shallow(architecture)
     target, tokens = decoder(model), list(PROMPT)
     run = write(target, model_drafter(target), Automatic(), tokens, task(60))
@@ -357,10 +355,10 @@ def test_automatic_length_changes_nothing(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "cascade"]))
-def test_same_seed_same_sample(kind: str) -> None:
+def test_same_seed_same_sample(kind):
     model = shallow("llama")
 
-    def sample(seed: int) -> list[int]:
+    def sample(seed):
         target = decoder(model)
         to_do = task(30, sampling=SAMPLED, seed=seed)
         return write(target, DRAFTERS[kind](target), Fixed(3), list(PROMPT), to_do).tokens
@@ -371,7 +369,7 @@ def test_same_seed_same_sample(kind: str) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama", "gemma3_text"]))
-def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
+def test_sampled_run_leaves_the_caches_right(architecture):
     model = shallow(architecture)
     for kind in ("model", "early-exit", "cascade"):
         target, tokens = decoder(model), list(PROMPT)
@@ -382,7 +380,7 @@ def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
 # Waiting for the device
 
 
-def test_waits_are_noticed() -> None:
+def test_waits_are_noticed():
     with Waits().counted() as waits:
         int(mx.array(1))
         bool(mx.array(1) > 0)
@@ -403,7 +401,7 @@ def test_waits_are_noticed() -> None:
     ),
 )
 @pytest.mark.usefixtures("beside_host")
-def test_two_waits_a_drafted_round_and_one_a_plain_one(kind: str, sampling: Sampling) -> None:
+def test_two_waits_a_drafted_round_and_one_a_plain_one(kind, sampling):
     """One for the draft, one for the verdict, and no hidden one.
 
     Where caches move and grow, a pass may have to be cut in two, which costs a third; here
@@ -431,14 +429,14 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(kind: str, sampling: Samp
 
 
 @pytest.mark.parametrize("kind", ["model", "early-exit", "lookup"])
-def test_guess_comes_before_its_verdict(kind: str, beside_host: bool) -> None:
+def test_guess_comes_before_its_verdict(kind, beside_host):
     """While a guess is looked at, the text has not grown, and the verdict is not fetched; its pass
     is under way only where that keeps nobody waiting."""
     target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT]
     fetched: list[int] = []
     fetch = device.fetch
 
-    def noting(*arrays: mx.array) -> list[Any]:
+    def noting(*arrays):
         fetched.append(len(arrays))
         return fetch(*arrays)
 
@@ -488,7 +486,7 @@ def assert_flat(bytes_held: list[tuple[int, int]]) -> None:
     assert active[-1] - active[1] <= 2 * (cached[-1] - cached[1]) + slack, bytes_held
 
 
-def test_memory_stays_flat_through_rejections() -> None:
+def test_memory_stays_flat_through_rejections():
     text = [(7 * i) % 200 for i in range(1100)]
     target = Decoder(Scripted(text))
     before = resident_bytes()
@@ -500,7 +498,7 @@ def test_memory_stays_flat_through_rejections() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["gemma3_text", "mamba", "qwen3_5"])
-def test_memory_of_real_caches_stays_flat_through_rejections(architecture: str) -> None:
+def test_memory_of_real_caches_stays_flat_through_rejections(architecture):
     rounds = 1000 if architecture == "mamba" else 300  # beyond, rounding may change the text
     model = shallow(architecture)
     text = [*PROMPT, *expected_of(architecture, rounds)]
@@ -522,7 +520,7 @@ class Ending(Unconstrained):
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 9])
-def test_a_copy_ends_where_a_grammar_forbids_it(most: int) -> None:
+def test_a_copy_ends_where_a_grammar_forbids_it(most):
     target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT, *PROMPT]
     to_do = replace(task(8), constraint=Ending(most))
     items = list(speculate(target, LookupDrafter(), Fixed(4), tokens, to_do))

@@ -68,7 +68,7 @@ def branched(run: Run) -> int:
     ("architecture", "size"),
     mostly_slow(product(BRANCHING, SIZES), quick=[("llama", 16), ("gemma3_text", 5)]),
 )
-def test_trees_change_nothing(architecture: str, size: int) -> None:
+def test_trees_change_nothing(architecture, size):
     model = build(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
     for seed in range(3):
@@ -82,7 +82,7 @@ def test_trees_change_nothing(architecture: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
-def test_trees_larger_than_the_room(architecture: str) -> None:
+def test_trees_larger_than_the_room(architecture):
     """Caches that move and grow every few tokens, and become quantized in between."""
     model = build_wide(architecture)
     text = plainly(model, count=COUNT, quantized=QUANTIZED, block=8)
@@ -94,7 +94,7 @@ def test_trees_larger_than_the_room(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("size", mostly_slow(SIZES, quick=[5]))
-def test_the_text_ends_inside_a_tree(size: int) -> None:
+def test_the_text_ends_inside_a_tree(size):
     model = build("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
     for count in (1, 2, 3, 5, 8, 13, 19):
@@ -110,7 +110,7 @@ def test_the_text_ends_inside_a_tree(size: int) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
-def test_closed_after_any_item_leaves_what_was_committed(architecture: str) -> None:
+def test_closed_after_any_item_leaves_what_was_committed(architecture):
     model = build(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
     for items in range(1, 9):
@@ -141,7 +141,7 @@ class Breaking(Unconstrained):
 
 
 @pytest.mark.parametrize("where", ["a pass", "an acceptance", "a grammar"])
-def test_an_error_leaves_what_was_committed(where: str) -> None:
+def test_an_error_leaves_what_was_committed(where):
     model = build("gemma3_text")
     text = plainly(model, count=COUNT, block=BLOCK)
     target, tokens, to_do = decoder(model, block=BLOCK), list(PROMPT), task(COUNT)
@@ -157,7 +157,7 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
     else:
         whole, calls = getattr(*places[where]), iter(range(9))
 
-        def failing(*arguments: Any) -> Any:
+        def failing(*arguments):
             made = whole(*arguments)
             if next(calls) == 2:
                 raise RuntimeError("out of luck")
@@ -172,7 +172,7 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
 
 
 @pytest.mark.parametrize("unread", mostly_slow([1, 2, 3, 7], quick=[3]))
-def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
+def test_more_than_one_unread_token_in_front_of_a_tree(unread):
     model = build("gemma3_text")
     text = plainly(model, count=COUNT, block=BLOCK)
     target, tokens = decoder(model, block=BLOCK), list(PROMPT)
@@ -182,7 +182,7 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
     passes: list[Tree] = []
     whole = engine.core.rounds.read_together
 
-    def noting(decoders: Any, rows: Any, trees: Any) -> Any:
+    def noting(decoders, rows, trees):
         passes.extend(trees)
         return whole(decoders, rows, trees)
 
@@ -201,7 +201,7 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
         quick=[("gemma3_text", "short window"), ("llama", "repeatable with penalties")],
     ),
 )
-def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture: str, name: str) -> None:
+def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture, name):
     model = build(architecture)
     to_do = task(COUNT, sampling=CERTAIN[name], seed=3)
     plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do).tokens
@@ -212,7 +212,7 @@ def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture: str,
         assert run.accepted > COUNT // 8
 
 
-def test_log_probabilities_are_those_of_the_path() -> None:
+def test_log_probabilities_are_those_of_the_path():
     model = build("llama")
     to_do = replace(task(COUNT), logprobs=3)
     plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do)
@@ -251,10 +251,10 @@ class Alternating(Unconstrained):
         self._last = tokens[-1]
 
 
-def test_a_grammar_is_asked_about_each_path() -> None:
+def test_a_grammar_is_asked_about_each_path():
     model = build("llama")
 
-    def run(drafter: Any, policy: Any) -> Run:
+    def run(drafter, policy):
         to_do = replace(task(COUNT), constraint=Alternating(PROMPT[-1]))
         return write(decoder(model, block=BLOCK), drafter, policy, list(PROMPT), to_do)
 
@@ -288,7 +288,7 @@ class Offering(Guessing):
     "architecture",
     mostly_slow(["llama", "qwen3_5", "lfm2", "mamba"], quick=["llama", "qwen3_5"]),
 )
-def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture: str) -> None:
+def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture):
     model = build(architecture)
     text = plainly(model, count=COUNT)
     target, drafter = decoder(model), Offering([*PROMPT, *text])
@@ -298,7 +298,7 @@ def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture: str
     assert any(guess and guess.parents for guess, _ in run.rounds) == target.branches
 
 
-def test_it_is_tried_once_and_only_where_there_are_alternatives() -> None:
+def test_it_is_tried_once_and_only_where_there_are_alternatives():
     trials: list[int] = []
     model = build("llama")
     target = Decoder(model, trial=lambda: bool(trials.append(1)) or True)
@@ -319,7 +319,7 @@ class Straight(Guessing):
         return made and replace(made, tree=Tree.chain(made.tokens.size))
 
 
-def test_a_tree_that_is_a_chain_is_treated_as_one() -> None:
+def test_a_tree_that_is_a_chain_is_treated_as_one():
     model = build("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
     drafter = Straight([*PROMPT, *text], wrong=now_and_then(2))

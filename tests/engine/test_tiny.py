@@ -36,7 +36,7 @@ def greedy(model: nn.Module, *, count: int) -> tuple[list[int], list[float]]:
     ("architecture", "dtype"),
     mostly_slow(product(ARCHITECTURES, [mx.float32, mx.bfloat16]), quick=[("qwen3_5", mx.float32)]),
 )
-def test_greedy_text_is_varied(architecture: str, dtype: mx.Dtype) -> None:
+def test_greedy_text_is_varied(architecture, dtype):
     tokens, probabilities = greedy(build(architecture, dtype=dtype), count=100)
 
     assert len(set(tokens)) >= 25
@@ -56,9 +56,7 @@ def test_greedy_text_is_varied(architecture: str, dtype: mx.Dtype) -> None:
         quick=[("llama", mx.bfloat16, None), ("gemma3_text", mx.float32, 4)],
     ),
 )
-def test_mlx_lm_loads_the_folder(
-    architecture: str, dtype: mx.Dtype, bits: int | None, tmp_path: Path
-) -> None:
+def test_mlx_lm_loads_the_folder(architecture, dtype, bits, tmp_path):
     written = write_folder(architecture, tmp_path, dtype=dtype, bits=bits)
 
     model, tokenizer = mlx_lm.load(str(tmp_path))
@@ -68,7 +66,7 @@ def test_mlx_lm_loads_the_folder(
     assert tokenizer.eos_token_ids == {256}
 
 
-def test_stories_260k_tells_a_story() -> None:
+def test_stories_260k_tells_a_story():
     model, tokenizer = mlx_lm.load(str(FOLDER_260K))
 
     text = mlx_lm.generate(model, tokenizer, "Once upon a time", max_tokens=200)

@@ -58,7 +58,7 @@ ASKED = ChatMessage("user", "Is it sunny?")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tokenizer(tmp_path_factory):
     """With tokens of their own for the marks of a call."""
     return tokenizer_of(
         TEMPLATE.read_text(encoding="utf-8"),
@@ -172,7 +172,7 @@ MATRIX = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("case", mostly_slow(MATRIX, quick=["llama suffix"]))
-def test_drafts_change_no_step(tokenizer: Any, case: str) -> None:
+def test_drafts_change_no_step(tokenizer, case):
     architecture, kind = case.split()
     expected = plain_of(tokenizer, architecture)
     for length in (2, 5):
@@ -184,7 +184,7 @@ def test_drafts_change_no_step(tokenizer: Any, case: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
-def test_each_step_reads_new_rows_only(tokenizer: Any, architecture: str) -> None:
+def test_each_step_reads_new_rows_only(tokenizer, architecture):
     session = session_of(tokenizer, architecture, "suffix")
     steps = list(in_steps(tokenizer, lambda: session))
     for before, step in pairwise(steps):
@@ -198,7 +198,7 @@ def keep_one_too_many(layers: list[Any], mark: Any) -> None:
         layer.trim(max(0, layer.offset - mark.length - 1))
 
 
-def test_a_mutant_is_noticed(tokenizer: Any) -> None:
+def test_a_mutant_is_noticed(tokenizer):
     """The caches keep a rejected token."""
     expected = plain_of(tokenizer, "llama")
     session = session_of(tokenizer, "llama", "model")
@@ -206,7 +206,7 @@ def test_a_mutant_is_noticed(tokenizer: Any) -> None:
         assert [step.written for step in in_steps(tokenizer, lambda: session)] != expected
 
 
-def test_sampled_steps_are_the_same_from_one_seed(tokenizer: Any) -> None:
+def test_sampled_steps_are_the_same_from_one_seed(tokenizer):
     sampled = {"temperature": 0.8, "seed": 3, "repeatable": True}
     expected = plainly(tokenizer, "llama", **sampled)
     for kind in ("model", "suffix"):

@@ -27,7 +27,7 @@ def ancestors(tree: Tree, token: int) -> list[int]:
 
 
 @given(random_trees())
-def test_a_path_leads_to_its_token(tree: Tree) -> None:
+def test_a_path_leads_to_its_token(tree):
     for token in range(len(tree)):
         path = tree.path(token)
         assert path[-1] == token
@@ -39,7 +39,7 @@ def test_a_path_leads_to_its_token(tree: Tree) -> None:
 
 
 @given(random_trees())
-def test_paths_are_those_that_nothing_stands_behind(tree: Tree) -> None:
+def test_paths_are_those_that_nothing_stands_behind(tree):
     leaves = [token for token in range(len(tree)) if token not in tree.parents]
 
     assert [path[-1] for path in tree.paths] == leaves
@@ -47,14 +47,14 @@ def test_paths_are_those_that_nothing_stands_behind(tree: Tree) -> None:
 
 
 @given(random_trees())
-def test_before_has_the_tokens_on_the_way(tree: Tree) -> None:
+def test_before_has_the_tokens_on_the_way(tree):
     for token in range(len(tree)):
         before = [j for j, stands in enumerate(tree.before[token]) if stands]
         assert before == sorted(ancestors(tree, token))
 
 
 @given(random_trees())
-def test_alternatives_have_ranks_in_their_order(tree: Tree) -> None:
+def test_alternatives_have_ranks_in_their_order(tree):
     seen: dict[int, int] = {}
     for token, parent in enumerate(tree.parents):
         assert tree.ranks[token] == seen.get(parent, 0)
@@ -64,17 +64,15 @@ def test_alternatives_have_ranks_in_their_order(tree: Tree) -> None:
 
 
 @given(random_trees())
-def test_leaves_first(tree: Tree) -> None:
-    def behind(parent: int) -> list[int]:
+def test_leaves_first(tree):
+    def behind(parent):
         return [i for child in tree.children(parent) for i in (*behind(child), child)]
 
     assert tree.leaves_first == (*behind(COMMITTED), COMMITTED)
 
 
 @given(paths(), st.booleans())
-def test_what_is_judged_and_not_accepted_is_rejected(
-    accepted: tuple[Tree, tuple[int, ...]], ended: bool
-) -> None:
+def test_what_is_judged_and_not_accepted_is_rejected(accepted, ended):
     tree, path = accepted
 
     rejected = tree.rejected(path, ended=ended)
@@ -88,12 +86,12 @@ def test_what_is_judged_and_not_accepted_is_rejected(
 
 
 @given(random_trees(), st.integers(0, 14))
-def test_the_first_tokens_are_a_tree(tree: Tree, count: int) -> None:
+def test_the_first_tokens_are_a_tree(tree, count):
     assert tree.first(count).parents == tree.parents[:count]
 
 
 @given(random_trees(), st.integers(0, 5))
-def test_behind_a_chain(tree: Tree, count: int) -> None:
+def test_behind_a_chain(tree, count):
     longer = tree.behind(count)
 
     assert len(longer) == len(tree) + count
@@ -105,12 +103,12 @@ def test_behind_a_chain(tree: Tree, count: int) -> None:
 
 
 @given(random_trees())
-def test_a_chain_is_one_path(tree: Tree) -> None:
+def test_a_chain_is_one_path(tree):
     assert tree.is_chain == (len(tree.paths) == 1)
     assert tree.is_chain == (tree == Tree.chain(len(tree)))
 
 
-def test_a_token_before_its_parent_is_refused() -> None:
+def test_a_token_before_its_parent_is_refused():
     for parents in ((0,), (-1, 1), (-1, 2, 0), (-2,)):
         with pytest.raises(ValueError, match="before its parent"):
             Tree(parents)

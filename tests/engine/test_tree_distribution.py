@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.accept import by_block, by_token
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
@@ -32,7 +32,6 @@ from tests.support.engine.drawn_texts import (
 from tests.support.engine.markov import Markov, decoder, exact, joint
 from tests.support.engine.tree_papers import (
     Mistake,
-    Paper,
     mistaken,
     recursive_rejection,
     traversal_verification,
@@ -48,7 +47,7 @@ FILTERED = replace(WARM, top_p=0.8)
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("rule", [by_token, by_block])
-def test_trees_of_what_the_target_saw(rule: AcceptanceRule) -> None:
+def test_trees_of_what_the_target_saw(rule):
     target = Decoder(Markov(TABLE), trial=lambda: True)
     to_do = no_ends(COLD, seed=0, length=600, accept=rule)
     text, rulings = write(target, LookaheadDrafter(), FixedTree(12), to_do, PROMPT)
@@ -65,7 +64,7 @@ def test_trees_of_what_the_target_saw(rule: AcceptanceRule) -> None:
     ("rule", "sampling"),
     mostly_slow(product([by_token, by_block], [WARM, FILTERED]), quick=[(by_block, FILTERED)]),
 )
-def test_first_three_tokens_of_trees(rule: AcceptanceRule, sampling: Sampling) -> None:
+def test_first_three_tokens_of_trees(rule, sampling):
     drafter = Branching(DRAFTING["noisy"])
 
     counts = short_texts(drafter, Shaped(LOW), sampling, texts=400, accept=rule)
@@ -76,7 +75,7 @@ def test_first_three_tokens_of_trees(rule: AcceptanceRule, sampling: Sampling) -
 
 
 @pytest.mark.slow
-def test_first_three_tokens_of_trees_with_penalties() -> None:
+def test_first_three_tokens_of_trees_with_penalties():
     # A history of one token less, or of a token beside, would give another distribution.
     counts = short_texts(Branching(DRAFTING["noisy"]), Shaped(LOW), PENALIZED, texts=400)
 
@@ -90,7 +89,7 @@ def test_first_three_tokens_of_trees_with_penalties() -> None:
         product([by_token, by_block], [False, True]), quick=[(by_token, True), (by_block, False)]
     ),
 )
-def test_long_text_of_trees(rule: AcceptanceRule, guesses: bool) -> None:
+def test_long_text_of_trees(rule, guesses):
     drafter = Branching(DRAFTING["random"], guesses=guesses)
 
     counts, rulings = long_text(drafter, Shaped(LOW, HIGH), WARM, length=600, accept=rule)
@@ -103,7 +102,7 @@ def test_long_text_of_trees(rule: AcceptanceRule, guesses: bool) -> None:
 @pytest.mark.parametrize("drafting", ["noisy", "hostile"])
 @pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("sampling", CHAINS.values(), ids=CHAINS)
-def test_long_texts_of_trees(drafting: str, rule: AcceptanceRule, sampling: Sampling) -> None:
+def test_long_texts_of_trees(drafting, rule, sampling):
     drafter = Branching(DRAFTING[drafting])
 
     counts, _ = long_text(drafter, Shaped(LOW, HIGH), sampling, length=1_000, accept=rule)
@@ -116,7 +115,7 @@ def test_long_texts_of_trees(drafting: str, rule: AcceptanceRule, sampling: Samp
 
 @pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
 @pytest.mark.parametrize("sampling", [Sampling(), WARM, PENALIZED])
-def test_a_certain_text_does_not_depend_on_trees(drafting: str, sampling: Sampling) -> None:
+def test_a_certain_text_does_not_depend_on_trees(drafting, sampling):
     sampling = replace(sampling, repeatable=not sampling.greedy)
     task = no_ends(sampling, seed=5, length=60)
     plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
@@ -144,7 +143,7 @@ def test_a_certain_text_does_not_depend_on_trees(drafting: str, sampling: Sampli
         quick=[(traversal_verification, Mistake.RESIDUAL_FORGOTTEN)],
     ),
 )
-def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) -> None:
+def test_mistakes_with_trees_are_refuted(paper, mistake):
     """All of them, by enumeration: `test_accept_trees.py`."""
     drafter, rule = Branching(DRAFTING["random"]), mistaken(paper, mistake)
 
@@ -154,7 +153,7 @@ def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) 
 
 
 @pytest.mark.slow
-def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
+def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted():
     drafter = TakenForReplaced(DRAFTING["random"])
     counts, _ = long_text(drafter, Shaped(LOW), WARM, length=3_000)
     assert excess(counts, exact(TABLE, WARM)) > 1.0

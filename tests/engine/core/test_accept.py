@@ -4,7 +4,6 @@ That they are exact in distribution, for chains and trees: `test_accept_trees.py
 """
 
 from itertools import pairwise
-from random import Random
 
 import mlx.core as mx
 import numpy as np
@@ -60,9 +59,7 @@ def judge(
 
 @pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds())
-def test_laws(
-    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
-) -> None:
+def test_laws(rule, round_):
     drafted, p, q, seed = round_
 
     accepted, own, chance = judge(rule, drafted, p, q, seed)
@@ -83,9 +80,7 @@ def test_laws(
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=examples(50))
 @given(round_=rounds())
-def test_what_is_sure_to_stand_and_what_is_not(
-    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
-) -> None:
+def test_what_is_sure_to_stand_and_what_is_not(rule, round_):
     drafted, p, q, seed = round_
     n = len(drafted)
 
@@ -119,7 +114,7 @@ def test_what_is_sure_to_stand_and_what_is_not(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_sixteen_drafted_tokens_that_nearly_stand(rule: AcceptanceRule) -> None:
+def test_sixteen_drafted_tokens_that_nearly_stand(rule):
     # Rounding, as it comes from the same model in another batch: no rejection worth its name.
     q = mx.softmax(mx.random.normal((17, 50), key=mx.random.key(1)), axis=-1)
     wobble = 1.0 + 1e-6 * mx.random.normal((17, 50), key=mx.random.key(2))
@@ -134,7 +129,7 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: AcceptanceRule) -> None:
 
 
 @given(ends=st.lists(st.sampled_from(WEIGHTS), min_size=1, max_size=6).filter(any))
-def test_a_round_ends_as_often_as_it_should(ends: list[float]) -> None:
+def test_a_round_ends_as_often_as_it_should(ends):
     points = 10_000
     ended = [last_accepted(ends, (i + 0.5) / points) for i in range(points)]
 
@@ -147,7 +142,7 @@ def test_a_round_ends_as_often_as_it_should(ends: list[float]) -> None:
 
 @settings(max_examples=examples(50))
 @given(pairs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=16))
-def test_taken_is_what_the_target_writes_anyway(pairs: list[tuple[int, int]]) -> None:
+def test_taken_is_what_the_target_writes_anyway(pairs):
     drafted, written = zip(*pairs, strict=True)
     expected = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
     assert as_written(drafted, (*written, 7), Tree.chain(len(pairs))) == expected
@@ -155,7 +150,7 @@ def test_taken_is_what_the_target_writes_anyway(pairs: list[tuple[int, int]]) ->
 
 @settings(max_examples=examples(50))
 @given(tree=random_trees(most=12), chance=st.randoms(use_true_random=False))
-def test_of_a_tree_the_deepest_path_that_is_written_is_taken(tree: Tree, chance: Random) -> None:
+def test_of_a_tree_the_deepest_path_that_is_written_is_taken(tree, chance):
     """The first of those that are as deep."""
     drafted = [chance.randrange(2) for _ in tree.parents]
     written = [chance.randrange(2) for _ in range(len(tree) + 1)]

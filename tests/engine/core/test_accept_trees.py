@@ -63,9 +63,7 @@ PAPERS: list[tuple[AcceptanceRule, Paper]] = [
 @pytest.mark.parametrize(
     ("vocabulary", "seed"), mostly_slow([(3, 1), (3, 2), (4, 3)], quick=[(3, 1)])
 )
-def test_a_tree_commits_exactly_what_the_target_would(
-    rule: AcceptanceRule, vocabulary: int, seed: int
-) -> None:
+def test_a_tree_commits_exactly_what_the_target_would(rule, vocabulary, seed):
     wrong = {}
     for shape, guessing in product(SHAPES, GUESSING):
         behind = small_worlds.world(vocabulary, SHAPES[shape].height, seed=seed)
@@ -78,7 +76,7 @@ def test_a_tree_commits_exactly_what_the_target_would(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_tree_with_impossible_tokens(rule: AcceptanceRule) -> None:
+def test_a_tree_with_impossible_tokens(rule):
     for shape, seed in product(["two", "twice two", "three high", "chain"], range(4)):
         tree = SHAPES[shape]
         behind = small_worlds.world(4, tree.height, seed=seed, zeros=True)
@@ -91,7 +89,7 @@ def test_a_tree_with_impossible_tokens(rule: AcceptanceRule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_was_drawn_from_nothing_is_not_accepted(rule: AcceptanceRule) -> None:
+def test_what_was_drawn_from_nothing_is_not_accepted(rule):
     """A drafter that has fewer tokens than alternatives."""
     tree, p = Tree((-1, -1, -1)), mx.array([[0.5, 0.5]] * 4)
     q = mx.array([[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]])
@@ -106,7 +104,7 @@ def test_what_was_drawn_from_nothing_is_not_accepted(rule: AcceptanceRule) -> No
 
 
 @given(random_trees(most=6), st.integers(0, 1000), st.booleans())
-def test_over_candidates_alone_it_is_the_same(tree: Tree, seed: int, certain: bool) -> None:
+def test_over_candidates_alone_it_is_the_same(tree, seed, certain):
     vocabulary, few, rows = 9, 4, np.random.default_rng(seed)
     ids = np.stack([rows.permutation(vocabulary)[:few] for _ in range(len(tree) + 1)])
     p = rows.dirichlet(np.ones(few), size=len(tree) + 1)
@@ -126,7 +124,7 @@ def test_over_candidates_alone_it_is_the_same(tree: Tree, seed: int, certain: bo
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(5), quick=[0]))
-def test_traversal_accepts_at_least_as_many(seed: int) -> None:
+def test_traversal_accepts_at_least_as_many(seed):
     for shape, guessing in product(SHAPES, GUESSING):
         tree, case = SHAPES[shape], (shape, guessing.__name__)
         drafts = all_drafts(small_worlds.world(3, tree.height, seed=seed), tree, guessing)
@@ -143,7 +141,7 @@ def test_traversal_accepts_at_least_as_many(seed: int) -> None:
             assert by_paths > by_tokens + 0.01, case
 
 
-def test_block_accepts_each_prefix_as_often_as_can_be() -> None:
+def test_block_accepts_each_prefix_as_often_as_can_be():
     """Sun et al., lemma 3: over all that may follow, a prefix is accepted with its weight."""
     tree = SHAPES["chain"]
     for zeros in (False, True):
@@ -162,12 +160,12 @@ def test_block_accepts_each_prefix_as_often_as_can_be() -> None:
 
 @pytest.mark.parametrize("shape", ["twice two", "chain"])
 @pytest.mark.parametrize("paper", [recursive_rejection, traversal_verification])
-def test_mistakes_are_found(paper: Paper, shape: str) -> None:
+def test_mistakes_are_found(paper, shape):
     tree = SHAPES[shape]
     behind = small_worlds.world(3, tree.height, seed=1)
     drafts = all_drafts(behind, tree, without_replacement)
 
-    def wrong(mistake: Mistake | None) -> float:
+    def wrong(mistake):
         return float(np.abs(written(drafts, told(paper, drafts, mistake)) - behind.texts()).max())
 
     assert wrong(None) < 1e-12
@@ -183,9 +181,7 @@ class Branched(Tree):
 
 @pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds())
-def test_a_chain_is_judged_as_a_tree_would_be(
-    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
-) -> None:
+def test_a_chain_is_judged_as_a_tree_would_be(rule, round_):
     drafted, p, q, _ = round_
     # What is hardly ever drawn makes ratios that are too large for the sums of their logarithms.
     ids = [
@@ -226,11 +222,7 @@ def rounds_of_trees(
 
 @pytest.mark.parametrize(("rule", "paper"), PAPERS)
 @given(round_=rounds_of_trees())
-def test_outcomes_are_those_of_the_papers(
-    rule: AcceptanceRule,
-    paper: Paper,
-    round_: tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]],
-) -> None:
+def test_outcomes_are_those_of_the_papers(rule, paper, round_):
     tree, drafted, p, q = round_
     ids = mx.array(drafted, dtype=mx.int32)
 
@@ -246,11 +238,7 @@ def test_outcomes_are_those_of_the_papers(
 
 @pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds_of_trees(), seed=st.integers(0, 1 << 30))
-def test_laws_of_trees(
-    rule: AcceptanceRule,
-    round_: tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]],
-    seed: int,
-) -> None:
+def test_laws_of_trees(rule, round_, seed):
     tree, drafted, p, q = round_
     ids = mx.array(drafted, dtype=mx.int32)
 
@@ -274,7 +262,7 @@ def test_laws_of_trees(
 @pytest.mark.parametrize(
     "shape", mostly_slow(["twice two", "three high", "chain"], quick=["three high", "chain"])
 )
-def test_what_is_drawn_is_what_may_come(rule: AcceptanceRule, shape: str) -> None:
+def test_what_is_drawn_is_what_may_come(rule, shape):
     tree = SHAPES[shape]
     drafts = all_drafts(small_worlds.world(4, tree.height, seed=3), tree, without_replacement)
     expected = judged(rule, drafts)
@@ -286,9 +274,7 @@ def test_what_is_drawn_is_what_may_come(rule: AcceptanceRule, shape: str) -> Non
         arrays = drafted, *(mx.array(rows[i].astype(np.float32)) for rows in (drafts.p, drafts.q))
         batch = [mx.broadcast_to(array, (each, *array.shape)) for array in arrays]
 
-        def judge(
-            drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
-        ) -> tuple[mx.array, ...]:
+        def judge(drafted, p, q, key):
             verdict = drawing(rule)(drafted, p, q, key, tree)
             return verdict.accepted, verdict.next, verdict.chance
 
@@ -311,7 +297,7 @@ def test_what_is_drawn_is_what_may_come(rule: AcceptanceRule, shape: str) -> Non
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_tree_that_the_target_itself_drew(rule: AcceptanceRule) -> None:
+def test_a_tree_that_the_target_itself_drew(rule):
     # Everything that is tried first stands; rounding leaves nothing to its alternatives.
     tree = SHAPES["twice two"]
     rows = mx.softmax(mx.random.normal((len(tree) + 1, 50), key=mx.random.key(1)), axis=-1)

@@ -152,17 +152,17 @@ QUICK = [("llama", "4-bit"), ("gemma3_text", "float32")]
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("name", "precision"), mostly_slow(CASES, quick=QUICK))
-def test_each_gets_what_it_would_have_got_alone(name: str, precision: str) -> None:
+def test_each_gets_what_it_would_have_got_alone(name, precision):
     for rows in ROWS:
         assert_shared_as_alone(model_of(name, precision), LENGTHS, rows)
 
 
-def test_there_may_be_many() -> None:
+def test_there_may_be_many():
     model = model_of("gemma3_text")
     assert_shared_as_alone(model, range(3, 60, 7), [1, 2, 3, 4, 5, 4, 3, 2, 1])
 
 
-def test_one_is_enough_and_may_have_any_layers() -> None:
+def test_one_is_enough_and_may_have_any_layers():
     for name in ARCHITECTURES:
         model = model_of(name)
         one, other = reader(model, 5), reader(model, 5)
@@ -170,7 +170,7 @@ def test_one_is_enough_and_may_have_any_layers() -> None:
         assert mx.array_equal(read_together([one], [tokens])[0], other.read(tokens))
 
 
-def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one() -> None:
+def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one():
     model = model_of("llama")
     readers = [reader(model, 5), reader(model, 9)]
     strange = read_together(readers, [mx.array([3, 999]), mx.array([64])])
@@ -183,7 +183,7 @@ def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one() -> None:
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 @settings(max_examples=examples(25))
 @given(data=st.data())
-def test_whoever_reads_whatever_with_whom(name: str, data: st.DataObject) -> None:
+def test_whoever_reads_whatever_with_whom(name, data):
     """Windows move and caches become quantized, each at its own time."""
     quantized = QuantizedCaches(bits=4, group_size=32, start=21)
     model = wide(name)
@@ -214,7 +214,7 @@ def wide(name: str) -> nn.Module:
 # Hidden states
 
 
-def test_each_records_its_own_states() -> None:
+def test_each_records_its_own_states():
     model = model_of("gemma3_text")
     together = [reader(model, length) for length in (5, 12, 33)]
     alone = [reader(model, length) for length in (5, 12, 33)]
@@ -248,9 +248,7 @@ def test_each_records_its_own_states() -> None:
         quick=[(0, None), (3, QuantizedCaches(group_size=32, start=13))],
     ),
 )
-def test_an_error_in_a_pass_leaves_all_as_they_were(
-    layer: int, quantized: QuantizedCaches | None
-) -> None:
+def test_an_error_in_a_pass_leaves_all_as_they_were(layer, quantized):
     model = wide("gemma3_text")
     lengths = (0, 13, 41)
     readers = [reader(model, length, quantized=quantized) for length in lengths]
@@ -259,7 +257,7 @@ def test_an_error_in_a_pass_leaves_all_as_they_were(
     kind = type(failing)
     whole = kind.__call__
 
-    def call(module: nn.Module, inputs: mx.array) -> mx.array:
+    def call(module, inputs):
         if module is failing:
             raise RuntimeError("out of memory")
         return whole(module, inputs)
@@ -276,7 +274,7 @@ def test_an_error_in_a_pass_leaves_all_as_they_were(
         assert_as_fresh(each, TOKENS, decoder(model, quantized=quantized))
 
 
-def test_the_model_is_left_as_it_was() -> None:
+def test_the_model_is_left_as_it_was():
     model = model_of("llama")
     attention = llama.scaled_dot_product_attention
     readers = [reader(model, 5), reader(model, 9)]
@@ -292,7 +290,7 @@ def test_the_model_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("precision", mostly_slow(PRECISIONS, quick=["float32"]))
-def test_what_can_be_shared(precision: str) -> None:
+def test_what_can_be_shared(precision):
     cases = [case for case in CASES if case[1] == precision]
     assert [case for case in cases if not can_share(model_of(*case))] == []
 
@@ -309,11 +307,11 @@ ALONE: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def test_what_cannot() -> None:
+def test_what_cannot():
     assert [kind for kind, make in ALONE.items() if can_share(make())] == []
 
 
-def test_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_on_a_gpu(monkeypatch):
     """There, mlx-lm's own caches give masks of three kinds, and rounding is allowed."""
     monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
     for name in ("llama", "gemma3_text"):
@@ -405,12 +403,12 @@ MUTANTS = (
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("rows", mostly_slow([[1, 1], [3, 3]], quick=[[3, 3]]))
-def test_comparison_notices_mutants(rows: Sequence[int]) -> None:
+def test_comparison_notices_mutants(rows):
     """With as many keys in sight of both: what is exchanged has the same shape."""
     model = model_of("llama")
     assert_shared_as_alone(model, (5, 40), rows)
 
-    def unnoticed(mutant: Callable[[], AbstractContextManager[Any]]) -> bool:
+    def unnoticed(mutant):
         with mutant(), suppress(AssertionError):
             assert_shared_as_alone(model, (5, 40), rows)
             return True
@@ -419,8 +417,8 @@ def test_comparison_notices_mutants(rows: Sequence[int]) -> None:
     assert set(filter(unnoticed, MUTANTS)) == set()
 
 
-def test_the_trial_notices_them_too() -> None:
-    def unnoticed(mutant: Callable[[], AbstractContextManager[Any]]) -> bool:
+def test_the_trial_notices_them_too():
+    def unnoticed(mutant):
         with mutant():
             return can_share(model_of("llama"))
 

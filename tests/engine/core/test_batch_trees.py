@@ -2,7 +2,7 @@
 is accepted of it stays in caches and recordings as if nothing else had been read."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from itertools import product
@@ -98,8 +98,8 @@ QUICK = [("llama", "float32", 0), ("llama", "4-bit", 0), ("gemma3_text", "bfloat
 @settings(max_examples=examples(25))
 @given(tree=random_trees(), length=st.integers(0, 90), block=st.sampled_from(BLOCKS))
 def test_each_token_gets_what_its_path_alone_would(
-    architecture: str, precision: str, wide: int, tree: Tree, length: int, block: int
-) -> None:
+    architecture, precision, wide, tree, length, block
+):
     """Wide models have quantized caches from their 21st token on."""
     model = model_of(architecture, precision, wide=bool(wide))
     quantized = QUANTIZED if wide else None
@@ -111,14 +111,14 @@ def test_each_token_gets_what_its_path_alone_would(
 @pytest.mark.parametrize(
     "length", mostly_slow([376, 383, 390, 505, 640, 763, 767, 890, 1_020], quick=[383])
 )
-def test_sums_over_many_keys(length: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_many_keys(length, at_once, monkeypatch):
     """Beyond 384, a sum rounds by the places of what is summed."""
     monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     assert_as_alone(model_of("llama"), length, UNEVEN, block=128)
 
 
 @pytest.mark.parametrize("at_once", AT_ONCE)
-def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_higher_than_the_window(at_once, monkeypatch):
     monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     tree = Tree((*range(-1, 22), 3, 23, 24))
     for length in (0, 9, 40):
@@ -134,9 +134,7 @@ def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.Monkey
 )
 @settings(max_examples=examples(20))
 @given(tree=random_trees(), length=st.integers(0, 60), block=st.sampled_from(BLOCKS))
-def test_one_masked_attention_comes_close(
-    architecture: str, wide: bool, tree: Tree, length: int, block: int
-) -> None:
+def test_one_masked_attention_comes_close(architecture, wide, tree, length, block):
     """As on a GPU, where kernels round by the number of rows in any case."""
     model, quantized = model_of(architecture, wide=wide), QUANTIZED if wide else None
     whole = reader(model, length, block=block, quantized=quantized)
@@ -154,9 +152,7 @@ def test_one_masked_attention_comes_close(
         product(["llama", "gemma3_text"], [0, 13, 41]), quick=[("llama", 13), ("gemma3_text", 41)]
     ),
 )
-def test_with_the_caches_of_a_gpu(
-    architecture: str, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_the_caches_of_a_gpu(architecture, length, monkeypatch):
     """Full attention has mlx-lm's own there, and a pass may cross the steps of a window."""
     monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
     model, tree = model_of(architecture), Tree((*UNEVEN.parents, *range(9, 22)))
@@ -172,7 +168,7 @@ def test_with_the_caches_of_a_gpu(
     assert apart(whole.read(following), single.read(following)) < 1e-3
 
 
-def test_a_chain_is_read_as_ever() -> None:
+def test_a_chain_is_read_as_ever():
     one, other = reader(model_of("llama"), 9), reader(model_of("llama"), 9)
     tokens = mx.array([3, 4, 5])
     with mock.patch.object(engine.core.batch, "_Layer", side_effect=AssertionError):
@@ -180,7 +176,7 @@ def test_a_chain_is_read_as_ever() -> None:
     assert mx.array_equal(logits, other.read(tokens))
 
 
-def test_trees_beside_chains_and_other_trees() -> None:
+def test_trees_beside_chains_and_other_trees():
     model, trees = model_of("gemma3_text"), [UNEVEN, None, Tree((COMMITTED, 0, 0)), None]
     lengths = (5, 12, 33, 40)
     together = [reader(model, length, block=40) for length in lengths]
@@ -250,25 +246,20 @@ ROUNDS = st.lists(
 @settings(max_examples=examples(20))
 @given(rounds=ROUNDS, length=st.integers(0, 50), block=st.sampled_from(BLOCKS[1:]))
 def test_after_any_tree_and_any_path_caches_are_as_fresh(
-    architecture: str,
-    precision: str,
-    wide: int,
-    rounds: list[tuple[Tree, int, int]],
-    length: int,
-    block: int,
-) -> None:
+    architecture, precision, wide, rounds, length, block
+):
     model = model_of(architecture, precision, wide=bool(wide))
     quantized = QUANTIZED if wide else None
     assert_kept(model, rounds, length=length, quantized=quantized, block=block)
 
 
-def test_recordings_that_have_dropped_what_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recordings_that_have_dropped_what_came_first(monkeypatch):
     monkeypatch.setattr("engine.core.model_parts.RECORDED", 6)
     rounds = [(UNEVEN, 10, 1), (UNEVEN, 4, 2), (UNEVEN, 0, 1), (UNEVEN, 8, 1)]
     assert_kept(model_of("llama"), rounds, length=30, block=128)
 
 
-def test_a_recording_that_begins_behind_the_tree_holds_nothing_of_it() -> None:
+def test_a_recording_that_begins_behind_the_tree_holds_nothing_of_it():
     reads = reader(model_of("llama"), 9, block=128)
     read_tree(reads, UNEVEN)
     states = reads.record((1,))
@@ -280,9 +271,7 @@ def test_a_recording_that_begins_behind_the_tree_holds_nothing_of_it() -> None:
     ("layer", "quantized"),
     mostly_slow(product(range(4), [None, QUANTIZED]), quick=[(0, None), (3, QUANTIZED)]),
 )
-def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(
-    layer: int, quantized: QuantizedCaches | None
-) -> None:
+def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(layer, quantized):
     model = model_of("gemma3_text", wide=True)
     for length in (0, 13, 41):
         reads = reader(model, length, quantized=quantized, block=40)
@@ -290,12 +279,7 @@ def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(
         kind = type(model.layers[layer].mlp)
         whole = kind.__call__
 
-        def call(
-            module: nn.Module,
-            inputs: mx.array,
-            failing: nn.Module = model.layers[layer].mlp,
-            whole: Callable[..., mx.array] = whole,
-        ) -> mx.array:
+        def call(module, inputs, failing=model.layers[layer].mlp, whole=whole):
             if module is failing:
                 raise RuntimeError("out of memory")
             return whole(module, inputs)
@@ -364,15 +348,15 @@ MUTANTS = (nothing_is_moved, no_state_is_moved, *MISREADING)
 
 
 @pytest.mark.parametrize("at_once", AT_ONCE)
-def test_comparison_notices_mutants(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_notices_mutants(at_once, monkeypatch):
     monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
 
-    def compared() -> None:
+    def compared():
         model = model_of("gemma3_text")
         assert_kept(model, [(UNEVEN, 10, 1)], length=20, block=40)
         assert_as_alone(model, 20, UNEVEN, block=40)
 
-    def unnoticed(mutant: Callable[[], AbstractContextManager[Any]]) -> bool:
+    def unnoticed(mutant):
         with mutant(), suppress(AssertionError):
             compared()
             return True
@@ -382,11 +366,11 @@ def test_comparison_notices_mutants(at_once: bool, monkeypatch: pytest.MonkeyPat
     assert set(filter(unnoticed, MUTANTS)) == set()
 
 
-def test_the_close_comparison_notices_them_too() -> None:
+def test_the_close_comparison_notices_them_too():
     """By masked attention, over a tree higher than the window is long."""
     tree = Tree((*range(-1, 22), 3, 23, 24, 25))
 
-    def furthest() -> float:
+    def furthest():
         model = model_of("gemma3_text")
         whole, single = (reader(model, 5, block=40) for _ in range(2))
         whole.device = replace(whole.device, exact_rows=False)
@@ -401,7 +385,7 @@ def test_the_close_comparison_notices_them_too() -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("at_once", [*AT_ONCE, None])
-def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trial_notices_mutants(at_once, monkeypatch):
     """None: as on a GPU."""
     monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     if at_once is None:
@@ -415,7 +399,7 @@ def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.Mon
 
 
 @pytest.mark.cpu
-def test_room_counts_all_rows_of_a_tree() -> None:
+def test_room_counts_all_rows_of_a_tree():
     """Whose steps come by rows, not by depth: the rows are behind each other in the caches."""
     reads = reader(model_of("gemma3_text"), 20, block=16)
     room = reads.timeline.room()

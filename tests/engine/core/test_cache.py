@@ -119,30 +119,28 @@ journeys = settings(
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama", "gemma3_text"]))
 @journeys
 @given(STEPS)
-def test_any_journey_ends_as_a_fresh_replay(
-    architecture: str, steps: list[tuple[str, int]]
-) -> None:
+def test_any_journey_ends_as_a_fresh_replay(architecture, steps):
     walk(model_of(architecture), steps)
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(WIDE, quick=["gemma3_text"]))
 @journeys
 @given(STEPS)
-def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
+def test_any_journey_of_quantized_caches(architecture, steps):
     walk(wide(architecture), steps, QUANTIZED)
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text"]))
 @journeys
 @given(STEPS)
-def test_any_journey_on_a_mac(architecture: str, steps: list[tuple[str, int]]) -> None:
+def test_any_journey_on_a_mac(architecture, steps):
     """Where a pass may cross the steps of a window."""
     with computing_as(GPU):
         walk(model_of(architecture), steps)
 
 
 @pytest.mark.parametrize("length", [15, 30, 40])
-def test_a_round_on_a_mac_drops_nothing_of_a_window(length: int) -> None:
+def test_a_round_on_a_mac_drops_nothing_of_a_window(length):
     """Its passes cross a step one by one, as an early exit's and a drafting model's do."""
     with computing_as(GPU):
         journey = Journey(model_of("gemma3_text"), None)
@@ -164,7 +162,7 @@ def read(reader: Decoder, count: int) -> None:
         pass
 
 
-def test_full_attention_is_cut_anywhere() -> None:
+def test_full_attention_is_cut_anywhere():
     for architecture in CUTTABLE:
         reader = decoder(model_of(architecture))
         read(reader, 30)
@@ -174,9 +172,7 @@ def test_full_attention_is_cut_anywhere() -> None:
 
 
 @pytest.mark.parametrize("architecture", RECURRENT)
-def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
-    architecture: str,
-) -> None:
+def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(architecture):
     reader = decoder(model_of(architecture))
     read(reader, 10)
     reader.timeline.bookmark()
@@ -194,7 +190,7 @@ def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
 
 
 @pytest.mark.cpu
-def test_window_is_cut_as_far_as_it_remembers() -> None:
+def test_window_is_cut_as_far_as_it_remembers():
     reader = decoder(model_of("gemma3_text"))
     read(reader, 50)
     floor = max(layer.floor for layer in reader.timeline.layers if isinstance(layer, AlignedCache))
@@ -206,7 +202,7 @@ def test_window_is_cut_as_far_as_it_remembers() -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
-def test_last_four_bookmarks_are_kept(architecture: str) -> None:
+def test_last_four_bookmarks_are_kept(architecture):
     """With many rounds between, each with a mark of its own."""
     reader = decoder(model_of(architecture))
     for turn in range(1, 7):
@@ -222,7 +218,7 @@ def test_last_four_bookmarks_are_kept(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
-def test_bookmark_outlives_the_rounds(architecture: str) -> None:
+def test_bookmark_outlives_the_rounds(architecture):
     """What makes regenerating an answer cheap: the mark of the prompt's end stays."""
     reader = decoder(model_of(architecture))
     read(reader, 40)
@@ -234,7 +230,7 @@ def test_bookmark_outlives_the_rounds(architecture: str) -> None:
     assert reader.length == 40
 
 
-def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
+def test_marks_cost_no_memory_where_every_layer_can_be_cut():
     reader = decoder(model_of("llama"))
     read(reader, 10)
     reader.timeline.mark()
@@ -244,7 +240,7 @@ def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
 
 
 @pytest.mark.parametrize("keep", ["mark", "bookmark"])
-def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None:
+def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep):
     """Back at the start, since a quantized cache is not cut to before its start, other tokens are
     read: a mark among the old ones must not serve."""
     journey, start = Journey(wide("qwen3_5"), QUANTIZED), QUANTIZED.start
@@ -259,7 +255,7 @@ def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None
     journey.check()
 
 
-def test_rewinding_forward_does_nothing() -> None:
+def test_rewinding_forward_does_nothing():
     reader = decoder(model_of("llama"))
     read(reader, 10)
     reader.rewind(12)
@@ -267,7 +263,7 @@ def test_rewinding_forward_does_nothing() -> None:
 
 
 @pytest.mark.cpu
-def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> None:
+def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently():
     expected: dict[str, list[type[Any]]] = {
         "llama": [AlignedCache] * 4,
         "gemma3_text": [AlignedCache] * 4,
@@ -280,10 +276,10 @@ def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> No
         assert [type(layer) for layer in made.layers] == types
 
 
-def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
+def test_no_row_sees_keys_that_moved_in_its_pass():
     """All rows within `room` have the same first and last key, and one row more would not."""
 
-    def bounds(cache: AlignedCache, position: int) -> tuple[int, int]:
+    def bounds(cache, position):
         return cache.base_for(position), cache._end_for(position + 1)
 
     for window, block, position in product([None, 1, 2, 16], [1, 7, 8], range(80)):
@@ -301,7 +297,7 @@ def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
 
 @pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize("window", [None, 16])
-def test_row_attends_to_exactly_its_window(rows: int, window: int | None) -> None:
+def test_row_attends_to_exactly_its_window(rows, window):
     """Positions are their own keys, so that what a row's mask lets through can be named."""
     cache, position = AlignedCache(window, block=7), 0
     while position < 80:
@@ -321,7 +317,7 @@ def test_row_attends_to_exactly_its_window(rows: int, window: int | None) -> Non
         position += count
 
 
-def test_window_costs_at_most_two_blocks_beyond_it() -> None:
+def test_window_costs_at_most_two_blocks_beyond_it():
     cache = AlignedCache(16, block=8)
     row = mx.ones((1, 1, 1, 4))
     for _ in range(500):
@@ -331,7 +327,7 @@ def test_window_costs_at_most_two_blocks_beyond_it() -> None:
 
 
 @pytest.mark.cpu
-def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
+def test_quantization_starts_at_the_same_token_however_it_is_reached():
     for rows in (1, 4, 30):
         reader = decoder(wide("llama"), quantized=QUANTIZED)
         while reader.length < QUANTIZED.start + 3:
@@ -343,7 +339,7 @@ def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
 
 
 @pytest.mark.cpu
-def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
+def test_quantized_caches_are_never_cut_to_before_their_start():
     reader = decoder(wide("llama"), quantized=QUANTIZED)
     read(reader, QUANTIZED.start + 10)
     reader.rewind(QUANTIZED.start)
@@ -353,12 +349,12 @@ def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
     assert {type(layer) for layer in reader.timeline.layers} == {AlignedCache}
 
 
-def test_borrow_leaves_no_trace_after_an_error() -> None:
+def test_borrow_leaves_no_trace_after_an_error():
     for architecture in ARCHITECTURES:
         journey = Journey(model_of(architecture), None)
         journey.step("read", 13)
 
-        def fail(journey: Journey = journey) -> None:
+        def fail(journey=journey):
             with journey.decoder.timeline.borrow(2) as caches:
                 first_layers(journey.model, 2)(mx.array([[1, 2, 3]]), cache=caches)
                 raise RuntimeError("in the middle")
@@ -374,7 +370,7 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
     ("block", "length"),
     mostly_slow(product([4, 16], [3, 11, 16, 17, 30]), quick=[(4, 17), (16, 11), (16, 30)]),
 )
-def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
+def test_keys_and_values_are_those_that_the_next_token_will_see(block, length):
     """However the caches came to hold them; those of a window of 16 have one place for itself."""
     model, tokens = build("gemma3_text"), mx.arange(40)
     caches = [KVCache() for _ in model.layers]  # which hold everything
@@ -392,7 +388,7 @@ def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, leng
 
 
 @pytest.mark.cpu
-def test_nbytes_counts_the_caches() -> None:
+def test_nbytes_counts_the_caches():
     reader = decoder(model_of("llama"))
     assert reader.timeline.nbytes == 0
     read(reader, 10)

@@ -52,7 +52,7 @@ def prefill(of: Decoder, count: int) -> list[int]:
         product(ARCHITECTURES, [False, True]), quick=[("gemma3_text", False), ("qwen3_5", True)]
     ),
 )
-def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterwards: bool) -> None:
+def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture, afterwards):
     model = build(architecture)
     for layer in range(len(model.layers)):
         for length in (0, 13, 41):
@@ -66,7 +66,7 @@ def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterw
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(RECURRENT, quick=["qwen3_5"]))
-def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
+def test_error_without_a_mark_costs_reading_again(architecture):
     model = build(architecture)
     reader = decoder(model)
     prefill(reader, 13)
@@ -82,7 +82,7 @@ def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
         quick=[("llama", START), ("qwen3_5", START + 5)],
     ),
 )
-def test_error_around_the_start_of_quantization(architecture: str, length: int) -> None:
+def test_error_around_the_start_of_quantization(architecture, length):
     model = build_wide(architecture)
     reader = decoder(model, quantized=QUANTIZED)
     prefill(reader, length)
@@ -92,7 +92,7 @@ def test_error_around_the_start_of_quantization(architecture: str, length: int) 
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
-def test_pieces_do_not_matter(architecture: str) -> None:
+def test_pieces_do_not_matter(architecture):
     """Rows of any pass are, bit for bit, what single steps give."""
     model, count = build(architecture), 40
     single = decoder(model)
@@ -107,7 +107,7 @@ def test_pieces_do_not_matter(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
-def test_prefill_reads_all_but_the_last(architecture: str) -> None:
+def test_prefill_reads_all_but_the_last(architecture):
     reader = decoder(build(architecture))
     lengths = prefill(reader, 60)
     assert lengths == sorted(set(lengths))
@@ -117,13 +117,13 @@ def test_prefill_reads_all_but_the_last(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_prefill_of_next_to_nothing(count: int) -> None:
+def test_prefill_of_next_to_nothing(count):
     reader = decoder(build("llama"))
     assert list(reader.prefill(TOKENS[:count])) == []
     assert reader.length == 0
 
 
-def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
+def test_prefill_goes_in_chunks_that_can_be_cancelled_between():
     reader = Decoder(build("llama"))
     steps = reader.prefill([1] * 1200)
     first = next(steps)
@@ -135,13 +135,11 @@ def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
 
 
 @pytest.mark.cpu
-def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(monkeypatch):
     seconds_per_token, now = 0.04, 0.0
     reader = Decoder(build("llama"))
 
-    def read(tokens: mx.array) -> mx.array:
+    def read(tokens):
         nonlocal now
         now += seconds_per_token * tokens.size
         return Decoder.read(reader, tokens)
@@ -158,7 +156,7 @@ def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(
     assert max(b - a for a, b in pairwise(ends)) == reader.timeline.layers[0].block
 
 
-def test_prefill_stops_where_caches_become_quantized() -> None:
+def test_prefill_stops_where_caches_become_quantized():
     reader = decoder(build_wide("llama"), quantized=QuantizedCaches(group_size=32, start=100))
     lengths = prefill(reader, 150)
     assert 100 in lengths
@@ -166,7 +164,7 @@ def test_prefill_stops_where_caches_become_quantized() -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
-def test_settle_leaves_room_for_what_it_says(architecture: str) -> None:
+def test_settle_leaves_room_for_what_it_says(architecture):
     model = build(architecture)
     for unread in (1, 5, 9, 30):
         reader = decoder(model)
@@ -185,14 +183,14 @@ def test_settle_leaves_room_for_what_it_says(architecture: str) -> None:
         assert_as_fresh(reader, TOKENS, decoder(model))
 
 
-def test_vocabulary_is_what_the_model_gives() -> None:
+def test_vocabulary_is_what_the_model_gives():
     for architecture in ARCHITECTURES:
         reader = decoder(build(architecture, vocabulary=96, layers=2))
         assert reader.vocabulary == 96
         assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
 
 
-def test_two_decoders_of_a_model_do_not_meet() -> None:
+def test_two_decoders_of_a_model_do_not_meet():
     model = build("qwen3_5")
     first, second = decoder(model), decoder(model)
     prefill(first, 20)
@@ -202,7 +200,7 @@ def test_two_decoders_of_a_model_do_not_meet() -> None:
     assert_as_fresh(second, TOKENS, decoder(model))
 
 
-def test_a_copy_asks_the_model_for_nothing() -> None:
+def test_a_copy_asks_the_model_for_nothing():
     """A passing question would wait for it."""
     model = build("llama")
     first = decoder(model)
@@ -214,7 +212,7 @@ def test_a_copy_asks_the_model_for_nothing() -> None:
 @pytest.mark.parametrize(
     "quantized", [None, pytest.param(QUANTIZED, marks=pytest.mark.slow)], ids=["whole", "quantized"]
 )
-def test_what_is_cut_from_a_copy_takes_no_memory(quantized: QuantizedCaches | None) -> None:
+def test_what_is_cut_from_a_copy_takes_no_memory(quantized):
     """A long conversation is kept, and a short one that begins like it is read beside it."""
     model, tokens = build_wide("llama"), TOKENS * 4
     with computing_as(GPU):
@@ -234,8 +232,8 @@ def test_what_is_cut_from_a_copy_takes_no_memory(quantized: QuantizedCaches | No
     ("gpu", "least_weights", "begins"), [(False, 0, True), (False, 10**5, False), (True, 0, False)]
 )
 def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
-    gpu: bool, least_weights: int, begins: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    gpu, least_weights, begins, monkeypatch
+):
     begun = list[int]()
     monkeypatch.setattr("engine.cpu.exponentials._LARGE_LAYER", least_weights)
     monkeypatch.setattr(

@@ -15,7 +15,7 @@ COUNT = 12
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
-def test_where_rows_are_exact_any_difference_is_a_fault(architecture: str) -> None:
+def test_where_rows_are_exact_any_difference_is_a_fault(architecture):
     model = build(architecture, layers=2)
     plain = [*PROMPT, *plainly(model, count=COUNT)]
     reader, at = decoder(model), len(PROMPT) + 5
@@ -30,7 +30,7 @@ def test_where_rows_are_exact_any_difference_is_a_fault(architecture: str) -> No
     assert reader.length <= at
 
 
-def test_what_is_allowed_is_what_rows_round_there() -> None:
+def test_what_is_allowed_is_what_rows_round_there():
     model = build("llama", layers=2)
     plain = [*PROMPT, *plainly(model, count=COUNT)]
     at = len(PROMPT) + 5
@@ -48,7 +48,7 @@ def test_what_is_allowed_is_what_rows_round_there() -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_fork_at_once(exact: bool) -> None:
+def test_a_fork_at_once(exact):
     """Behind a prompt of one token there is no block to be read."""
     model = build("llama", layers=1)
     with computing_as(CPU if exact else GPU):
@@ -57,7 +57,7 @@ def test_a_fork_at_once(exact: bool) -> None:
     assert fork.at == 1
 
 
-def test_rounding_explains_nothing_where_a_pair_is_exact() -> None:
+def test_rounding_explains_nothing_where_a_pair_is_exact():
     model = build("llama", layers=2)
     plain = [*PROMPT, *plainly(model, count=COUNT)]
     reader = decoder(model)

@@ -1,7 +1,7 @@
 """What a grammar allows: against fresh matchers and against the texts themselves, one by one."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import product
@@ -61,17 +61,17 @@ Rows = list[list[bool]]
 
 
 @pytest.fixture(scope="module")
-def wordy(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def wordy(tmp_path_factory):
     return wordy_tokenizer(tmp_path_factory.mktemp("wordy"))
 
 
 @pytest.fixture(scope="module")
-def grammars(wordy: Any) -> Grammars:
+def grammars(wordy):
     return Grammars(wordy, vocabulary=PADDED, ends=frozenset({END}))
 
 
 @pytest.fixture(scope="module")
-def stories() -> Grammars:
+def stories():
     tokenizer = load_tokenizer(STORIES, eos_token_ids=[2])
     return Grammars(tokenizer, vocabulary=512, ends=frozenset({2}))
 
@@ -128,15 +128,7 @@ picks = st.lists(st.integers(0, 10_000), max_size=9)
     junk=st.none() | st.tuples(st.integers(0, 8), st.integers(0, PADDED - 1)),
     looks=st.lists(st.sampled_from(["masks", "allowed", "forced"]), max_size=3),
 )
-def test_rows_depend_on_the_prefix_alone(
-    grammars: Grammars,
-    name: str,
-    after: bool,
-    committed: list[int],
-    drafted: list[int],
-    junk: tuple[int, int] | None,
-    looks: list[str],
-) -> None:
+def test_rows_depend_on_the_prefix_alone(grammars, name, after, committed, drafted, junk, looks):
     assert_rows_depend_on_the_prefix_alone(grammars, name, after, committed, drafted, junk, looks)
 
 
@@ -185,9 +177,7 @@ def assert_rows_depend_on_the_prefix_alone(
 
 
 @given(name=st.sampled_from(["words", "record", "any", "number"]), choices=picks)
-def test_rows_are_those_of_a_fresh_matcher(
-    stories: Grammars, name: str, choices: list[int]
-) -> None:
+def test_rows_are_those_of_a_fresh_matcher(stories, name, choices):
     """SentencePiece's tokens, and llguidance without anything of ours around it."""
     grammar = GRAMMARS[name]
     constraint = stories.constrain(grammar)
@@ -272,9 +262,7 @@ def check_against_texts(grammars: Grammars, text: Sequence[int], after: str) -> 
     ),
     after=st.sampled_from(["", AFTER, "<</t>", ">a>", "é", "aa", "abab"]),
 )
-def test_every_row_of_every_split(
-    grammars: Grammars, choices: list[int], lead: list[bytes], after: str
-) -> None:
+def test_every_row_of_every_split(grammars, choices, lead, after):
     """The end of `after` in a draft, in front of one, and inside of a token."""
     text = [*b"".join(lead)] if after else []
     reach = [token for token in range(SIZE) if after.encode()[-1:] in spelling(token)]
@@ -292,11 +280,11 @@ def test_every_row_of_every_split(
 
 
 @pytest.mark.slow
-def test_every_spelling_of_a_text(grammars: Grammars) -> None:
+def test_every_spelling_of_a_text(grammars):
     """Many of all ways to write it with the tokens that there are."""
     for text in ("x</t>ab!", "</</t>abc</t>a>>", "\n</t>ab</t>a>", "é<t></t>ab>>"):
 
-        def spelled(rest: bytes) -> Iterator[list[int]]:
+        def spelled(rest):
             if not rest:
                 yield []
             for token in range(END):
@@ -311,14 +299,14 @@ def test_every_spelling_of_a_text(grammars: Grammars) -> None:
             check_against_texts(grammars, way, AFTER)
 
 
-def test_free_text_may_be_anything_but_an_end(grammars: Grammars) -> None:
+def test_free_text_may_be_anything_but_an_end(grammars):
     constraint = grammars.constrain(Grammar("regex", "12", after=AFTER))
     assert constraint.forced(9) == []
     wrong = {END, *map(spelled_as, [b"</t>a", b"</t>ab", b"b</t>ab"])}
     assert ids(rows(constraint)[0]) == [n for n in range(PADDED) if n not in wrong]
 
 
-def test_special_tokens_count_by_their_names(grammars: Grammars) -> None:
+def test_special_tokens_count_by_their_names(grammars):
     constraint = grammars.constrain(Grammar("regex", "ab", after="<call>"))
     constraint.commit([*b"x", CALL])
     assert constraint.forced(9) == [spelled_as(b"ab"), END]
@@ -335,9 +323,7 @@ def spelled_as(text: bytes) -> int:
 
 
 @given(name=st.sampled_from(list(GRAMMARS)), choices=picks, most=st.integers(0, 6))
-def test_forced_tokens_are_the_only_ones(
-    grammars: Grammars, name: str, choices: list[int], most: int
-) -> None:
+def test_forced_tokens_are_the_only_ones(grammars, name, choices, most):
     constraint = grammars.constrain(GRAMMARS[name])
     text = some_text(constraint, choices, ends=frozenset({END}))
     constraint.commit([token for token in text if token != END])
@@ -352,7 +338,7 @@ def test_forced_tokens_are_the_only_ones(
         assert len(ids(found[-1])) > 1
 
 
-def test_forced_tokens_are_the_tokenizers_own(grammars: Grammars, wordy: Any) -> None:
+def test_forced_tokens_are_the_tokenizers_own(grammars, wordy):
     constraint = grammars.constrain(Grammar("json schema", '{"const": {"name": [12, true]}}'))
     assert constraint.forced(99) == [*wordy.encode('{"name": [12, true]}'), END]
 
@@ -360,7 +346,7 @@ def test_forced_tokens_are_the_tokenizers_own(grammars: Grammars, wordy: Any) ->
 # --- Ends
 
 
-def test_the_end_is_allowed_where_the_grammar_is_complete(grammars: Grammars) -> None:
+def test_the_end_is_allowed_where_the_grammar_is_complete(grammars):
     constraint = grammars.constrain(Grammar("regex", "a(12)?"))
     found = rows(constraint, [*b"a12", END, 4])
     assert [row[END] for row in found] == [False, True, False, True, True, True]
@@ -373,7 +359,7 @@ def test_the_end_is_allowed_where_the_grammar_is_complete(grammars: Grammars) ->
     assert constraint.forced(3) == [END]  # it is never taken for a part of the text
 
 
-def test_where_several_tokens_end_a_text_none_is_forced(wordy: Any) -> None:
+def test_where_several_tokens_end_a_text_none_is_forced(wordy):
     both = Grammars(wordy, vocabulary=SIZE, ends=frozenset({END, TURN_END}))
     constraint = both.constrain(Grammar("regex", "12"))
     assert constraint.forced(9) == [spelled_as(b"12")]
@@ -381,13 +367,13 @@ def test_where_several_tokens_end_a_text_none_is_forced(wordy: Any) -> None:
     assert ids(rows(constraint)[0]) == [END, TURN_END]
 
 
-def test_a_model_without_an_end_has_no_grammar(wordy: Any) -> None:
+def test_a_model_without_an_end_has_no_grammar(wordy):
     for ends in (frozenset[int](), frozenset({SIZE + 70})):
         with pytest.raises(Problem):
             Grammars(wordy, vocabulary=SIZE, ends=ends).constrain(GRAMMARS["words"])
 
 
-def test_names_of_special_tokens_may_stand_in_a_text(grammars: Grammars) -> None:
+def test_names_of_special_tokens_may_stand_in_a_text(grammars):
     """And are written as text, letter by letter: that of the end does not end it."""
     for name, kind in product(["<eos>", "<call>", "<s>", "a<eos>b"], KINDS):
         text = json.dumps(name) if kind == "json schema" else name
@@ -406,14 +392,14 @@ def test_names_of_special_tokens_may_stand_in_a_text(grammars: Grammars) -> None
 # --- Vocabularies
 
 
-def test_ids_without_a_token_are_never_allowed(grammars: Grammars) -> None:
+def test_ids_without_a_token_are_never_allowed(grammars):
     for name in ("any", "free at its end"):
         constraint = grammars.constrain(GRAMMARS[name])
         for row in rows(constraint, [*b"ab"]):
             assert not any(row[SIZE:]) or all(row)
 
 
-def test_fewer_logits_than_tokens(wordy: Any) -> None:
+def test_fewer_logits_than_tokens(wordy):
     """Tokens that the model cannot write are not there."""
     few = Grammars(wordy, vocabulary=END + 1, ends=frozenset({END, STRUCK}))
     constraint = few.constrain(Grammar("regex", "a+"))
@@ -431,7 +417,7 @@ def written(constraint: Constraint) -> str:
     return b"".join(map(spelling, constraint.forced(99))).decode()
 
 
-def test_special_tokens_are_named_in_a_lark_grammar(grammars: Grammars) -> None:
+def test_special_tokens_are_named_in_a_lark_grammar(grammars):
     source = """
         start: <call> name <[ARGS]> "<call>[ARGS]" // <call>
         name: /<s>\\// # <[ARGS]>
@@ -447,7 +433,7 @@ def test_special_tokens_are_named_in_a_lark_grammar(grammars: Grammars) -> None:
     ]
 
 
-def test_a_token_named_in_angle_brackets_is_no_text(grammars: Grammars) -> None:
+def test_a_token_named_in_angle_brackets_is_no_text(grammars):
     """Even where it is not marked as special: a grammar has to name it."""
     text = grammars.constrain(Grammar("lark", 'start: head "12"\nhead[lazy]: /(.|\n)*/ "<tool>"'))
     assert TOOL not in ids(rows(text)[0])
@@ -459,12 +445,12 @@ def test_a_token_named_in_angle_brackets_is_no_text(grammars: Grammars) -> None:
         assert behind.forced(9) == [spelled_as(b"12"), END]
 
 
-def test_a_lark_grammar_may_name_its_end(grammars: Grammars) -> None:
+def test_a_lark_grammar_may_name_its_end(grammars):
     constraint = grammars.constrain(Grammar("lark", 'start: "12" <eos>'))
     assert constraint.forced(9) == [spelled_as(b"12"), END]
 
 
-def test_json_is_written_alike_everywhere(grammars: Grammars) -> None:
+def test_json_is_written_alike_everywhere(grammars):
     record = {"name": [1, {"name": None}], "}": "<call>"}
     schema = json.dumps({"const": record, "x-guidance": {"whitespace_flexible": True}})
     alone = grammars.constrain(Grammar("json schema", schema))
@@ -491,7 +477,7 @@ TOO_MUCH: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_a_schema_asks_too_much_is_named(grammars: Grammars) -> None:
+def test_what_a_schema_asks_too_much_is_named(grammars):
     guidance = {"x-guidance": {"lenient": True, "coerce_one_of": True}}
     for (keyword, schema), more in product(TOO_MUCH.items(), [{}, guidance]):
         lenient = schema | more
@@ -506,7 +492,7 @@ def test_what_a_schema_asks_too_much_is_named(grammars: Grammars) -> None:
                 grammars.constrain(Grammar("lark", f"start: %json {json.dumps(source)}"))
 
 
-def test_a_format_that_nobody_knows_is_a_note(grammars: Grammars) -> None:
+def test_a_format_that_nobody_knows_is_a_note(grammars):
     for noted in ({"format": "path", "maxLength": 3}, {"propertyNames": True, "maxLength": 3}):
         plain = {"type": "string", "maxLength": 3}
         for kind, form in (("json schema", "{}"), ("lark", "start: %json {}")):
@@ -517,16 +503,16 @@ def test_a_format_that_nobody_knows_is_a_note(grammars: Grammars) -> None:
             assert found.allowed([]) == wanted.allowed([])
 
 
-def test_nothing_is_fetched(grammars: Grammars) -> None:
+def test_nothing_is_fetched(grammars):
     asked: list[str] = []
 
     class Asked(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             asked.append(self.path)
             self.send_response(404)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format, *args):
             pass
 
     with serving_on_loopback(Asked) as address:
@@ -567,8 +553,8 @@ UNREADABLE: list[tuple[GrammarKind, str]] = [
 ]
 
 
-def test_what_cannot_be_read_is_refused(grammars: Grammars) -> None:
-    def refusal(kind: GrammarKind, source: str) -> bytes:
+def test_what_cannot_be_read_is_refused(grammars):
+    def refusal(kind, source):
         try:
             grammars.constrain(Grammar(kind, source))
         except Problem as problem:
@@ -580,14 +566,12 @@ def test_what_cannot_be_read_is_refused(grammars: Grammars) -> None:
 
 
 @given(source=st.text(max_size=40), kind=st.sampled_from(["json schema", "regex", "lark"]))
-def test_any_source_is_followed_or_refused(
-    grammars: Grammars, source: str, kind: GrammarKind
-) -> None:
+def test_any_source_is_followed_or_refused(grammars, source, kind):
     with suppress(Problem):
         rows(grammars.constrain(Grammar(kind, source)), [*b"ab"])
 
 
-def test_half_a_character_in_after_is_refused(grammars: Grammars) -> None:
+def test_half_a_character_in_after_is_refused(grammars):
     with pytest.raises(Problem):
         grammars.constrain(Grammar("regex", "a", after="\ud800"))
 
@@ -595,11 +579,11 @@ def test_half_a_character_in_after_is_refused(grammars: Grammars) -> None:
 # --- Fails closed
 
 
-def test_what_becomes_too_complex_ends_the_answer(grammars: Grammars) -> None:
+def test_what_becomes_too_complex_ends_the_answer(grammars):
     """llguidance itself would allow the end from there on."""
     constraint = grammars.constrain(Grammar("regex", "((a{1000}){1000}){1000}"))
 
-    def write() -> None:
+    def write():
         for _ in range(9):
             constraint.commit(ids(rows(constraint)[0])[:1])
 
@@ -615,7 +599,7 @@ def test_what_becomes_too_complex_ends_the_answer(grammars: Grammars) -> None:
             again()
 
 
-def test_what_is_not_allowed_is_not_committed(grammars: Grammars) -> None:
+def test_what_is_not_allowed_is_not_committed(grammars):
     constraint = grammars.constrain(Grammar("regex", "ab*"))
     for wrong in ([ord("b")], [*b"ax"], [END], [CALL], [PADDED - 1], [PADDED + 99]):
         with pytest.raises(ValueError, match="not allowed"):
@@ -623,7 +607,7 @@ def test_what_is_not_allowed_is_not_committed(grammars: Grammars) -> None:
     constraint.commit([*b"ab", END])
 
 
-def test_where_no_token_can_go_on_the_answer_ends(wordy: Any) -> None:
+def test_where_no_token_can_go_on_the_answer_ends(wordy):
     """The letters that are wanted next are none that the model can write."""
     few = Grammars(wordy, vocabulary=100, ends=frozenset({7}))
     constraint = few.constrain(Grammar("regex", "[abz]y?z"))
@@ -674,10 +658,10 @@ MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+def test_mutants_are_seen(grammars, monkeypatch, mutant):
     name, wrong = MUTANTS[mutant]
 
-    def check() -> None:
+    def check():
         check_against_texts(grammars, [*b"x</t>ab!", END], AFTER)
         assert_rows_depend_on_the_prefix_alone(
             grammars, "words", False, [0, 1], [0, 1, 2], (1, 5), ["allowed"]

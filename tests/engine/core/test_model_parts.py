@@ -63,7 +63,7 @@ QUICK = ["llama", "gemma3_text, 4-bit", "qwen3_5", "lfm2", "mamba", "llama, tied
 
 
 @pytest.fixture(params=mostly_slow(KINDS, quick=QUICK))
-def model(request: pytest.FixtureRequest) -> nn.Module:
+def model(request):
     return made(request.param)
 
 
@@ -72,13 +72,13 @@ def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
     return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
 
 
-def test_the_trunk_holds_the_layers(model: nn.Module) -> None:
+def test_the_trunk_holds_the_layers(model):
     layers = trunk(model)["layers"]
     assert len(layers) == len(model.layers)
     assert all(ours is theirs for ours, theirs in zip(layers, model.layers, strict=True))
 
 
-def test_the_embedding_is_what_the_model_reads(model: nn.Module) -> None:
+def test_the_embedding_is_what_the_model_reads(model):
     table = embedding(model)
     before = table(BATCH)
     assert before.shape[:2] == BATCH.shape
@@ -86,7 +86,7 @@ def test_the_embedding_is_what_the_model_reads(model: nn.Module) -> None:
     seen: list[mx.array] = []
 
     class Watched(type(table)):  # type: ignore[misc]
-        def __call__(self, tokens: mx.array) -> mx.array:
+        def __call__(self, tokens):
             seen.append(tokens)
             return super().__call__(tokens)
 
@@ -96,7 +96,7 @@ def test_the_embedding_is_what_the_model_reads(model: nn.Module) -> None:
     assert mx.array_equal(seen[0], BATCH)
 
 
-def test_output_rows_give_their_tokens_logits(model: nn.Module) -> None:
+def test_output_rows_give_their_tokens_logits(model):
     rows = output_rows(model, ROWS)
     assert rows.shape == (ROWS.size, embedding(model)(ROWS).shape[-1])
     assert mx.issubdtype(rows.dtype, mx.floating)
@@ -105,7 +105,7 @@ def test_output_rows_give_their_tokens_logits(model: nn.Module) -> None:
     assert mx.allclose(last_state(model, BATCH) @ rows.T, logits, atol=1e-3)
 
 
-def test_the_final_norm_is_the_one_before_the_output(model: nn.Module, request: Any) -> None:
+def test_the_final_norm_is_the_one_before_the_output(model, request):
     weight, before = final_norm(model).weight, last_state(model, BATCH)
     added = 1 if "gemma" in request.node.callspec.id else 0  # to what it multiplies by
     weight[:] = 3 * (weight + added) - added
@@ -122,7 +122,7 @@ class Odd(nn.Module):
             self.model[name] = part
 
 
-def test_parts_that_nobody_knows() -> None:
+def test_parts_that_nobody_knows():
     with pytest.raises(Problem, match="layers are not in one list"):
         trunk(Odd(stages=[nn.Identity()]))
     with pytest.raises(Problem, match="embedding was not found"):
@@ -142,7 +142,7 @@ def straight(model: nn.Module, tokens: list[int]) -> mx.array:
 @pytest.mark.parametrize(
     "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
 )
-def test_a_tap_changes_nothing(architecture: str) -> None:
+def test_a_tap_changes_nothing(architecture):
     model = build(architecture)
     kinds = [type(module) for module in (trunk(model), *model.layers)]
     expected = model(mx.array([TOKENS]))
@@ -157,7 +157,7 @@ def test_a_tap_changes_nothing(architecture: str) -> None:
     assert {hook.seen[tap].shape[:2] for tap in taps} == {(1, len(TOKENS))}
 
 
-def test_the_states_are_the_layers_own() -> None:
+def test_the_states_are_the_layers_own():
     model = build("llama")
     states = straight(model, TOKENS)
     hidden = model.model.embed_tokens(mx.array([TOKENS]))
@@ -165,7 +165,7 @@ def test_the_states_are_the_layers_own() -> None:
     assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
 
 
-def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model: nn.Module) -> None:
+def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model):
     hook = TapHook(model, (0, 1, "norm"))
     with hook.open():
         logits = model(BATCH)
@@ -176,7 +176,7 @@ def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model: nn.Mod
     assert mx.allclose(output_layer(model)(hook.seen["norm"]), logits, atol=1e-5)
 
 
-def test_some_logits_are_those_of_all(model: nn.Module) -> None:
+def test_some_logits_are_those_of_all(model):
     names = list(dict(model.named_modules()))
     state = last_state(model, BATCH)[None]
     some = output_layer(model, ROWS)(state)
@@ -185,7 +185,7 @@ def test_some_logits_are_those_of_all(model: nn.Module) -> None:
     assert list(dict(model.named_modules())) == names
 
 
-def test_soft_caps_and_multipliers_are_the_targets_own() -> None:
+def test_soft_caps_and_multipliers_are_the_targets_own():
     model = gemma2()
     state = last_state(model, BATCH)[None]
     assert float(mx.max(mx.abs(output_layer(model)(40 * state)))) <= 3.0
@@ -212,28 +212,28 @@ def gemma2() -> nn.Module:
     return Model(arguments)
 
 
-def test_the_embedding_of_padding_may_be_zero() -> None:
+def test_the_embedding_of_padding_may_be_zero():
     model = build("gemma3_text")
     embed = embedding(model)
     embed.weight = mx.where(mx.arange(64)[:, None] > 0, embed.weight, 0.0)
     assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
 
 
-def test_embeddings_that_are_more_than_scaled() -> None:
+def test_embeddings_that_are_more_than_scaled():
     class Odder(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.embed_tokens = nn.Embedding(8, 4)
             self.layers = [nn.Identity()]
 
-        def __call__(self, tokens: mx.array) -> mx.array:
+        def __call__(self, tokens):
             return self.layers[0](self.embed_tokens(tokens) + mx.arange(4))
 
     with pytest.raises(Problem):
         embedding_scale(Odder())
 
 
-def test_a_tap_closes_after_a_failure() -> None:
+def test_a_tap_closes_after_a_failure():
     model = build("llama")
     kinds = [type(layer) for layer in model.layers]
     hook = TapHook(model, (0, 1, "norm"))
@@ -245,7 +245,7 @@ def test_a_tap_closes_after_a_failure() -> None:
 @pytest.mark.parametrize(
     "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
 )
-def test_a_decoder_records_what_it_reads(architecture: str) -> None:
+def test_a_decoder_records_what_it_reads(architecture):
     model = build(architecture)
     decoder = Decoder(model)
     states = decoder.record(LAYERS)
@@ -256,7 +256,7 @@ def test_a_decoder_records_what_it_reads(architecture: str) -> None:
     assert mx.array_equal(states.between(4, 8), states.between(0, len(TOKENS))[4:8])
 
 
-def test_what_is_taken_back_is_forgotten_and_recorded_anew() -> None:
+def test_what_is_taken_back_is_forgotten_and_recorded_anew():
     model = build("llama")
     decoder = Decoder(model)
     states = decoder.record(LAYERS)
@@ -267,7 +267,7 @@ def test_what_is_taken_back_is_forgotten_and_recorded_anew() -> None:
     assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
 
 
-def test_recurrent_layers_keep_the_accepted_part_of_a_round() -> None:
+def test_recurrent_layers_keep_the_accepted_part_of_a_round():
     model = build("mamba")
     decoder = Decoder(model)
     states = decoder.record(LAYERS)
@@ -279,9 +279,7 @@ def test_recurrent_layers_keep_the_accepted_part_of_a_round() -> None:
     assert mx.allclose(states.between(0, 6), straight(model, TOKENS[:6]), atol=1e-4)
 
 
-def test_recording_may_begin_late_and_holds_a_bounded_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_recording_may_begin_late_and_holds_a_bounded_number(monkeypatch):
     monkeypatch.setattr(engine.core.model_parts, "RECORDED", 16)
     decoder = Decoder(build("llama"))
     decoder.read(mx.array(TOKENS))
@@ -295,7 +293,7 @@ def test_recording_may_begin_late_and_holds_a_bounded_number(
     assert states.first == states.end == decoder.length
 
 
-def test_a_recording_lasts_as_long_as_somebody_holds_it() -> None:
+def test_a_recording_lasts_as_long_as_somebody_holds_it():
     decoder = Decoder(build("llama"))
     states = decoder.record(LAYERS)
     decoder.read(mx.array(TOKENS))
@@ -313,14 +311,14 @@ def test_a_recording_lasts_as_long_as_somebody_holds_it() -> None:
     assert other.end == len(TOKENS) + 2
 
 
-def test_layers_that_are_not_there() -> None:
+def test_layers_that_are_not_there():
     decoder = Decoder(build("llama"))
     for layers in ((), (5,), (1, 5), (-1,)):
         with pytest.raises(Problem, match="of a target that has 4"):
             decoder.record(layers)
 
 
-def test_a_gap_begins_anew() -> None:
+def test_a_gap_begins_anew():
     model = build("llama")
     recorder = StateRecorder(model)
     states: HiddenStates = recorder.record(LAYERS, length=0)
@@ -331,7 +329,7 @@ def test_a_gap_begins_anew() -> None:
     assert (states.first, states.end) == (7, 9)
 
 
-def test_any_part_can_be_had_however_it_was_read() -> None:
+def test_any_part_can_be_had_however_it_was_read():
     model = build("llama")
     decoder = Decoder(model)
     states = decoder.record(LAYERS)
@@ -347,7 +345,7 @@ def test_any_part_can_be_had_however_it_was_read() -> None:
     "architecture",
     mostly_slow([name for name in ARCHITECTURES if name != "mamba"], quick=["llama", "qwen3_5"]),
 )
-def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> None:
+def test_a_new_layer_is_as_the_last_one_with_attention(architecture):
     model = build(architecture)
     last = [layer for layer in model.layers if "self_attn" in layer][-1]
     made = new_layer(model)
@@ -357,7 +355,7 @@ def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> Non
     assert not mx.array_equal(made.self_attn.q_proj.weight, last.self_attn.q_proj.weight)
 
 
-def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here() -> None:
+def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here():
     model = build("qwen3_5")  # layers 1 and 3 have attention
     inner = trunk(model)
     inner.layers = inner.layers[1:]
@@ -369,7 +367,7 @@ def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here() -> None:
     assert "self_attn" in made
 
 
-def test_a_model_without_attention_has_no_layer_to_make() -> None:
+def test_a_model_without_attention_has_no_layer_to_make():
     with pytest.raises(Problem, match="cannot be built"):
         new_layer(build("mamba"))
 
@@ -377,7 +375,7 @@ def test_a_model_without_attention_has_no_layer_to_make() -> None:
 # --- Functions that layers call by name
 
 
-def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch):
     monkeypatch.setattr(llama, "swiglu", lambda gate, x: gate + x)
     mlp, row = build("llama").layers[0].mlp, mx.ones((1, 1, 64))
     model = SimpleNamespace(layers=[{"mlp": mlp}])
@@ -390,14 +388,14 @@ def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch: pytest.M
     assert mx.array_equal(mlp(row), before)
 
 
-def test_layers_of_a_module_that_is_not_imported_are_left_alone() -> None:
+def test_layers_of_a_module_that_is_not_imported_are_left_alone():
     part = type("Part", (), {"__module__": "loaded.from.a.file"})()
     made: list[Any] = []
     with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
         assert not made
 
 
-def test_states_that_are_moved_to_the_first_held_position_stay() -> None:
+def test_states_that_are_moved_to_the_first_held_position_stay():
     """As those of a drafter's first round are, where it came when a text had begun."""
     states, rows = HiddenStates((1,), length=20), mx.arange(15.0).reshape(1, 5, 3)
     states.append(20, [rows])
@@ -408,7 +406,7 @@ def test_states_that_are_moved_to_the_first_held_position_stay() -> None:
     assert states.first == states.end == 19
 
 
-def test_what_was_recorded_row_by_row_is_joined_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_recorded_row_by_row_is_joined_in_blocks(monkeypatch):
     """As much is read while a drafter is parked. A copy of each row would be a kernel for each."""
     states, rows = HiddenStates((1,)), mx.random.normal((1, 700, 3))
     for position in range(700):

@@ -148,18 +148,14 @@ def walk(model: nn.Module, steps: Sequence[tuple[str, int]], *, slack: float = 0
 @pytest.mark.parametrize("architecture", mostly_slow(EXACT, quick=["qwen3_5"]))
 @journeys
 @given(STEPS)
-def test_any_journey_of_rounds_is_its_rows_one_by_one(
-    architecture: str, steps: list[tuple[str, int]]
-) -> None:
+def test_any_journey_of_rounds_is_its_rows_one_by_one(architecture, steps):
     walk(model_of(architecture), steps)
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ROUNDED, quick=["kimi_linear"]))
 @journeys
 @given(STEPS)
-def test_latent_attention_rounds_and_nothing_else_differs(
-    architecture: str, steps: list[tuple[str, int]]
-) -> None:
+def test_latent_attention_rounds_and_nothing_else_differs(architecture, steps):
     """Logits have a standard deviation of 3; single precision has seven digits."""
     walk(model_of(architecture), steps, slack=5e-5)
 
@@ -171,7 +167,7 @@ def test_latent_attention_rounds_and_nothing_else_differs(
         quick=[("qwen3_5", mx.bfloat16), ("lfm2", mx.float16)],
     ),
 )
-def test_half_precision_is_its_rows_one_by_one_too(architecture: str, dtype: mx.Dtype) -> None:
+def test_half_precision_is_its_rows_one_by_one_too(architecture, dtype):
     steps = [("round", 8), ("rewind", 5), ("round", 6), ("pass", 3), ("rewind", 1), ("rewind", 4)]
     walk(model_of(architecture, dtype), steps)
 
@@ -179,7 +175,7 @@ def test_half_precision_is_its_rows_one_by_one_too(architecture: str, dtype: mx.
 # What is kept, and what is not
 
 
-def test_every_recurrent_architecture_of_mlx_lm_is_known() -> None:
+def test_every_recurrent_architecture_of_mlx_lm_is_known():
     """Those that `ArraysCache` is made in. A new one belongs in `TAPED` or in `NOT_TAPED`."""
     (folder,) = mlx_lm.models.__path__
     makers = {file.stem for file in Path(folder).glob("*.py") if "ArraysCache(" in file.read_text()}
@@ -188,7 +184,7 @@ def test_every_recurrent_architecture_of_mlx_lm_is_known() -> None:
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(NOT_TAPED, quick=list(NOT_TAPED)[:1]))
-def test_others_take_the_whole_round_back(architecture: str) -> None:
+def test_others_take_the_whole_round_back(architecture):
     journey = Rounds(model_of(architecture), slack=5e-5)
     journey.step("round", 5)
     journey.step("round", 4)
@@ -197,13 +193,13 @@ def test_others_take_the_whole_round_back(architecture: str) -> None:
     journey.check()
 
 
-def test_pass_that_cannot_be_explained_is_taken_back_whole() -> None:
+def test_pass_that_cannot_be_explained_is_taken_back_whole():
     """A state that something else than a recurrence made."""
     journey = Rounds(model_of("qwen3_5"))
     journey.step("round", 5)
     whole = qwen3_5.GatedDeltaNet.__call__
 
-    def call(self: nn.Module, inputs: mx.array, mask: Any, cache: Any) -> mx.array:
+    def call(self, inputs, mask, cache):
         output = whole(self, inputs, mask, cache)
         cache[1] = cache[1] + 0
         return output
@@ -216,7 +212,7 @@ def test_pass_that_cannot_be_explained_is_taken_back_whole() -> None:
     journey.check()
 
 
-def test_models_call_their_own_recurrences_again_after_a_pass() -> None:
+def test_models_call_their_own_recurrences_again_after_a_pass():
     reader = decoder(model_of("qwen3_5"))
     convolution = nn.Conv1d.__call__
     reader.timeline.mark()
@@ -230,9 +226,7 @@ def test_models_call_their_own_recurrences_again_after_a_pass() -> None:
     ("architecture", "afterwards"),
     mostly_slow(product(SOME, [False, True]), quick=[("qwen3_5", True), ("nemotron_h", False)]),
 )
-def test_error_in_the_second_pass_of_a_round_leaves_the_first(
-    architecture: str, afterwards: bool
-) -> None:
+def test_error_in_the_second_pass_of_a_round_leaves_the_first(architecture, afterwards):
     for layer in range(len(model_of(architecture).layers)):
         journey = Rounds(model_of(architecture))
         journey.step("round", 5)
@@ -243,10 +237,10 @@ def test_error_in_the_second_pass_of_a_round_leaves_the_first(
         journey.step("rewind", 1)
 
 
-def test_tape_is_of_one_round_and_short() -> None:
+def test_tape_is_of_one_round_and_short():
     reader = decoder(model_of("qwen3_5"), block=256)
 
-    def held() -> int:
+    def held():
         assert reader.timeline._round is not None
         return reader.timeline._round.tape.rows
 
@@ -265,7 +259,7 @@ def test_tape_is_of_one_round_and_short() -> None:
     assert held() == 0
 
 
-def test_the_longest_draft_is_taken_back_without_reading_again() -> None:
+def test_the_longest_draft_is_taken_back_without_reading_again():
     reader = decoder(model_of("qwen3_5"), block=256)
     prefill(reader, 20)
     reader.timeline.mark()
@@ -275,7 +269,7 @@ def test_the_longest_draft_is_taken_back_without_reading_again() -> None:
     assert (reader.length, reader.timeline._round.tape.rows) == (23, 3)
 
 
-def test_full_attention_keeps_nothing() -> None:
+def test_full_attention_keeps_nothing():
     reader = decoder(build("llama"))
     reader.timeline.mark()
     assert reader.timeline.tape is None
@@ -325,7 +319,7 @@ def rows_of(model: nn.Module, length: int, sampling: Sampling) -> tuple[Run, int
         product(["qwen3_5", "lfm2"], [GREEDY, WARM]), quick=[("qwen3_5", WARM), ("lfm2", GREEDY)]
     ),
 )
-def test_no_accepted_token_is_read_again(architecture: str, sampling: Sampling) -> None:
+def test_no_accepted_token_is_read_again(architecture, sampling):
     model = model_of(architecture)
     for length in (3, 8):
         with mock.patch.object(Tape, "MOST_ROWS", 0):
@@ -344,7 +338,7 @@ def test_no_accepted_token_is_read_again(architecture: str, sampling: Sampling) 
     "architecture",
     mostly_slow([a for a in EXACT if a not in OURS], quick=["nemotron_h"]),
 )
-def test_greedy_text_is_the_same_with_drafts(architecture: str) -> None:
+def test_greedy_text_is_the_same_with_drafts(architecture):
     """Of architectures that the matrix in test_lossless.py has not."""
     model = model_of(architecture)
     expected = greedy(model, 24).tokens
@@ -364,9 +358,7 @@ def test_greedy_text_is_the_same_with_drafts(architecture: str) -> None:
     ),
     indirect=["beside_host"],
 )
-def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(
-    architecture: str, beside_host: bool
-) -> None:
+def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(architecture, beside_host):
     """Once the draft is there, the target may read it already."""
     model = model_of(architecture)
     expected = greedy(model, 20).tokens
@@ -438,19 +430,19 @@ MUTANTS: tuple[Broken, ...] = (a_row_late, a_row_early, convolution_a_row_early,
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(SOME, quick=["qwen3_5"]))
-def test_text_betrays_wrong_states(architecture: str) -> None:
+def test_text_betrays_wrong_states(architecture):
     model = model_of(architecture)
     expected = greedy(model, 24).tokens
     text = [*PROMPT, *expected]
 
-    def betrayed() -> bool:
+    def betrayed():
         for length in (3, 5, 8):
             known = Known(text, wrong=now_and_then(length))
             if greedy(model, 24, known=known, length=length).tokens != expected:
                 return True
         return False
 
-    def unnoticed(mutant: Broken) -> bool:
+    def unnoticed(mutant):
         with mutant():
             return not betrayed()
 
@@ -458,10 +450,10 @@ def test_text_betrays_wrong_states(architecture: str) -> None:
     assert set(filter(unnoticed, MUTANTS)) == set()
 
 
-def test_journey_betrays_wrong_states() -> None:
+def test_journey_betrays_wrong_states():
     steps = [("mark", 0), ("read", 6), ("rewind", 3), ("read", 4), ("rewind", 2)]
 
-    def unnoticed(mutant: Broken) -> bool:
+    def unnoticed(mutant):
         with mutant(), suppress(AssertionError):
             test_cache.walk(model_of("qwen3_5"), steps)
             return True

@@ -118,7 +118,7 @@ def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64
     return result
 
 
-def test_distribution_is_mlx_lms() -> None:
+def test_distribution_is_mlx_lms():
     for sampling in FILTERS:
         scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
 
@@ -130,7 +130,7 @@ def test_distribution_is_mlx_lms() -> None:
         )
 
 
-def test_distribution_by_definition() -> None:
+def test_distribution_by_definition():
     for sampling in FILTERS:
         scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
 
@@ -142,9 +142,7 @@ def test_distribution_by_definition() -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 63))
-def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
-    sizes: list[int], share: int
-) -> None:
+def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(sizes, share):
     mass = [2.0**-size / 64 for size in sizes]
     row = np.array([*mass, 1.0 - sum(mass)])
     sampling = Sampling(temperature=1.0, top_p=share / 64)
@@ -158,7 +156,7 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
     assert all(len(set(kept[row == each])) == 1 for each in row)
 
 
-def test_nothing_but_what_the_filters_leave_is_chosen() -> None:
+def test_nothing_but_what_the_filters_leave_is_chosen():
     for sampling in FILTERS:
         row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
         p = distribution(row, sampling)
@@ -174,7 +172,7 @@ def test_nothing_but_what_the_filters_leave_is_chosen() -> None:
             assert counts[expected == 0].sum() == 0, sampling
 
 
-def test_tokens_that_are_impossible_stay_so() -> None:
+def test_tokens_that_are_impossible_stay_so():
     for sampling in FILTERS:
         # A drafter with a smaller vocabulary has such.
         row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
@@ -185,7 +183,7 @@ def test_tokens_that_are_impossible_stay_so() -> None:
         assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_filters_are_about_the_candidates_of_a_large_vocabulary() -> None:
+def test_filters_are_about_the_candidates_of_a_large_vocabulary():
     for sampling, vocabulary in product(FILTERS, [2 * CANDIDATES, 12 * CANDIDATES + 5]):
         scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(10))
         scored[0, :400] += 9.0  # side by side
@@ -201,7 +199,7 @@ def test_filters_are_about_the_candidates_of_a_large_vocabulary() -> None:
         np.testing.assert_allclose(ours, np.stack(expected), 1e-3, 1e-7, err_msg=str(sampling))
 
 
-def test_candidates_are_what_is_sampled_from() -> None:
+def test_candidates_are_what_is_sampled_from():
     for sampling, vocabulary in product(FILTERS, [40, 2 * CANDIDATES]):
         scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(12))
 
@@ -228,7 +226,7 @@ def test_candidates_are_what_is_sampled_from() -> None:
                 )
 
 
-def test_a_row_does_not_depend_on_those_beside_it() -> None:
+def test_a_row_does_not_depend_on_those_beside_it():
     for top_p in (0.9, 1.0):
         scored = 3.0 * mx.random.normal((5, 9 * CANDIDATES), key=mx.random.key(11))
         filters = {"min_p": 0.01, "top_k": 50} if top_p < 1.0 else {}
@@ -240,7 +238,7 @@ def test_a_row_does_not_depend_on_those_beside_it() -> None:
         np.testing.assert_array_equal(together, np.stack(alone))
 
 
-def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
+def test_greedy_is_the_best_score_and_shows_its_probability():
     scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     sampling = Sampling()
 
@@ -256,7 +254,7 @@ def points(rows: int, *, seed: int) -> mx.array:
     return mx.random.uniform(shape=(rows, 1), key=mx.random.key(seed))
 
 
-def test_a_draw_needs_no_sum_and_follows_the_mass() -> None:
+def test_a_draw_needs_no_sum_and_follows_the_mass():
     row = mx.array([0.0, 3.0, 0.0, 0.5, 1e-4, 2.0, 0.0])
     drawn = np.array(draw(mx.repeat(row[None], 100_000, 0), points(100_000, seed=4)))
     counts = np.bincount(drawn, minlength=7)
@@ -269,13 +267,13 @@ def test_a_draw_needs_no_sum_and_follows_the_mass() -> None:
     st.lists(st.sampled_from([0.0, 1e-38, 1e-20, 1e-8, 0.3, 1.0, 7.0]), min_size=1, max_size=40),
     st.integers(0, 1 << 30),
 )
-def test_what_has_no_mass_is_never_drawn(row: list[float], seed: int) -> None:
+def test_what_has_no_mass_is_never_drawn(row, seed):
     assume(any(row))
     drawn = draw(mx.array([row] * 50), points(50, seed=seed))
     assert all(row[index] > 0.0 for index in drawn.tolist())
 
 
-def test_a_point_on_the_edge_is_inside() -> None:
+def test_a_point_on_the_edge_is_inside():
     for point in (0.0, 0.25, 0.9999999, 1.0):
         # Where rounding brings the point to the very end, or it is 0 before the first mass.
         drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.array([[point]])).item()
@@ -302,7 +300,7 @@ NOT_TO_BE_SAMPLED_WITH: list[dict[str, Any]] = [
 ]
 
 
-def test_settings_out_of_range_are_refused_with_a_remedy() -> None:
+def test_settings_out_of_range_are_refused_with_a_remedy():
     for wrong in OUT_OF_RANGE:
         with pytest.raises(Problem, match=next(iter(wrong))) as problem:
             Sampling(**wrong)
@@ -347,9 +345,7 @@ TOKENS = st.integers(0, VOCABULARY - 1)
         logit_bias=st.dictionaries(st.integers(0, VOCABULARY + 3), st.floats(-5, 5, width=16)),
     ),
 )
-def test_scores_at_every_position_of_a_round(
-    logits: list[float], committed: list[int], drafted: list[int], sampling: Sampling
-) -> None:
+def test_scores_at_every_position_of_a_round(logits, committed, drafted, sampling):
     rows = len(drafted) + 1
     history = History(committed, sampling).windows(mx.array(drafted, dtype=mx.int32), 0, rows)
 
@@ -360,7 +356,7 @@ def test_scores_at_every_position_of_a_round(
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_scores_are_mlx_lms() -> None:
+def test_scores_are_mlx_lms():
     for sampling in PENALTIES.values():
         logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
         tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
@@ -380,7 +376,7 @@ def test_scores_are_mlx_lms() -> None:
         np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_scores_are_float32_and_leave_the_logits_alone() -> None:
+def test_scores_are_float32_and_leave_the_logits_alone():
     logits = mx.array([[1.0, 2.0, 3.0]], dtype=mx.bfloat16)
     sampling = Sampling(presence_penalty=1.0, logit_bias={0: 5.0})
 
@@ -424,8 +420,8 @@ class Spy:
     ),
 )
 def test_every_position_sees_the_history_of_plain_decoding(
-    length: int, window: int, temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    length, window, temperature, monkeypatch
+):
     target_spy, drafter_spy = Spy(), Spy()
     monkeypatch.setattr(judging, "scores", target_spy)
     monkeypatch.setattr(rows, "scores", drafter_spy)
@@ -467,7 +463,7 @@ def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) 
 
 
 @pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased"]))
-def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -> None:
+def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty):
     sampling = PENALTIES[penalty]
     model = build("llama")
     prompt = [5, 3, 5, 8, 13, 5]
@@ -505,7 +501,7 @@ def kernels(*arrays: mx.array) -> int:
 @pytest.mark.parametrize(
     ("filters", "most"), [({}, 40), ({"min_p": 0.05}, 55), ({"top_p": 0.8, "top_k": 20}, 60)]
 )
-def test_a_verdict_takes_few_kernels(filters: dict[str, Any], most: int) -> None:
+def test_a_verdict_takes_few_kernels(filters, most):
     """A GPU begins each of them by itself. Four drafted tokens, each drawn from its own q."""
     logits, q = mx.zeros((5, 15_000), dtype=mx.bfloat16), mx.full((4, 15_000), 1 / 15_000)
     drafted, points = mx.zeros((4,), dtype=mx.int32), mx.full((5, 1), 0.5)
@@ -519,7 +515,7 @@ def test_a_verdict_takes_few_kernels(filters: dict[str, Any], most: int) -> None
     assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most
 
 
-def test_the_highest_are_found_wherever_they_are() -> None:
+def test_the_highest_are_found_wherever_they_are():
     for vocabulary in (33, 512, 1000, 1025, 1600, 4999):
         spread = np.random.default_rng(vocabulary).standard_normal((5, vocabulary))
         spread[1] = np.arange(vocabulary)  # all of them last
@@ -529,11 +525,11 @@ def test_the_highest_are_found_wherever_they_are() -> None:
         assert found.tolist() == expected.tolist(), vocabulary
 
 
-def test_no_drafter_sorts_a_whole_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_drafter_sorts_a_whole_vocabulary(monkeypatch):
     """On Metal a partition is a sort of each row."""
     widths, partition = list[int](), mx.argpartition
 
-    def spy(rows: mx.array, *more: Any, **options: Any) -> mx.array:
+    def spy(rows, *more, **options):
         widths.append(rows.shape[-1])
         return partition(rows, *more, **options)
 

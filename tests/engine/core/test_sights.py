@@ -129,9 +129,7 @@ def at_once(model: nn.Module, architecture: str, sight: Sight) -> mx.array:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("as_on_a_mac", [False, True], ids=["CPU", "GPU"])
-def test_rows_are_read_as_one_pass_over_the_text_reads_them(
-    architecture: str, as_on_a_mac: bool
-) -> None:
+def test_rows_are_read_as_one_pass_over_the_text_reads_them(architecture, as_on_a_mac):
     model = model_of(architecture)
     sight = sight_for(model, architecture)
     expected = at_once(model, architecture, sight)
@@ -147,7 +145,7 @@ def test_rows_are_read_as_one_pass_over_the_text_reads_them(
     assert float(apart) < 1e-4, float(apart)
 
 
-def test_only_whole_pictures_are_known() -> None:
+def test_only_whole_pictures_are_known():
     model = shallow("llama")
     one, other = (sight_for(model, "llama", digest=digit * 64) for digit in "ab")
     sights = {each.ids[0]: each for each in (one, other)}
@@ -160,7 +158,7 @@ def test_only_whole_pictures_are_known() -> None:
     assert decoder.length == 21
 
 
-def test_a_picture_that_is_read_in_part_is_taken_back() -> None:
+def test_a_picture_that_is_read_in_part_is_taken_back():
     model = shallow("llama")
     sight = sight_for(model, "llama")
     decoder = Decoder(model, sights={sight.ids[0]: sight})

@@ -1,8 +1,7 @@
 """Attention of a draft's rows in parts: the same numbers, and only where it is quicker."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -48,7 +47,7 @@ def masks(rows: int) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("rows", [2, 8, 9, 17])
-def test_parts_give_what_a_whole_gives(rows: int) -> None:
+def test_parts_give_what_a_whole_gives(rows):
     for (queries, groups), mask in product([(4, 4), (6, 1)], masks(rows)):
         given = heads(queries, groups, rows)
         parts = split(stock, 4, *given, cache=None, scale=0.3, mask=mask)
@@ -56,7 +55,7 @@ def test_parts_give_what_a_whole_gives(rows: int) -> None:
         np.testing.assert_allclose(np.array(parts), np.array(whole), rtol=1e-5, atol=1e-6)
 
 
-def test_a_part_has_as_many_rows_as_mlx_takes_at_once() -> None:
+def test_a_part_has_as_many_rows_as_mlx_takes_at_once():
     cases = {(8, 8): 8, (8, 2): 8, (40, 8): 6, (28, 4): 4, (64, 8): 4, (64, 1): 1}
     assert {case: most_rows(*heads(*case, rows=1)[:2]) for case in cases} == cases
 
@@ -73,15 +72,13 @@ class Counted:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def measured(monkeypatch):
     """Measures 8 heads and 2 key heads, over up to `longest` keys, on a chip of this name, where
     parts take this share of the time of a whole."""
     module = engine.core.split_attention
 
-    def measure_as(
-        share: float, longest: int = LEAST, chip: str = "M4", pays: Callable[..., bool] = PAYS
-    ) -> None:
-        def clock() -> Iterator[float]:
+    def measure_as(share, longest=LEAST, chip="M4", pays=PAYS):
+        def clock():
             now = 0.0
             for number in range(1 << 20):
                 yield now
@@ -108,13 +105,13 @@ def rows_of_calls(rows: int, places: int) -> list[int]:
     return counted.rows
 
 
-def test_rows_are_split_where_that_is_quicker(measured: Callable[..., None]) -> None:
+def test_rows_are_split_where_that_is_quicker(measured):
     for share, rows in {0.5: [8, 1], 0.97: [9], 1.5: [9]}.items():
         measured(share)
         assert rows_of_calls(9, LEAST) == rows
 
 
-def test_nothing_else_is_split(measured: Callable[..., None]) -> None:
+def test_nothing_else_is_split(measured):
     """Few keys, few rows, and the many rows of a prompt."""
     measured(0.5)
     for rows, places in [(9, LEAST - 1), (8, LEAST), (64, LEAST)]:
@@ -126,19 +123,17 @@ def test_nothing_else_is_split(measured: Callable[..., None]) -> None:
     assert counted.rows == [9]
 
 
-def test_larger_chips_gain_from_fewer_keys_on(measured: Callable[..., None]) -> None:
+def test_larger_chips_gain_from_fewer_keys_on(measured):
     for chip, least in {"M4": 4096, "M5": 4096, "M1 Pro": 1024, "M3 Ultra": 1024}.items():
         measured(0.5, longest=4200, chip=chip)
         assert rows_of_calls(9, least) == [8, 1], chip
         assert rows_of_calls(9, least - 1) == [9], chip
 
 
-def test_it_is_measured_once_and_over_few_keys(
-    measured: Callable[..., None],
-) -> None:
+def test_it_is_measured_once_and_over_few_keys(measured):
     timed = list[tuple[int, int]]()
 
-    def pays(shape: Any, places: int, parts: int) -> bool:
+    def pays(shape, places, parts):
         timed.append((places, parts))
         return True
 
@@ -150,7 +145,7 @@ def test_it_is_measured_once_and_over_few_keys(
     assert rows_of_calls(9, 70_000) == [8, 1], "as with the most that were measured"
 
 
-def test_a_long_context_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_context_is_read_in_parts(monkeypatch):
     tokens = mx.arange(40) % 30
     with computing_as(GPU):
         model = build("llama")
@@ -168,9 +163,7 @@ def test_a_long_context_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(np.array(parts), np.array(whole), rtol=1e-4, atol=1e-5)
 
 
-def test_a_models_attention_is_measured_while_it_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_models_attention_is_measured_while_it_is_loaded(tmp_path, monkeypatch):
     write_folder("llama", tmp_path / "tiny")
     folder, found = inspect(tmp_path / "tiny"), dict[Any, bool]()
     monkeypatch.setattr(engine.core.split_attention, "_PAYS", found)
@@ -182,7 +175,7 @@ def test_a_models_attention_is_measured_while_it_is_loaded(
     assert [key[1:] for key in found] == [(4096, 2), (4096, 3), (4096, 4)]
 
 
-def test_a_block_drafter_reads_a_long_context_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_drafter_reads_a_long_context_in_parts(monkeypatch):
     network = block_network(Decoder(build("llama")), "windows")
     cache = network.make_cache()
     network.extend(mx.random.normal((1, 40, len(network.taps), 64)), 0, cache)

@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import product
@@ -126,7 +125,7 @@ def report(*before: str, **environment: str) -> dict[str, Any]:
 
 
 @linux
-def test_mlx_calls_the_openblas_that_comes_along() -> None:
+def test_mlx_calls_the_openblas_that_comes_along():
     told = report(NO_SYSTEM, OPENBLAS_CORETYPE="Haswell")
     chosen = MatrixLibrary(**told["chosen"])
     assert chosen.name.startswith("OpenBLAS 0.3.34")
@@ -139,7 +138,7 @@ def test_mlx_calls_the_openblas_that_comes_along() -> None:
 
 @linux
 @pytest.mark.slow
-def test_without_any_it_is_the_reference_blas() -> None:
+def test_without_any_it_is_the_reference_blas():
     told = report(NO_PACKAGE, NO_SYSTEM)
     assert told == {"chosen": asdict(MatrixLibrary("reference BLAS")), "calls": 0, "differing": 0}
     assert MatrixLibrary(**told["chosen"]).slow
@@ -147,7 +146,7 @@ def test_without_any_it_is_the_reference_blas() -> None:
 
 @linux
 @x86
-def test_kernels_that_round_by_the_number_of_rows_are_told() -> None:
+def test_kernels_that_round_by_the_number_of_rows_are_told():
     """A mutant: the tests below would tell of it."""
     told = report(**MUTANT)
     assert (told["chosen"]["kernels"], told["calls"]) == ("Haswell", 1)
@@ -156,7 +155,7 @@ def test_kernels_that_round_by_the_number_of_rows_are_told() -> None:
 
 @linux
 @pytest.mark.slow
-def test_learning_starts_again_once_with_any_kernels() -> None:
+def test_learning_starts_again_once_with_any_kernels():
     again = (
         "import sys",
         "print('started', len(sys.argv), flush=True)",
@@ -172,7 +171,7 @@ def test_learning_starts_again_once_with_any_kernels() -> None:
 
 @linux
 @pytest.mark.slow
-def test_a_single_row_can_be_multiplied_as_two_are() -> None:
+def test_a_single_row_can_be_multiplied_as_two_are():
     """What the ARMV8 kernels need, on whatever machine this is: no value is another for it."""
     program = """
 import ctypes
@@ -203,7 +202,7 @@ print("alike")
 
 @linux
 @x86
-def test_a_product_leaves_the_upper_halves_of_registers_clear() -> None:
+def test_a_product_leaves_the_upper_halves_of_registers_clear():
     """With them in use MLX's exponentials take fifty times as long on Intel's processors."""
     (line,) = run(UPPER_HALVES)
     found = json.loads(line)
@@ -214,7 +213,7 @@ def test_a_product_leaves_the_upper_halves_of_registers_clear() -> None:
 @linux
 @x86
 @pytest.mark.slow
-def test_products_with_few_rows_are_left_to_kernels_that_round_otherwise() -> None:
+def test_products_with_few_rows_are_left_to_kernels_that_round_otherwise():
     """The small library's own round as Sandybridge's; where OpenBLAS runs others it does all."""
     ours = MatrixLibrary(**report()["chosen"])
     assert run(FEW_ROWS) == [f"{ours.threads} 1"]
@@ -248,7 +247,7 @@ class FewRows:
 
 
 @pytest.fixture
-def few_rows() -> Iterator[FewRows]:
+def few_rows():
     products = FewRows()
     before = products.threads.value
     yield products
@@ -274,9 +273,7 @@ def matrix(chance: np.random.Generator, rows: int, columns: int, beside: int = 0
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_a_few_rows_are_multiplied_as_openblas_does_it(
-    few_rows: FewRows, rows: int, outer: int, inner: int, beside: int, seed: int
-) -> None:
+def test_a_few_rows_are_multiplied_as_openblas_does_it(few_rows, rows, outer, inner, beside, seed):
     """Bit for bit, as other rows of the same text are multiplied by OpenBLAS itself."""
     chance = np.random.default_rng(seed)
     left, right = matrix(chance, rows, inner, beside), matrix(chance, outer, inner, beside)
@@ -288,7 +285,7 @@ def test_a_few_rows_are_multiplied_as_openblas_does_it(
 
 @linux
 @x86
-def test_products_of_many_threads_at_once_are_right(few_rows: FewRows) -> None:
+def test_products_of_many_threads_at_once_are_right(few_rows):
     """Helpers serve one at a time; the others compute alone."""
     chance = np.random.default_rng(0)
     right, added = matrix(chance, 3000, 384), matrix(chance, 5, 3000)
@@ -302,7 +299,7 @@ def test_products_of_many_threads_at_once_are_right(few_rows: FewRows) -> None:
 
 @linux
 @x86
-def test_a_forked_process_multiplies_without_helpers() -> None:
+def test_a_forked_process_multiplies_without_helpers():
     program = """
 import ctypes, os, engine, signal
 ctypes.c_int.in_dll(ctypes.CDLL(None), "slipstream_few_rows_threads").value = 2
@@ -325,7 +322,7 @@ print(os.waitpid(child, 0)[1], sums())
 @linux
 @x86
 @pytest.mark.parametrize(("rows", "theirs"), [(1, 0), (16, 0), (17, 1)])
-def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows: FewRows, rows: int, theirs: int) -> None:
+def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows, rows, theirs):
     place = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "slipstream_sgemm")
     integer, number, pointer = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(
@@ -333,7 +330,7 @@ def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows: FewRows, rows: int, their
     )
     real, calls = place.value, 0
 
-    def product(*arguments: Any) -> None:
+    def product(*arguments):
         nonlocal calls
         calls += 1
         kind(real)(*arguments)
@@ -349,7 +346,7 @@ def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows: FewRows, rows: int, their
     assert calls == theirs
 
 
-def test_comes_too_late_after_mlx() -> None:
+def test_comes_too_late_after_mlx():
     assert "mlx" in sys.modules
     if sys.platform.startswith("linux"):
         assert choose_blas.__wrapped__().slow
@@ -369,7 +366,7 @@ LARGE = [(576, 1536), (1536, 576), (896, 4864), (4864, 896)]
         quick=[(576, 1536, mx.float32), (64, 128, mx.bfloat16), (64, 128, mx.float16)],
     ),
 )
-def test_block_of_rows_is_its_rows(inner: int, outer: int, dtype: mx.Dtype) -> None:
+def test_block_of_rows_is_its_rows(inner, outer, dtype):
     keys = mx.random.split(mx.random.key(inner + outer))
     rows = mx.random.normal((41, inner), key=keys[0]).astype(dtype)
     weight = mx.random.normal((outer, inner), key=keys[1]).astype(dtype)
@@ -380,7 +377,7 @@ def test_block_of_rows_is_its_rows(inner: int, outer: int, dtype: mx.Dtype) -> N
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_quantized_block_of_rows_is_its_rows(bits: int) -> None:
+def test_quantized_block_of_rows_is_its_rows(bits):
     keys = mx.random.split(mx.random.key(0))
     rows = mx.random.normal((17, 128), key=keys[0])
     weight = mx.quantize(mx.random.normal((64, 128), key=keys[1]), group_size=32, bits=bits)
@@ -420,7 +417,7 @@ def differing(context: int, *, rows: int, dtype: mx.Dtype) -> int:
         quick=[(360, 17, mx.float32), (480, 17, mx.float32), (30, 17, mx.bfloat16)],
     ),
 )
-def test_block_of_tokens_is_its_tokens(context: int, rows: int, dtype: mx.Dtype) -> None:
+def test_block_of_tokens_is_its_tokens(context, rows, dtype):
     """OpenBLAS sums more than 384 products in panels, whose bounds move with their number.
 
     So the keys of a block must be as many as those of each of its rows.
@@ -448,9 +445,7 @@ def turned_product(rows: Matrix, weight: mx.array) -> Matrix:
     seed=st.integers(0, 99),
 )
 @settings(deadline=None)
-def test_of_a_narrow_matrix_every_row_is_the_same_beside_any_others(
-    rows: int, outer: int, inner: int, seed: int
-) -> None:
+def test_of_a_narrow_matrix_every_row_is_the_same_beside_any_others(rows, outer, inner, seed):
     chance = np.random.default_rng(seed)
     left, weight = matrix(chance, rows, inner), narrow_matrix(chance, outer, inner)
     wide = turned_product(left, weight)
@@ -467,7 +462,7 @@ def test_of_a_narrow_matrix_every_row_is_the_same_beside_any_others(
 
 @linux
 @x86
-def test_a_narrow_matrix_is_read_from_where_it_is_kept(few_rows: FewRows) -> None:
+def test_a_narrow_matrix_is_read_from_where_it_is_kept(few_rows):
     """As it stays what it is this is not seen, but for the order of its sums."""
     weight = narrow_matrix(np.random.default_rng(0), 40, 160)
     ours = np.array(weight, copy=False)
@@ -482,7 +477,7 @@ def test_a_narrow_matrix_is_read_from_where_it_is_kept(few_rows: FewRows) -> Non
 
 @linux
 @x86
-def test_it_is_forgotten_before_its_memory_is_used_again(few_rows: FewRows) -> None:
+def test_it_is_forgotten_before_its_memory_is_used_again(few_rows):
     weight = narrow_matrix(np.random.default_rng(0), 40, 160)
     left, zeros = matrix(np.random.default_rng(1), 3, 160), np.zeros((3, 40), np.float32)
     place, numbers = np.array(weight, copy=False).ctypes.data, np.array(weight)
@@ -501,7 +496,7 @@ def test_it_is_forgotten_before_its_memory_is_used_again(few_rows: FewRows) -> N
 @pytest.mark.parametrize(
     ("shape", "number"), [((32, 40), 1.0), ((32, 48), 1.0 + 2.0**-9)], ids=["odd", "not exact"]
 )
-def test_what_cannot_be_kept_narrowly_is_not(shape: tuple[int, int], number: float) -> None:
+def test_what_cannot_be_kept_narrowly_is_not(shape, number):
     weight = mx.full(shape, number)
     mx.eval(weight)
     assert not keep_narrow(weight)
@@ -513,7 +508,7 @@ def test_what_cannot_be_kept_narrowly_is_not(shape: tuple[int, int], number: flo
 
 @linux
 @x86
-def test_only_so_many_are_kept_and_room_is_made_again() -> None:
+def test_only_so_many_are_kept_and_room_is_made_again():
     kept = [narrow_matrix(np.random.default_rng(i), 2, 16) for i in range(400)]
     count = sum(map(keep_narrow, kept))
     assert 0 < count < 400
@@ -523,7 +518,7 @@ def test_only_so_many_are_kept_and_room_is_made_again() -> None:
 
 @linux
 @x86
-def test_products_go_on_while_others_are_kept_and_forgotten() -> None:
+def test_products_go_on_while_others_are_kept_and_forgotten():
     chance = np.random.default_rng(0)
     left, weight = matrix(chance, 1, 576), narrow_matrix(chance, 4000, 576)
     assert keep_narrow(weight)
@@ -538,7 +533,7 @@ def test_products_go_on_while_others_are_kept_and_forgotten() -> None:
 @linux
 @x86
 @pytest.mark.slow
-def test_where_openblas_rounds_otherwise_nothing_is_kept() -> None:
+def test_where_openblas_rounds_otherwise_nothing_is_kept():
     program = """
 import engine, mlx.core as mx
 from engine.cpu.blas import keep_narrow

@@ -41,7 +41,7 @@ def heads(rows: int, keys: int, *, seed: int, groups: int = 3) -> tuple[mx.array
 
 
 @given(st.lists(SCORES, min_size=1, max_size=40).filter(lambda row: max(row) > -math.inf))
-def test_softmax_is_numpys(row: list[float]) -> None:
+def test_softmax_is_numpys(row):
     ours = np.array(softmax(mx.array([row, row])))
 
     exact = np.exp(np.array(row, np.float64) - max(row))
@@ -49,7 +49,7 @@ def test_softmax_is_numpys(row: list[float]) -> None:
     assert (ours[:, np.isneginf(row)] == 0.0).all()
 
 
-def test_attention_is_mlx_lms() -> None:
+def test_attention_is_mlx_lms():
     for rows, groups in product([1, 2, 7], [1, 3, 9]):
         queries, keys, values, seen = heads(rows, 40, seed=1, groups=groups)
 
@@ -61,7 +61,7 @@ def test_attention_is_mlx_lms() -> None:
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
 
 
-def test_attention_of_a_row_does_not_depend_on_those_beside_it() -> None:
+def test_attention_of_a_row_does_not_depend_on_those_beside_it():
     for keys in (127, 255, 511):
         queries, *held, seen = heads(9, keys, seed=2)
 
@@ -75,7 +75,7 @@ def test_attention_of_a_row_does_not_depend_on_those_beside_it() -> None:
 
 @pytest.mark.skipif(not choose_blas().sums_in_turn, reason="there, trees are read path by path")
 @pytest.mark.parametrize("keys", mostly_slow([127, 383, 511, 767, 1023, 1151], quick=[767]))
-def test_keys_that_are_not_seen_may_stand_between_the_others(keys: int) -> None:
+def test_keys_that_are_not_seen_may_stand_between_the_others(keys):
     """Bit for bit: so the rows of a tree can be computed at once."""
     queries, *held, _ = heads(1, keys, seed=4)
     first = keys - 100  # all before it, and three more, are seen
@@ -97,7 +97,7 @@ def half(array: mx.array) -> mx.array:
     return array.astype(mx.float16)
 
 
-def test_other_attention_is_left_to_mlx_lm() -> None:
+def test_other_attention_is_left_to_mlx_lm():
     queries, keys, values, seen = heads(2, 5, seed=3)
     usual = queries, keys, values
     others: dict[str, tuple[tuple[Any, ...], Any, dict[str, Any]]] = {
@@ -118,21 +118,19 @@ def test_other_attention_is_left_to_mlx_lm() -> None:
         assert asked.kwargs == {"cache": None, "scale": 1.0, "mask": mask, **more}, name
 
 
-def test_swiglu_is_mlx_lms() -> None:
+def test_swiglu_is_mlx_lms():
     gate = mx.array([-1e4, -300.0, -88.0, -20.0, -1.0, 0.0, 1e-3, 1.0, 20.0, 300.0])
     x = mx.array([2.0, -1.0, 3.0, 1e3, 0.5, 4.0, -2.0, 0.7, 1.0, -5.0])
 
     np.testing.assert_allclose(swiglu(gate, x), activations.swiglu(gate, x), rtol=1e-5, atol=1e-30)
 
 
-def test_swiglu_in_other_numbers_is_left_to_mlx_lm() -> None:
+def test_swiglu_in_other_numbers_is_left_to_mlx_lm():
     stand_in = STAND_INS["swiglu"](lambda gate, x: gate - x)
     assert stand_in(half(mx.array(3.0)), half(mx.array(1.0))).item() == 2.0
 
 
-def test_passes_on_a_cpu_call_them_and_leave_mlx_lm_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_passes_on_a_cpu_call_them_and_leave_mlx_lm_as_it_was(monkeypatch):
     decoder, tokens = Decoder(build("llama")), mx.arange(3, 8)
     stock = decoder.model(tokens[None], cache=None)[0]
     monkeypatch.setattr(llama, "scaled_dot_product_attention", refused)

@@ -22,9 +22,7 @@ from tests.support.engine.tiny import build
     rows=st.integers(1, 20),
     seed=st.integers(0, 1000),
 )
-def test_it_is_mlxs(
-    half: int, more: int, base: float, scale: float, offset: int | list[int], rows: int, seed: int
-) -> None:
+def test_it_is_mlxs(half, more, base, scale, offset, rows, seed):
     """Of all sequences of a batch at one position, or of each at its own."""
     x = mx.random.normal((2, 3, rows, 2 * half + more), key=mx.random.key(seed))
     ours, stock = (of(2 * half, base=base, scale=scale) for of in (Rotary, nn.RoPE))
@@ -32,7 +30,7 @@ def test_it_is_mlxs(
     assert mx.array_equal(ours(x, place), stock(x, place))
 
 
-def test_so_it_is_elsewhere() -> None:
+def test_so_it_is_elsewhere():
     offsets = (0, 7, mx.array([3, 9]))
     for traditional, kind, offset in product([False, True], [mx.float32, mx.float16], offsets):
         x = mx.random.normal((2, 3, 5, 8), key=mx.random.key(1)).astype(kind)
@@ -41,7 +39,7 @@ def test_so_it_is_elsewhere() -> None:
         assert mx.array_equal(ours, stock)
 
 
-def test_rows_are_turned_as_they_are_one_by_one() -> None:
+def test_rows_are_turned_as_they_are_one_by_one():
     x = mx.random.normal((1, 3, 9, 16), key=mx.random.key(2))
     rotary = Rotary(16)
     together = rotary(x, 40)
@@ -51,7 +49,7 @@ def test_rows_are_turned_as_they_are_one_by_one() -> None:
         )
 
 
-def test_offsets_that_change_in_place() -> None:
+def test_offsets_that_change_in_place():
     """As those of mlx-lm's batches do."""
     x, offset = mx.random.normal((2, 3, 1, 16), key=mx.random.key(3)), mx.array([4, 9])
     for _ in range(3):
@@ -59,7 +57,7 @@ def test_offsets_that_change_in_place() -> None:
         offset += 1
 
 
-def test_a_network_says_the_same_with_it() -> None:
+def test_a_network_says_the_same_with_it():
     model, tokens = build("llama"), mx.arange(3, 9)[None]
     before = model(tokens)
 

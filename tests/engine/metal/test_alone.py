@@ -1,6 +1,5 @@
 """Rows one at a time: which layers compute so, and when; attention reads each row as if alone."""
 
-from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +27,7 @@ from tests.support.metal.shim import needs_a_compiler
 
 
 @pytest.fixture(autouse=True)
-def rounding() -> Iterator[None]:
+def rounding():
     """Products are rounded by their number of rows."""
     kinds = [(nn.Linear, "__call__"), (nn.QuantizedLinear, "__call__"), (nn.Embedding, "as_linear")]
     kinds.append((nn.QuantizedEmbedding, "as_linear"))
@@ -50,7 +49,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_each_row_is_computed_alone(kind: str) -> None:
+def test_each_row_is_computed_alone(kind):
     layer = LAYERS[kind]()
     model = nn.Sequential(layer)
     call = partial(getattr(type(layer), "as_linear", type(layer).__call__), layer)
@@ -71,7 +70,7 @@ def test_each_row_is_computed_alone(kind: str) -> None:
     assert type(layer).__module__.startswith("mlx.")
 
 
-def test_what_picks_experts_by_a_matrix_is_computed_alone() -> None:
+def test_what_picks_experts_by_a_matrix_is_computed_alone():
     sizes = {"n_routed_experts": 6, "num_experts_per_tok": 2, "hidden_size": 32, "n_group": 1}
     sizes |= {"topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.0}
     router = Dots1TopkRouter(SimpleNamespace(**sizes))
@@ -79,7 +78,7 @@ def test_what_picks_experts_by_a_matrix_is_computed_alone() -> None:
     x, called = mx.random.normal((1, 5, 32)), list[int]()
     expected, product = router(x), mx.array.__matmul__
 
-    def counted(one: mx.array, other: mx.array) -> mx.array:
+    def counted(one, other):
         called.append(one.shape[1])
         return product(one, other)
 
@@ -93,7 +92,7 @@ def test_what_picks_experts_by_a_matrix_is_computed_alone() -> None:
 
 
 @pytest.mark.parametrize(("count", "calls"), [(2, 9), (40, 1)])
-def test_experts_are_split_only_where_mlx_would_make_tiles_of_them(count: int, calls: int) -> None:
+def test_experts_are_split_only_where_mlx_would_make_tiles_of_them(count, calls):
     experts = SwitchGLU(32, 32, count)
     x, indices = mx.random.normal((1, 9, 32)), mx.random.randint(0, count, (1, 9, 8))
     expected = experts(x, indices)
@@ -107,11 +106,11 @@ def test_experts_are_split_only_where_mlx_would_make_tiles_of_them(count: int, c
     assert mx.allclose(given, expected, atol=1e-5)
 
 
-def test_a_kernel_stands_in_before_rows_alone() -> None:
+def test_a_kernel_stands_in_before_rows_alone():
     model, runs = model_of("llama"), list[str]()
 
-    def run(**_: Any) -> Any:
-        def call(*, output_shapes: Any, **_: Any) -> Any:
+    def run(**_):
+        def call(*, output_shapes, **_):
             runs.append("kernel")
             return [mx.zeros(shape) for shape in output_shapes]
 
@@ -127,7 +126,7 @@ def test_a_kernel_stands_in_before_rows_alone() -> None:
     assert runs == ["kernel"]
 
 
-def test_why_a_model_cannot_be_exact() -> None:
+def test_why_a_model_cannot_be_exact():
     assert cannot_be_exact(model_of("llama")) is None
     assert cannot_be_exact(model_of("qwen3_moe")) is None
     assert "not quantized" in str(cannot_be_exact(build("llama", dtype=mx.bfloat16)))
@@ -136,7 +135,7 @@ def test_why_a_model_cannot_be_exact() -> None:
 
 @needs_a_compiler
 @pytest.mark.parametrize("places", [700, 1025])
-def test_attention_reads_each_row_as_alone(places: int) -> None:
+def test_attention_reads_each_row_as_alone(places):
     """With MLX's own kernels, whose blocks depend on the rows once they need two passes."""
     attention = partial(stock.attention, shim=SHIM)
     queries, keys, values = (
@@ -166,7 +165,7 @@ def test_attention_reads_each_row_as_alone(places: int) -> None:
     assert mx.allclose(together, exact, atol=1e-5), "not MLX's attention"
 
 
-def test_a_model_attends_so_while_stand_ins_are_installed() -> None:
+def test_a_model_attends_so_while_stand_ins_are_installed():
     model = build("llama")
     decoder = Decoder(model)
     for put in (install, remove):
@@ -179,11 +178,11 @@ def test_a_model_attends_so_while_stand_ins_are_installed() -> None:
         assert splits.call_count == (len(model.layers) if put is install else 0)
 
 
-def test_attention_goes_row_by_row_only_where_it_must() -> None:
-    def rows_of_calls(heads: int, rows: int, places: int, width: int = 64) -> list[int]:
+def test_attention_goes_row_by_row_only_where_it_must():
+    def rows_of_calls(heads, rows, places, width=64):
         calls = list[int]()
 
-        def counted(queries: mx.array, *_: Any, **more: Any) -> mx.array:
+        def counted(queries, *_, **more):
             calls.append(queries.shape[2])
             return queries
 

@@ -81,9 +81,7 @@ def compare(layer: nn.Module, counts: Sequence[int], *, shim: Shim) -> int:
         (8, 128, mx.float16, True),
     ],
 )
-def test_rows_have_the_bits_of_rows_alone(
-    bits: int, group: int, dtype: mx.Dtype, whole: bool
-) -> None:
+def test_rows_have_the_bits_of_rows_alone(bits, group, dtype, whole):
     layer = layer_of(*(WHOLE if whole else WITH_TAIL[group]), bits, group, dtype)
     for order in (1, 4):
         assert compare(layer, (5, 9), shim=Shim(order)) > 0  # 9 rows: a tile of 5, and one of 4
@@ -93,7 +91,7 @@ def test_rows_have_the_bits_of_rows_alone(
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_every_shape_has_the_bits_of_rows_alone(dtype: mx.Dtype, bits: int, group: int) -> None:
+def test_every_shape_has_the_bits_of_rows_alone(dtype, bits, group):
     for sizes, contract in combined((WHOLE, WITH_TAIL[group]), (False, True)):
         layer = layer_of(*sizes, bits, group, dtype)
         counts = (2, 5, 8, 16) if contract else (*range(2, 10), 16, FEW_ROWS)
@@ -143,7 +141,7 @@ TAIL_MUTANTS = {
 
 
 @pytest.mark.parametrize("name", [*MUTANTS, *TAIL_MUTANTS])
-def test_a_mutant_is_noticed(name: str) -> None:
+def test_a_mutant_is_noticed(name):
     sizes = WHOLE if name in MUTANTS else WITH_TAIL[32]
     layer = layer_of(*sizes, 4, 32, mx.float32)
     x, sound = rows_for(layer, 9), Shim()
@@ -156,7 +154,7 @@ def test_a_mutant_is_noticed(name: str) -> None:
         assert "not there" in name
 
 
-def test_mlx_rounds_by_the_number_of_rows() -> None:
+def test_mlx_rounds_by_the_number_of_rows():
     """Or there would be nothing to prove."""
     layer = layer_of(*WHOLE, 4, 32, mx.float32)
     x, shim = rows_for(layer, 5), Shim()
@@ -165,7 +163,7 @@ def test_mlx_rounds_by_the_number_of_rows() -> None:
     assert mx.allclose(stock(layer, x, shim), layer(x), rtol=1e-4, atol=1e-4), "not MLX's product"
 
 
-def test_numbers_are_those_of_the_wider_type() -> None:
+def test_numbers_are_those_of_the_wider_type():
     """As `mx.quantized_matmul` has them: the trial on a Mac compares 16-bit layers in float32."""
     layer = layer_of(*WHOLE, 4, 32, mx.bfloat16)
     x, shim = rows_for(layer, 5).astype(mx.float32), Shim()
@@ -175,7 +173,7 @@ def test_numbers_are_those_of_the_wider_type() -> None:
     assert different(together[0], alone) == 0
 
 
-def test_shapes_are_those_that_the_kernel_serves() -> None:
+def test_shapes_are_those_that_the_kernel_serves():
     shapes = shapes_of(model_of("llama"))
     assert sum(map(len, shapes.values())) == 2 * 7 + 2
     assert Shape(96, 512, 4, 32, "float32", "affine") in shapes
@@ -187,7 +185,7 @@ def test_shapes_are_those_that_the_kernel_serves() -> None:
     assert {id(layer) for layer in found} == {id(layer) for layer in served}
 
 
-def test_a_layer_adds_its_bias_as_it_does_for_a_row() -> None:
+def test_a_layer_adds_its_bias_as_it_does_for_a_row():
     layer, shim = layer_of(*WITH_TAIL[32], 4, 32, mx.float32), Shim()
     layer.bias = mx.random.normal((len(layer.weight),))
     x = rows_for(layer, 4)
@@ -198,7 +196,7 @@ def test_a_layer_adds_its_bias_as_it_does_for_a_row() -> None:
     assert different(model(x[:, None])[:, 0], alone) == 0, "rows of several answers"
 
 
-def test_only_layers_of_these_shapes_change() -> None:
+def test_only_layers_of_these_shapes_change():
     model, shim = model_of("llama"), Shim()
     x = mx.random.normal((1, 5, 96))
     attention = model.layers[0].self_attn

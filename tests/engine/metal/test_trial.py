@@ -1,10 +1,8 @@
 """A kernel is used where it was right and quick on this machine, and never otherwise."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -43,12 +41,12 @@ def seen(store: CalibrationStore, shape: Shape = SHAPE) -> Evidence:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> CalibrationStore:
+def store(tmp_path):
     return CalibrationStore(tmp_path)
 
 
 @pytest.fixture(autouse=True)
-def _with_metal(monkeypatch: pytest.MonkeyPatch) -> None:
+def _with_metal(monkeypatch):
     monkeypatch.setattr(mx.metal, "is_available", lambda: True)
 
 
@@ -63,22 +61,16 @@ def _with_metal(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["right", "slow", "rounds by rows", "fails", "dies"],
 )
-def test_a_trial_ends_in_a_verdict_on_disk(
-    product: Callable[..., mx.array],
-    slower: float,
-    found: Evidence,
-    store: CalibrationStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trial_ends_in_a_verdict_on_disk(product, slower, found, store, monkeypatch):
     now, shape = 0.0, replace(SHAPE, dtype="bfloat16")
 
-    def tried(layer: nn.Module, x: mx.array) -> mx.array:
+    def tried(layer, x):
         nonlocal now
         now += slower / 4  # of the matrices that are timed together
         assert seen(store, shape) == LOST  # before anything is tried
         return product(layer, x)
 
-    def clock() -> float:
+    def clock():
         nonlocal now
         now += 1.0
         return now
@@ -111,9 +103,7 @@ def kernels(store: CalibrationStore, *command: str, **options: Any) -> tuple[int
         (LOST, True, 0),
     ],
 )
-def test_what_is_used_is_what_was_seen_here(
-    evidence: Evidence, slow: bool, used: int, store: CalibrationStore
-) -> None:
+def test_what_is_used_is_what_was_seen_here(evidence, slow, used, store):
     store.keep(asdict(SHAPE) | HERE, {"seen": asdict(evidence)})
     count, words = kernels(store, slow=slow)
     assert count == used
@@ -127,8 +117,8 @@ def test_what_is_used_is_what_was_seen_here(
     [(OTHER_BITS, True, False), (LOST, False, False), (LOST, True, True)],
 )
 def test_other_bits_once_are_off_for_ever_and_what_was_lost_is_tried_when_asked(
-    evidence: Evidence, again: bool, tried: bool, store: CalibrationStore
-) -> None:
+    evidence, again, tried, store
+):
     store.keep(asdict(SHAPE) | HERE, {"seen": asdict(evidence)})
     orders = store.folder / "orders"
     script = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())"
@@ -136,27 +126,25 @@ def test_other_bits_once_are_off_for_ever_and_what_was_lost_is_tried_when_asked(
     assert orders.exists() == tried
 
 
-def test_a_child_that_hangs_is_ended(store: CalibrationStore) -> None:
+def test_a_child_that_hangs_is_ended(store):
     count, words = kernels(store, "import time; time.sleep(60)", limit_seconds=0.1)
     assert (count, words) == (0, "on for 0 of 1 shapes; off (the trial did not come back)")
 
 
 @pytest.mark.slow
-def test_a_child_on_this_machine_says_what_it_saw(store: CalibrationStore) -> None:
+def test_a_child_on_this_machine_says_what_it_saw(store):
     layer = nn.QuantizedLinear(256, 32, group_size=32, bits=4)
     used, words = kernels_for(layer, store=store, machine=MACHINE)
     assert not used
     assert "metal" in words.lower()
 
 
-def test_chips_without_a_report_a_changed_header_and_a_switch_are_off(
-    store: CalibrationStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chips_without_a_report_a_changed_header_and_a_switch_are_off(store, monkeypatch):
     store.keep(asdict(SHAPE) | HERE, {"seen": asdict(Evidence("on", ""))})
     assert kernels(store)[0] == 1
     assert "until a report" in kernels(store, machine={"chip": "Apple M5 Pro"})[1]
 
-    def changed(path: Path | None = None) -> header.Header:
+    def changed(path=None):
         raise header.HeaderChanged("MLX's quantized.h has 0 functions named qdot.")
 
     with monkeypatch.context() as patch:
@@ -170,9 +158,7 @@ def test_chips_without_a_report_a_changed_header_and_a_switch_are_off(
 
 
 @needs_a_compiler
-def test_metal_s_own_text_passes_its_trial(
-    store: CalibrationStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metal_s_own_text_passes_its_trial(store, monkeypatch):
     monkeypatch.setattr(few_rows, "product", partial(few_rows.product, run=SHIM.metal_kernel))
     monkeypatch.setattr(trial, "_TIMED_ROWS", ())
     with on_metal():

@@ -65,7 +65,7 @@ def other_tokens(model: nn.Module, seed: int) -> int:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_rows_of_a_pass_have_the_logits_of_rows_alone(kind: str) -> None:
+def test_rows_of_a_pass_have_the_logits_of_rows_alone(kind):
     model, passes = model_of(kind), (5, 4)
     with on_metal():
         with exactly(model):
@@ -75,7 +75,7 @@ def test_rows_of_a_pass_have_the_logits_of_rows_alone(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
-def test_passes_of_any_number_of_rows(kind: str) -> None:
+def test_passes_of_any_number_of_rows(kind):
     model = model_of(kind)
     with on_metal(), exactly(model):
         for rows in (*range(2, 10), 16, FEW_ROWS):
@@ -84,7 +84,7 @@ def test_passes_of_any_number_of_rows(kind: str) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
-def test_drafted_text_is_plain_text(kind: str) -> None:
+def test_drafted_text_is_plain_text(kind):
     model = model_of(kind)
     with on_metal():
         with exactly(model):
@@ -95,7 +95,7 @@ def test_drafted_text_is_plain_text(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_drafted_text_is_plain_text(kind: str, part: int) -> None:
+def test_any_drafted_text_is_plain_text(kind, part):
     model, seeds = model_of(kind, seed=1), range(part, RUNS, PARTS)
     with on_metal():
         with exactly(model):

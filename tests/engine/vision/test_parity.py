@@ -4,7 +4,6 @@ mlx-lm's models the logits behind them.
 What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -27,14 +26,14 @@ Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", TOWERS)
-def test_it_makes_the_rows_that_others_make(name: str) -> None:
+def test_it_makes_the_rows_that_others_make(name):
     assert difference(ours(TOWERS[name]), kept(TOWERS[name])) <= TOLERANCE
 
 
 @pytest.mark.parametrize(
     "name", ["tower-gemma3", "tower-gemma4", "tower-lfm2-vl", "tower-qwen3-vl"]
 )
-def test_a_mac_makes_them_too(name: str) -> None:
+def test_a_mac_makes_them_too(name):
     with computing_as(GPU):
         assert difference(ours(TOWERS[name]), kept(TOWERS[name])) <= TOLERANCE
 
@@ -146,8 +145,6 @@ def nothing_is_added_behind_layers(patch: Patch) -> None:
         (nothing_is_added_behind_layers, "sighted-qwen3-vl"),
     ],
 )
-def test_parity_refutes_mutants(
-    mutant: Callable[[Patch], None], name: str, monkeypatch: Patch
-) -> None:
+def test_parity_refutes_mutants(mutant, name, monkeypatch):
     mutant(monkeypatch)
     assert difference(ours(TOWERS[name]), kept(TOWERS[name])) > 100 * TOLERANCE

@@ -28,14 +28,14 @@ def tower(subject: Sight, folder: Path) -> Tower:
     return require_tower(ModelFolder(subject.write(folder)))
 
 
-def test_a_model_of_text_has_no_tower(tmp_path: Path) -> None:
+def test_a_model_of_text_has_no_tower(tmp_path):
     folder = ModelFolder(replace(LFM2, config={"model_type": "llama"}).write(tmp_path))
     assert tower_of(folder) is None
     with pytest.raises(Problem, match="reads text only"):
         require_tower(folder)
 
 
-def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path: Path) -> None:
+def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path):
     text = {"language_model.model.embed_tokens.weight": (8, 8)}
     folder = ModelFolder(replace(LFM2, shapes=text).write(tmp_path))
     assert tower_of(folder) is None
@@ -61,9 +61,7 @@ def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path: Path) -> None
         (QWEN3, "settings.merge_size", -1),
     ],
 )
-def test_damaged_settings_are_a_problem(
-    subject: Sight, place: str, value: object, tmp_path: Path
-) -> None:
+def test_damaged_settings_are_a_problem(subject, place, value, tmp_path):
     table, _, key = place.rpartition(".")
     whole = dict(subject.settings if table == "settings" else subject.config)
     if table in whole:
@@ -75,14 +73,14 @@ def test_damaged_settings_are_a_problem(
         tower(replace(subject, **{kind: whole}), tmp_path).embed(picture(200, 90))  # type: ignore[arg-type]
 
 
-def test_a_picture_too_narrow_for_its_family_is_a_problem(tmp_path: Path) -> None:
+def test_a_picture_too_narrow_for_its_family_is_a_problem(tmp_path):
     seen = tower(QWEN3, tmp_path)
     assert seen.size_of(2, 400).tokens > 0
     with pytest.raises(Problem, match="too narrow"):
         seen.size_of(2, 401)
 
 
-def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
+def test_a_missing_tensor_is_a_problem(tmp_path):
     shapes = dict(LFM2.shapes)
     del shapes["vision_tower.post_layernorm.weight"]
     damaged = tower(replace(LFM2, shapes=shapes), tmp_path)
@@ -90,7 +88,7 @@ def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
         damaged.embed(picture(20, 20))
 
 
-def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
+def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path):
     subject = LFM2
     described = tower(subject, tmp_path)
     (tmp_path / "model.safetensors").unlink()
@@ -100,7 +98,7 @@ def test_nothing_is_loaded_to_say_what_a_picture_takes(tmp_path: Path) -> None:
     assert described.weights_bytes == sum(each.nbytes for each in subject.weights().values())
 
 
-def test_quantized_layers_stay_quantized_on_a_mac(tmp_path: Path) -> None:
+def test_quantized_layers_stay_quantized_on_a_mac(tmp_path):
     wider = {16: 32, 24: 64, 64: 128}  # whole groups of numbers
     sizes = {"hidden_size": 32, "intermediate_size": 64}
     config = {"projector_hidden_size": 64, "vision_config": LFM2.config["vision_config"] | sizes}
