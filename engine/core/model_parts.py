@@ -131,7 +131,7 @@ def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
     index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
     arguments = [part.args for part in downwards(model) if hasattr(part, "args")]
     if index is None or not arguments:
-        raise Problem("This target's layers cannot be copied.", "Choose another drafter.")
+        raise Problem("A layer like this target's cannot be built.", "Choose another drafter.")
     kinds = type(model.layers[index]).__mro__
     kind = next(each for each in kinds if each.__module__ != __name__)  # see `calling`
     places = (before + index,) if "layer_idx" in signature(kind).parameters else ()
