@@ -279,26 +279,6 @@ def test_every_row_of_every_split(grammars, choices, lead, after):
     check_against_texts(grammars, text, after)
 
 
-@pytest.mark.slow
-def test_every_spelling_of_a_text(grammars):
-    """Many of all ways to write it with the tokens that there are."""
-    for text in ("x</t>ab!", "</</t>abc</t>a>>", "\n</t>ab</t>a>", "é<t></t>ab>>"):
-
-        def spelled(rest):
-            if not rest:
-                yield []
-            for token in range(END):
-                if rest.startswith(spelling(token)):
-                    yield from (
-                        [token, *others] for others in spelled(rest[len(spelling(token)) :])
-                    )
-
-        ways = list(spelled(text.encode()))
-        assert len(ways) > 5
-        for way in ways[:: len(ways) // 6]:
-            check_against_texts(grammars, way, AFTER)
-
-
 def test_free_text_may_be_anything_but_an_end(grammars):
     constraint = grammars.constrain(Grammar("regex", "12", after=AFTER))
     assert constraint.forced(9) == []

@@ -72,12 +72,6 @@ def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
     return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
 
 
-def test_the_trunk_holds_the_layers(model):
-    layers = trunk(model)["layers"]
-    assert len(layers) == len(model.layers)
-    assert all(ours is theirs for ours, theirs in zip(layers, model.layers, strict=True))
-
-
 def test_the_embedding_is_what_the_model_reads(model):
     table = embedding(model)
     before = table(BATCH)
