@@ -67,7 +67,7 @@ class Picture:
     def __post_init__(self) -> None:
         if not PurePath(self.path).is_absolute():
             raise Problem(
-                f"The picture {self.path!r} has no absolute path.", "Give the whole path."
+                f"The path of the picture is relative: {self.path!r}.", "Give an absolute path."
             )
         if not _DIGEST.fullmatch(self.digest):
             raise Problem("A picture's digest is not SHA-256.", "Give 64 hexadecimal digits.")
@@ -186,11 +186,11 @@ class Sampling:
         if 0.0 < self.temperature < 0.001:
             raise Problem(f"temperature is {self.temperature}.", "Choose 0 (greedy) or 0.001 up.")
         if not isinstance(self.top_k, int) or not isinstance(self.penalty_window, int):
-            raise Problem("top_k or penalty_window is not whole.", "Choose whole numbers.")
+            raise Problem("top_k or penalty_window is not an integer.", "Choose whole numbers.")
         for token, bias in self.logit_bias.items():
             if token < 0 or not math.isfinite(bias):
                 raise Problem(
-                    f"logit_bias has {token}: {bias}.", "Give token ids from 0 finite numbers."
+                    f"logit_bias has {token}: {bias}.", "Use token ids from 0, and finite numbers."
                 )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise Problem(f"The seed is {self.seed}.", "Choose one from 0 to 2^64 - 1.")

@@ -65,11 +65,11 @@ class Grammars:
             ) from None
         if size > _LONGEST_SOURCE:
             raise Problem(
-                f"The {words} has {size:,} bytes, and may have {_LONGEST_SOURCE:,}.", "Shorten it."
+                f"The {words} has {size:,} bytes; the limit is {_LONGEST_SOURCE:,}.", "Shorten it."
             )
         if not self.ends:
             raise Problem(
-                "The model has no token that ends a text, so that no grammar can be followed.",
+                "This model has no end token, so grammars are not supported.",
                 "Choose another model.",
             )
         try:
@@ -98,7 +98,7 @@ class Grammars:
                 )
             except ValueError as error:
                 raise Problem(
-                    f"No grammar can be followed with this model's tokenizer: {error}.",
+                    f"This model's tokenizer does not support grammars: {error}.",
                     "Choose another model.",
                 ) from error
         return self._guide
@@ -237,7 +237,7 @@ class Constraint:
             row = self._free_row() if self._matched is not None else self._constrained_row()
             if not any(row):
                 raise Problem(
-                    "The model has no token to go on with as the grammar wants it.",
+                    "No token of this model continues the text as the grammar requires.",
                     "Choose another grammar.",
                 )
             self._known[tuple(ahead)] = row

@@ -148,7 +148,7 @@ class QwenTower(Tower):
         if max(width, height) > _LONGEST * min(width, height):
             raise Problem(
                 f"A picture of {width} x {height} pixels is too narrow for this model.",
-                f"Cut it: the longer side may be {_LONGEST} times the shorter.",
+                f"Crop it: the longer side may be at most {_LONGEST} times the shorter.",
             )
         side = self._patch * self._merged
         tall, wide = fitted(height, width, side, fewest=self._fewest, most=self._most)

@@ -28,7 +28,7 @@ _FAMILIES: Mapping[str, Callable[[ModelFolder], Tower]] = MappingProxyType(
 )
 _PROBES = ((64, 64), (3072, 2048))  # pixels of a small picture, and of the largest that come
 _MOST_PATCHES, _MOST_PIXELS = 1 << 16, 1 << 25
-_OTHER = "Choose a model that sees, such as Qwen3-VL, Gemma 3 or LFM2-VL, or ask without a picture."
+_OTHER = "Choose a vision model, such as Qwen3-VL, Gemma 3 or LFM2-VL, or ask without a picture."
 
 
 def tower_of(folder: ModelFolder) -> Tower | None:
@@ -46,13 +46,13 @@ def tower_of(folder: ModelFolder) -> Tower | None:
 
 
 def require_tower(folder: ModelFolder) -> Tower:
-    """Return the tower as `tower_of` does. Raises `Problem` if there is none, which says why."""
+    """Return the tower as `tower_of` does. Raises `Problem` if there is none, with the reason."""
     tower = tower_of(folder)
     if tower is not None:
         return tower
     if folder.model_type in _FAMILIES:
         raise Problem(
-            f"{folder.name} cannot see: this conversion left out the part that reads pictures.",
+            f"{folder.name} cannot see pictures: this conversion lacks the vision part.",
             "Download a model made by mlx-vlm, or the original.",
         )
-    raise Problem(f"{folder.name} cannot see: it reads text only.", _OTHER)
+    raise Problem(f"{folder.name} cannot see pictures: it reads text only.", _OTHER)

@@ -36,8 +36,8 @@ def refused_if_damaged(folder: ModelFolder) -> Iterator[None]:
     ) as error:
         why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise Problem(
-            f"What {folder.path} says of pictures is damaged: {' '.join(why.split())[:200]}.",
-            "Fetch the model again, or ask without a picture.",
+            f"The picture settings of {folder.path} are damaged: {' '.join(why.split())[:200]}.",
+            "Download the model again, or ask without a picture.",
         ) from error
 
 

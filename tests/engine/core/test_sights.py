@@ -153,7 +153,7 @@ def test_only_whole_pictures_are_known():
     assert sights_in(tokens, sights) == [(1, one), (42, one), (62, other)]
     assert sights_in(tokens, {}) == []
     decoder = Decoder(model, sights=sights)
-    with pytest.raises(Problem, match="not known"):
+    with pytest.raises(Problem, match="no longer available"):
         list(decoder.prefill(tokens))
     assert decoder.length == 21
 

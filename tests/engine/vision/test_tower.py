@@ -39,7 +39,7 @@ def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path):
     text = {"language_model.model.embed_tokens.weight": (8, 8)}
     folder = ModelFolder(replace(LFM2, shapes=text).write(tmp_path))
     assert tower_of(folder) is None
-    with pytest.raises(Problem, match="left out the part that reads pictures"):
+    with pytest.raises(Problem, match="lacks the vision part"):
         require_tower(folder)
 
 
