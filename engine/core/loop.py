@@ -267,19 +267,8 @@ def _write_plain(
         read = [own]
         task.constraint.commit([own])
         seconds = reading.clock.verified()
-        verdict = RoundVerdict(
-            path=(),
-            own=own,
-            committed=[own],
-            p=[],
-            chance=[],
-            own_p=own_p,
-            draft_seconds=0.0,
-            verify_seconds=seconds,
-            reason=reason,
-            logprobs=logprobs_of(likely, (), 1),
-            edge=in_a_run and (first or not left),
-        )
+        logs, edge = logprobs_of(likely, (), 1), in_a_run and (first or not left)
+        verdict = RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, logs, edge=edge)
         first = False
         policy.observe(_measured_plain(verdict, len(tokens) - 1, reading))
         yield verdict
