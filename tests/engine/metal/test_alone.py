@@ -167,7 +167,8 @@ def test_attention_reads_each_row_as_alone(places):
 
 def test_a_model_attends_so_while_stand_ins_are_installed():
     model = build("llama")
-    decoder = Decoder(model)
+    with computing_as(GPU):
+        decoder = Decoder(model)
     for put in (install, remove):
         put(model)
         with (
