@@ -11,8 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.core.decoder import Decoder
-from engine.core.loop import speculate
-from engine.core.rounds import RoundVerdict, Task
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.eagle import load_eagle
